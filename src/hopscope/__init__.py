@@ -1,0 +1,38 @@
+"""hopscope: a laboratory for the retrieval problem (multi-hop induction) in transformers.
+
+The names below load on first use, so that `import hopscope` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "InputError": "hopscope.errors",
+    "RetrievalProblem": "hopscope.problem.retrieval",
+    "Batch": "hopscope.problem.vectors",
+    "Examples": "hopscope.problem.vectors",
+    "sample": "hopscope.problem.vectors",
+}
+
+if TYPE_CHECKING:
+    from hopscope.errors import InputError as InputError
+    from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
+    from hopscope.problem.vectors import Batch as Batch
+    from hopscope.problem.vectors import Examples as Examples
+    from hopscope.problem.vectors import sample as sample
+
+__all__ = ["Batch", "Examples", "InputError", "RetrievalProblem", "sample"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'hopscope' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

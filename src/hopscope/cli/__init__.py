@@ -1,0 +1,69 @@
+"""The command line: one file a verb, loaded only when its verb is called."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+import hopscope
+from hopscope.errors import InputError
+
+VERBS = {
+    "sample": "Print examples of the problem, as vectors or as text.",
+}
+"""Verb: its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported when they are asked for; `--help` reads the table alone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a verb."""
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"hopscope.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of verbs, without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(hopscope.__version__, prog_name="hopscope")
+def program() -> None:
+    """A laboratory for the retrieval problem: how transformers reason over several hops.
+
+    Start with `hopscope reproduce`; `hopscope VERB --help` shows examples.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the program and exit: 0 when all went well, 2 on bad input, 130 when interrupted."""
+    try:
+        status = program.main(arguments, prog_name="hopscope", standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code if isinstance(error, click.UsageError) else 2)
+    except InputError as error:
+        click.echo(f"hopscope: {error}", err=True)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("hopscope: interrupted; the same command continues from what is on disk", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        click.echo(
+            f"hopscope: {error.filename or 'the disk'}: {error.strerror or error}; nothing finished was lost", err=True
+        )
+        sys.exit(2)

@@ -1,0 +1,9 @@
+"""The one exception for bad input, whatever the door it came through."""
+
+
+class InputError(ValueError):
+    """Bad input: a value, the rule it breaks, and the mend, in one sentence.
+
+    The command line prints the sentence and exits with status 2; Python callers can catch it as a `ValueError`.
+    Anything else that escapes the package is a bug.
+    """

@@ -1,0 +1,86 @@
+"""Files that outlive the program: written whole or not at all, and read with a clear word when damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hopscope.errors import InputError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; rename it over `path` when the block ends well, remove it when not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8, atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` atomically, on the disk before the new name is."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, atomically. NaN and infinities are refused: they are not JSON."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Read JSON; `what` says in words what the file should be.
+
+    Raises:
+        InputError: the file is missing, unreadable or not JSON. It is left untouched.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; expected {what} there") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(
+            f"{path} is not readable as {what} ({error}); it was left untouched, move it away or restore it"
+        ) from None
+
+
+def json_lines(rows: Iterable[Any]) -> str:
+    """One JSON object a line."""
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+
+
+def read_json_lines(path: Path, what: str) -> list[Any]:
+    """Read one JSON value a line. A last line that a killed writer left without its end is not counted.
+
+    Raises:
+        InputError: the file is missing, or a finished line is not JSON.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; expected {what} there") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not readable as {what} ({error}); it was left untouched") from None
+    rows = []
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"line {number} of {path} is not JSON ({error}), so this is not {what}; it was left untouched"
+            ) from None
+    return rows

@@ -1,0 +1,1 @@
+"""The task itself: chains, the role of every position, and the batches and questions made from them."""

@@ -1,0 +1,61 @@
+"""Random numbers by address: the n-th number of a seed's stream, without drawing the ones before it.
+
+A training set of 2^20 examples is then a function of (seed, index), on any device, and a run killed at step t
+continues at step t. The generator is SplitMix64 (Steele, Lea, Flood 2014): its state is a counter, so a number is a
+hash of its address. Integer arithmetic wraps the same way everywhere, so the bits agree across devices; floating-point
+functions of them agree to rounding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX_1 = 0xBF58476D1CE4E5B9
+_MIX_2 = 0x94D049BB133111EB
+_ODD = 0xD1B54A32D192ED03
+
+
+def _signed(value: int) -> int:
+    """The two's complement reading of 64 bits."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def derive_seed(seed: int, *purpose: str | int) -> int:
+    """A seed for one purpose ("weights", "train", ...), independent of those for all others. In [0, 2^63)."""
+    text = ":".join(str(part) for part in (seed, *purpose))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def _mix(bits: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """SplitMix64's finaliser. `>>` is arithmetic on signed integers, hence the masks."""
+    bits = (bits ^ ((bits >> 30) & ((1 << 34) - 1))) * _signed(_MIX_1)
+    bits = (bits ^ ((bits >> 27) & ((1 << 37) - 1))) * _signed(_MIX_2)
+    return bits ^ ((bits >> 31) & ((1 << 33) - 1))
+
+
+def random_bits(seeds: Int[Tensor, "*stream"], indices: Int[Tensor, "*stream"], count: int) -> Int[Tensor, "*stream n"]:
+    """`count` random 64-bit integers at each (seed, index) address.
+
+    Args:
+        seeds: one 63-bit seed an address.
+        indices: one example number an address, at least 0; broadcast against `seeds`.
+        count: numbers wanted at each address.
+    """
+    origin = _mix(_mix(seeds * _signed(_GOLDEN)) + indices * _signed(_ODD))
+    steps = torch.arange(1, count + 1, device=origin.device, dtype=torch.int64) * _signed(_GOLDEN)
+    return _mix(origin[..., None] + steps)
+
+
+def to_normal(bits: Int[Tensor, "*stream two_n"]) -> Float[Tensor, "*stream two_n"]:
+    """Standard normals from an even number of random integers (Box-Muller on their top 24 bits)."""
+    uniform = (((bits >> 40) & 0xFFFFFF) + 1).to(torch.float32) * 2.0**-24
+    first, second = uniform.chunk(2, dim=-1)
+    radius = torch.sqrt(-2.0 * torch.log(first))
+    angle = (2.0 * math.pi) * second
+    return torch.cat((radius * torch.cos(angle), radius * torch.sin(angle)), dim=-1)

@@ -1,0 +1,120 @@
+"""The retrieval problem of Section 6, as a value: what is asked, not how its batches are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from hopscope.errors import InputError
+from hopscope.problem.roles import role_names
+
+Order = Literal["deepest-first", "shallowest-first"]
+PositionCode = Literal["token", "pair", "none"]
+SymbolLaw = Literal["gaussian", "unit"]
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "order": get_args(Order),
+    "position": get_args(PositionCode),
+    "symbols": get_args(SymbolLaw),
+}
+
+
+@dataclass(frozen=True)
+class RetrievalProblem:
+    """N interleaved chains of D hops whose symbols are K-dimensional vectors (Section 6).
+
+    A sequence is D blocks of N pairs, then a block of N queries; the chains are shuffled within each block. Every
+    position holds its symbol's vector followed by its position's code.
+
+    Args:
+        hops: D, retrieval steps a chain.
+        chains: N, chains interleaved in one sequence.
+        symbol_dim: K, numbers in a symbol's vector.
+        order: `deepest-first` puts the block of pairs (x{D-1}, xD) first and that of (x0, x1) last, as in Section
+            3.1 and most prompts of Appendix A; `shallowest-first` reverses it. The queries always come last.
+        position: what a position code numbers: each `token`, each `pair` (Definition 2; both members share one
+            code, and so does each query with nobody), or nothing (`none`: zeros).
+        base: the base of the rotary frequencies base^(-2i/K) whose cosines and sines make a code (Su et al. 2023).
+        causal: whether a position may attend to earlier positions and itself only.
+        curriculum: the implicit curriculum (IC, Section 7): a query's target is x1 ... xD concatenated. Without
+            it, xD alone.
+        position_dim: numbers in a position's code; `None` for K, as in the paper.
+        symbols: `gaussian` draws each component from a standard normal (the paper); `unit` scales each symbol to
+            length sqrt(K), for hand-built transformers that match symbols exactly.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    hops: int
+    chains: int = 4
+    symbol_dim: int = 4
+    order: Order = "deepest-first"
+    position: PositionCode = "token"
+    base: float = 10_000.0
+    causal: bool = True
+    curriculum: bool = True
+    position_dim: int | None = None
+    symbols: SymbolLaw = "gaussian"
+
+    def __post_init__(self) -> None:
+        for name in ("hops", "chains", "symbol_dim"):
+            _check_count(name, getattr(self, name))
+        if self.position_dim is not None:
+            _check_count("position_dim", self.position_dim)
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        for name in ("causal", "curriculum"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
+        if isinstance(self.base, bool) or not isinstance(self.base, int | float) or not 1 < self.base < float("inf"):
+            raise InputError(f"base must be a number above 1, got {self.base!r}; the paper's is 10000")
+
+    @property
+    def sequence_length(self) -> int:
+        """N(2D + 1) positions."""
+        return self.chains * (2 * self.hops + 1)
+
+    @property
+    def code_dim(self) -> int:
+        """Numbers in a position's code."""
+        return self.symbol_dim if self.position_dim is None else self.position_dim
+
+    @property
+    def input_dim(self) -> int:
+        """Numbers at a position: symbol and position code; 2K in the paper."""
+        return self.symbol_dim + self.code_dim
+
+    @property
+    def target_hops(self) -> tuple[int, ...]:
+        """The hops that are asked for: 1 ... D with the implicit curriculum, D alone without."""
+        return tuple(range(1, self.hops + 1)) if self.curriculum else (self.hops,)
+
+    @property
+    def target_dim(self) -> int:
+        """Numbers in a query's target: D·K with the implicit curriculum, K without."""
+        return len(self.target_hops) * self.symbol_dim
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Names of the 2D + 1 roles of a chain, by role number."""
+        return role_names(self.hops)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RetrievalProblem:
+        """The problem a record describes.
+
+        Raises:
+            InputError: an unknown field, or a value out of range.
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise InputError(f"unknown problem field {unknown[0]!r}; the fields are {', '.join(sorted(known))}")
+        return cls(**values)
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")

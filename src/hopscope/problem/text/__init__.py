@@ -1,0 +1,1 @@
+"""The five text formulations of Section 4 and Appendix A."""

@@ -1,0 +1,160 @@
+"""Batches of the vector formulation (Section 6), made by tensor operations on any device.
+
+A sequence is fixed by two draws: the vectors of its N(D + 1) symbols, and for each of its D + 1 blocks (D blocks of
+pairs, one of queries) the order in which the N chains stand. `compose` turns these draws into inputs and targets; the
+draws come from an explicit generator (`sample`) or from an address (`Examples`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hopscope.errors import InputError
+from hopscope.problem.counter import random_bits, to_normal
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import query_role, symbol_of
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences, what is asked of them, and where everything stands.
+
+    `*batch` is `batch`, or `model batch` where every model has its own examples.
+
+    Attributes:
+        inputs: symbol and position code of every position.
+        targets: for each query, in the order the queries stand, the vectors of the hops asked for, concatenated.
+        place: the position at which a chain's role stands. Gathering attention maps with it undoes the shuffle.
+    """
+
+    inputs: Float[Tensor, "*batch pos d_input"]
+    targets: Float[Tensor, "*batch query d_target"]
+    place: Int[Tensor, "*batch chain role"]
+
+    @property
+    def chain(self) -> Int[Tensor, "*batch pos"]:
+        """The chain of every position."""
+        return self._holder // self.place.shape[-1]
+
+    @property
+    def role(self) -> Int[Tensor, "*batch pos"]:
+        """The role number of every position."""
+        return self._holder % self.place.shape[-1]
+
+    @property
+    def _holder(self) -> Int[Tensor, "*batch pos"]:
+        """Chain times roles plus role, at every position: the inverse of `place`."""
+        return self.place.flatten(-2).argsort(dim=-1)
+
+    def __getitem__(self, index: int | slice) -> Batch:
+        """A part of the leading axis."""
+        return Batch(self.inputs[index], self.targets[index], self.place[index])
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on `device`."""
+        return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+
+def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu") -> Float[Tensor, "pos d_code"]:
+    """The code of every position: cosines and sines at the rotary frequencies base^(-2i/K) (Su et al. 2023).
+
+    Interleaved: cos, sin of the fastest frequency first. An odd width drops the last sine.
+    """
+    length, width = problem.sequence_length, problem.code_dim
+    if problem.position == "none":
+        return torch.zeros(length, width, device=device)
+    number = torch.arange(length, dtype=torch.float64, device=device)
+    if problem.position == "pair":
+        first_query = problem.chains * 2 * problem.hops
+        number = torch.where(number < first_query, number // 2, number - first_query // 2)
+    rank = torch.arange((width + 1) // 2, dtype=torch.float64, device=device)
+    angle = number[:, None] * float(problem.base) ** (-2.0 * rank / width)
+    return torch.stack((angle.cos(), angle.sin()), dim=-1).flatten(1)[:, :width].float()
+
+
+def compose(
+    problem: RetrievalProblem,
+    symbols: Float[Tensor, "*batch chain symbol d_symbol"],
+    order: Int[Tensor, "*batch block chain"],
+) -> Batch:
+    """Lay chains out as a sequence.
+
+    Args:
+        problem: the problem.
+        symbols: vectors of x0 ... xD of every chain.
+        order: for the block of pair 1, ..., pair D, then the queries: which rank each chain has in it, a permutation.
+    """
+    hops, chains = problem.hops, problem.chains
+    if problem.symbols == "unit":
+        symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
+    ranks = order.transpose(-1, -2)  # chain block
+    blocks = torch.arange(hops, device=order.device)
+    start = (hops - 1 - blocks if problem.order == "deepest-first" else blocks) * 2 * chains
+    first = start + 2 * ranks[..., :hops]
+    pairs = torch.stack((first, first + 1), dim=-1).flatten(-2)
+    queries = ranks[..., hops:] + 2 * hops * chains
+    place = torch.cat((pairs, queries), dim=-1)
+
+    held = torch.tensor([symbol_of(role, hops) for role in range(2 * hops + 1)], device=order.device)
+    tokens = symbols[..., held, :].flatten(-3, -2)
+    holder = place.flatten(-2).argsort(dim=-1)
+    tokens = tokens.gather(-2, holder[..., None].expand(tokens.shape))
+    codes = position_codes(problem, order.device).expand(*tokens.shape[:-1], problem.code_dim)
+
+    asked = symbols[..., list(problem.target_hops), :].flatten(-2)
+    asker = ranks[..., query_role(hops) // 2].argsort(dim=-1)
+    targets = asked.gather(-2, asker[..., None].expand(asked.shape))
+    return Batch(torch.cat((tokens, codes), dim=-1), targets, place)
+
+
+def sample(
+    problem: RetrievalProblem,
+    batch: int,
+    generator: torch.Generator,
+) -> Batch:
+    """`batch` random sequences, on the generator's device.
+
+    Raises:
+        InputError: `batch` below 1.
+    """
+    if batch < 1:
+        raise InputError(f"batch must be at least 1, got {batch}")
+    device = generator.device
+    shape = (batch, problem.chains, problem.hops + 1, problem.symbol_dim)
+    symbols = torch.randn(shape, generator=generator, device=device)
+    keys = torch.rand(
+        (batch, problem.hops + 1, problem.chains), generator=generator, device=device, dtype=torch.float64
+    )
+    return compose(problem, symbols, keys.argsort(dim=-1))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """An endless list of examples, addressed by (seed, index) and never stored.
+
+    The same address gives the same example on any machine (to rounding). A finite training set is the first `size`
+    indices of a seed.
+    """
+
+    problem: RetrievalProblem
+
+    def at(self, seeds: Int[Tensor, "*batch"], indices: Int[Tensor, "*batch"]) -> Batch:
+        """The examples at these addresses.
+
+        Args:
+            seeds: 63-bit seeds (`derive_seed`); broadcast against `indices`.
+            indices: example numbers, at least 0.
+        """
+        problem = self.problem
+        shape = (problem.chains, problem.hops + 1, problem.symbol_dim)
+        numbers = problem.chains * (problem.hops + 1) * problem.symbol_dim
+        even = numbers + numbers % 2
+        bits = random_bits(seeds, indices, even + (problem.hops + 1) * problem.chains)
+        leading = bits.shape[:-1]
+        symbols = to_normal(bits[..., :even])[..., :numbers].reshape(*leading, *shape)
+        keys = bits[..., even:].reshape(*leading, problem.hops + 1, problem.chains)
+        return compose(problem, symbols, keys.argsort(dim=-1))
