@@ -1,0 +1,1 @@
+"""The transformer: M of them at once, and nothing about the task."""

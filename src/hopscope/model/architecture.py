@@ -1,0 +1,57 @@
+"""The shape of a transformer, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.errors import InputError
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A GPT-2 style, pre-LayerNorm transformer on vectors.
+
+    Args:
+        d_input: numbers at an input position.
+        d_output: numbers of an answer.
+        reads: how many positions, the last ones, are answered.
+        layers: blocks of attention (and MLP).
+        heads: attention heads a layer.
+        d_model: width of the residual stream.
+        head_dim: width of a head; `None` for d_model / heads.
+        mlp: whether blocks have an MLP (of width 4 d_model).
+        causal: whether a position attends to itself and earlier positions only.
+        layer_norm: whether LayerNorms are there. Hand-built transformers do without.
+
+    Raises:
+        InputError: a count below 1, or a d_model that the heads do not divide while no head_dim is given.
+    """
+
+    d_input: int
+    d_output: int
+    reads: int
+    layers: int
+    heads: int
+    d_model: int
+    head_dim: int | None = None
+    mlp: bool = True
+    causal: bool = True
+    layer_norm: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("d_input", "d_output", "reads", "layers", "heads", "d_model", "head_dim"):
+            value = getattr(self, name)
+            if name == "head_dim" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if self.head_dim is None and self.d_model % self.heads:
+            raise InputError(
+                f"d_model must be divisible by heads, got {self.d_model} and {self.heads}; "
+                "change one of them, or set head_dim"
+            )
+
+    @property
+    def d_head(self) -> int:
+        """Width of a head."""
+        return self.d_model // self.heads if self.head_dim is None else self.head_dim

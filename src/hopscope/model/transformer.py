@@ -1,0 +1,203 @@
+"""M transformers at once, GPT-2 style.
+
+Every weight has a leading `model` axis and every activation too, so that M models of one shape cost one sequence of
+batched operations: a step of one small model is far too small for a GPU, and on a CPU it is mostly overhead. Model m
+computes what a transformer alone with its weights would compute; tests hold it against one.
+
+A block is x + attention(norm(x)), then x + mlp(norm(x)). After the last block: norm, and a linear read-out at the last
+`reads` positions. Inputs are vectors, not tokens; what tells positions apart is part of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.model.architecture import Architecture
+
+Pattern = Float[Tensor, "model batch head query key"]
+PatternFn = Callable[[int, Pattern], Pattern]
+"""Given a layer (from 0) and its attention pattern, the pattern to use in its place: the one seam for interventions."""
+
+
+class Output(NamedTuple):
+    """What a forward pass gives back.
+
+    Attributes:
+        answers: the read-out at the last `reads` positions.
+        patterns: attention patterns by layer, as they multiplied the values; empty if not asked for.
+    """
+
+    answers: Float[Tensor, "model batch read d_output"]
+    patterns: list[Pattern]
+
+
+class Linear(nn.Module):
+    """x @ weight + bias, for M models."""
+
+    def __init__(self, models: int, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(models, d_in, d_out))
+        self.bias = nn.Parameter(torch.zeros(models, 1, d_out))
+
+    def forward(self, x: Float[Tensor, "model row d_in"]) -> Float[Tensor, "model row d_out"]:
+        """The map, row by row."""
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class LayerNorm(nn.Module):
+    """Layer normalisation with a gain and an offset, for M models."""
+
+    def __init__(self, models: int, d: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(models, 1, d))
+        self.bias = nn.Parameter(torch.zeros(models, 1, d))
+
+    def forward(self, x: Float[Tensor, "model row d"]) -> Float[Tensor, "model row d"]:
+        """Every row to mean 0 and deviation 1, then gain and offset."""
+        return torch.addcmul(self.bias, F.layer_norm(x, x.shape[-1:]), self.weight)
+
+
+class Attention(nn.Module):
+    """Multi-head attention, written out: at these lengths it beats fused kernels, and the pattern is in hand."""
+
+    def __init__(self, models: int, shape: Architecture) -> None:
+        super().__init__()
+        self.heads, self.d_head, self.causal = shape.heads, shape.d_head, shape.causal
+        inner = shape.heads * shape.d_head
+        self.query = Linear(models, shape.d_model, inner)
+        self.key = Linear(models, shape.d_model, inner)
+        self.value = Linear(models, shape.d_model, inner)
+        self.out = Linear(models, inner, shape.d_model)
+
+    def forward(
+        self,
+        x: Float[Tensor, "model row d_model"],
+        x_query: Float[Tensor, "model query_row d_model"],
+        batch: int,
+        edit: Callable[[Pattern], Pattern],
+    ) -> Float[Tensor, "model query_row d_model"]:
+        """Attend from the rows of `x_query`, the last positions of every sequence, to those of `x`."""
+        models = x.shape[0]
+        query = self._split(self.query(x_query) * (1 / math.sqrt(self.d_head)), batch)
+        key = self._split(self.key(x), batch)
+        value = self._split(self.value(x), batch)
+        pattern = torch.baddbmm(self._mask(query, key), query, key.mT).softmax(dim=-1)
+        pattern = edit(pattern.view(models, batch, self.heads, *pattern.shape[-2:])).flatten(0, 2)
+        mixed = (pattern @ value).view(models, batch, self.heads, -1, self.d_head)
+        written: Tensor = self.out(mixed.transpose(2, 3).reshape(models, -1, self.heads * self.d_head))
+        return written
+
+    def _split(self, x: Float[Tensor, "model row inner"], batch: int) -> Float[Tensor, "model_batch_head pos d_head"]:
+        x = x.view(x.shape[0], batch, -1, self.heads, self.d_head)
+        return x.transpose(2, 3).reshape(-1, x.shape[2], self.d_head)
+
+    def _mask(
+        self, query: Float[Tensor, "row query d_head"], key: Float[Tensor, "row key d_head"]
+    ) -> Float[Tensor, "query key"]:
+        """What is added to the scores: minus infinity where a key stands after its query, else 0."""
+        queries, keys = query.shape[1], key.shape[1]
+        if not self.causal:
+            return query.new_zeros(queries, keys)
+        return query.new_full((queries, keys), -math.inf).triu(1 + keys - queries)
+
+
+class MLP(nn.Module):
+    """Two linear maps with a GELU (its tanh form, as in GPT-2) between."""
+
+    def __init__(self, models: int, d_model: int) -> None:
+        super().__init__()
+        self.up = Linear(models, d_model, 4 * d_model)
+        self.down = Linear(models, 4 * d_model, d_model)
+
+    def forward(self, x: Float[Tensor, "model row d_model"]) -> Float[Tensor, "model row d_model"]:
+        """Up, GELU, down, row by row."""
+        hidden: Tensor = F.gelu(self.up(x), approximate="tanh")
+        out: Tensor = self.down(hidden)
+        return out
+
+
+class Block(nn.Module):
+    """Attention, then MLP, each on a normalised copy of the residual stream and added to it."""
+
+    def __init__(self, models: int, shape: Architecture) -> None:
+        super().__init__()
+        self.attention_norm = LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()
+        self.attention = Attention(models, shape)
+        self.mlp_norm = LayerNorm(models, shape.d_model) if shape.layer_norm and shape.mlp else nn.Identity()
+        self.mlp = MLP(models, shape.d_model) if shape.mlp else None
+
+    def forward(
+        self, x: Float[Tensor, "model row d_model"], batch: int, reads: int | None, edit: Callable[[Pattern], Pattern]
+    ) -> Float[Tensor, "model read_row d_model"]:
+        """The stream after this block: at all positions, or at the last `reads` of every sequence."""
+        normed = self.attention_norm(x)
+        normed_query = normed
+        if reads is not None:
+            x, normed_query = last_positions(x, batch, reads), last_positions(normed, batch, reads)
+        x = x + self.attention(normed, normed_query, batch, edit)
+        return x if self.mlp is None else x + self.mlp(self.mlp_norm(x))
+
+
+class Transformer(nn.Module):
+    """M transformers of one architecture. Weights are zero until initialised or loaded.
+
+    Args:
+        shape: the architecture, one for all.
+        models: M.
+    """
+
+    def __init__(self, shape: Architecture, models: int = 1) -> None:
+        super().__init__()
+        self.shape, self.models = shape, models
+        self.embed = Linear(models, shape.d_input, shape.d_model)
+        self.blocks = nn.ModuleList(Block(models, shape) for _ in range(shape.layers))
+        self.norm = LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()
+        self.read = Linear(models, shape.d_model, shape.d_output)
+
+    def forward(
+        self,
+        inputs: Float[Tensor, "model batch pos d_input"],
+        pattern_fn: PatternFn | None = None,
+        *,
+        return_patterns: bool = False,
+    ) -> Output:
+        """Answer a batch for every model.
+
+        Args:
+            inputs: each model's own sequences.
+            pattern_fn: called with every layer's pattern; what it returns multiplies the values.
+            return_patterns: give the patterns back, after `pattern_fn`.
+
+        Where nobody looks at patterns, the last block is computed at the positions that are read, and there alone:
+        nothing else of it reaches an answer.
+        """
+        batch, reads = inputs.shape[1], self.shape.reads
+        watched = return_patterns or pattern_fn is not None
+        patterns: list[Pattern] = []
+        x = self.embed(inputs.flatten(1, 2))
+        for layer, block in enumerate(self.blocks):
+
+            def edit(pattern: Pattern, layer: int = layer) -> Pattern:
+                pattern = pattern if pattern_fn is None else pattern_fn(layer, pattern)
+                if return_patterns:
+                    patterns.append(pattern)
+                return pattern
+
+            last = layer == len(self.blocks) - 1
+            x = block(x, batch, reads if last and not watched else None, edit)
+        if watched:
+            x = last_positions(x, batch, reads)
+        answers = self.read(self.norm(x))
+        return Output(answers.view(-1, batch, reads, self.shape.d_output), patterns)
+
+
+def last_positions(x: Float[Tensor, "model row d"], batch: int, reads: int) -> Float[Tensor, "model read_row d"]:
+    """The rows of the last `reads` positions of every sequence."""
+    return x.view(x.shape[0], batch, -1, x.shape[-1])[:, :, -reads:].flatten(1, 2)
