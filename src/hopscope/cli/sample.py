@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import click
 
+from hopscope.errors import InputError
+from hopscope.files import json_lines, replacing, write_text
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Formulation
+from hopscope.problem.text.questions import FORMULATIONS, questions
 
 
 @click.group()
@@ -17,6 +24,8 @@ def command() -> None:
     \b
     Examples:
       hopscope sample vectors --hops 3 --count 8 --seed 0 --json
+      hopscope sample equations --hops 5 --count 500 --seed 0
+      hopscope sample relatives --count 500 --out relatives.parquet
     """
 
 
@@ -60,3 +69,87 @@ def vectors(count: int, seed: int, as_json: bool, **fields: Any) -> None:
         click.echo(f"sequence {i + 1}")
         for (c, name), row in zip(roles, inputs[i], strict=True):
             click.echo(f"  chain {c}  {name:>4}  " + " ".join(f"{value:6.2f}" for value in row))
+
+
+_EXTENSIONS: dict[str, Callable[..., Any]] = {
+    "names": click.option("--names", default="paper", show_default=True, help="Extension: paper, extended or random."),
+    "lines": click.option(
+        "--lines", default="blocks", show_default=True, help="Extension: blocks, reversed, shuffled."
+    ),
+    "latin": click.option("--latin", is_flag=True, help="Extension: functions that differ at every argument."),
+    "repeat": click.option(
+        "--repeat", type=int, default=1, show_default=True, help="Extension: print the facts again."
+    ),
+    "filler": click.option("--filler", type=int, default=0, show_default=True, help="Extension: dots at the end."),
+    "shots": click.option("--shots", type=int, default=0, show_default=True, help="Extension: solved questions first."),
+    "think": click.option("--think", is_flag=True, help="Extension: ask for the reasoning before the answer."),
+}
+
+
+def _formulation(form: Formulation[Any]) -> None:
+    """Add the subcommand of a formulation."""
+
+    def run(
+        hops: int, chains: int, count: int, seed: int, roles: bool, text: bool, out: Path | None, **extensions: Any
+    ) -> None:
+        drawn = questions(form.name, hops, count, seed, chains, Extensions(**extensions))
+        if text:
+            for question in drawn:
+                click.echo(f"{question.prompt}\nCorrect: {question.answer}\n")
+            return
+        records = (question.record(roles) for question in drawn)
+        if out is None:
+            for record in records:
+                click.echo(json.dumps(record))
+        else:
+            _write(out, records)
+
+    run.__doc__ = f"""{(form.__doc__ or "").splitlines()[0]}
+
+    One JSON object a line: id, formulation, hops, chains, seed, index, extensions, prompt (exactly what a model is
+    given), prompt_hash, answer, acceptable, guess (chance), shortcut (what a clever guesser reaches), lines (where
+    the facts that lead to the answer stand), latent (the structure behind the text).
+
+    \b
+    Examples:
+      hopscope sample {form.name} --count 500 --seed 0
+      hopscope sample {form.name} --count 1 --text
+      hopscope sample {form.name} --count 500 --out {form.name}.parquet
+    """
+    options = [
+        click.option("--hops", type=int, default=form.paper_hops, show_default=True, help="D, retrieval steps."),
+        click.option("--chains", type=int, default=4, show_default=True, help="Interleaved chains."),
+        click.option("--count", type=int, default=1, show_default=True, help="Questions."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw."),
+        click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role."),
+        click.option("--text", is_flag=True, help="Print prompts for people instead."),
+        click.option("--out", type=click.Path(path_type=Path), help="Write a .jsonl or .parquet file instead."),
+        *(option for name, option in _EXTENSIONS.items() if name in form.allowed),
+    ]
+    for option in reversed(options):
+        run = option(run)
+    command.command(form.name)(run)
+
+
+def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Write records as JSON lines or Parquet, by the file's ending."""
+    if path.suffix == ".jsonl":
+        write_text(path, json_lines(records))
+        return
+    if path.suffix != ".parquet":
+        raise InputError(f"--out must end in .jsonl or .parquet, got {path.name}")
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(
+            "Parquet needs pyarrow, which is not installed; pip install 'hopscope[parquet]', or write a .jsonl file"
+        ) from None
+    # Their shape differs between formulations, and Parquet wants one a column: they travel as JSON.
+    rows = [{key: json.dumps(v) if key in {"latent", "extensions"} else v for key, v in row.items()} for row in records]
+    with replacing(path) as temporary:
+        parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
+
+
+for _form in FORMULATIONS.values():
+    _formulation(_form)

@@ -1,0 +1,114 @@
+"""The structure of the three chain formulations: levels of symbols, each a bijection onto the level before."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hopscope.problem.roles import role_names
+from hopscope.problem.text.draw import Draw
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Formulation, Latent, draw_order
+from hopscope.problem.text.line import Line
+
+Words = Sequence[Sequence[str]]
+Pieces = tuple[tuple[str, ...], tuple[str | None, ...]]
+"""The pieces of a line and their roles, as in `Line`."""
+
+
+@dataclass(frozen=True)
+class Chains(Latent):
+    """Chains of D hops. Level 0 holds the final values xD, level D the symbols x0 that a question can ask for.
+
+    Attributes:
+        words: the symbols of levels 0 ... D.
+        links: for levels 1 ... D, which symbol of the level before each symbol leads to.
+        asked: the symbol of level D that the question names.
+    """
+
+    words: tuple[tuple[str, ...], ...]
+    links: tuple[tuple[int, ...], ...]
+    asked: int
+
+    def path(self, start: int) -> list[int]:
+        """The symbols from `start` of level D down to level 0, one a level."""
+        symbols = [start]
+        for link in reversed(self.links):
+            symbols.append(link[symbols[-1]])
+        return symbols
+
+
+class ChainFormulation(Formulation[Chains]):
+    """A formulation whose every fact links a symbol to one of the level before."""
+
+    @property
+    def latent_type(self) -> type[Chains]:
+        """Chains."""
+        return Chains
+
+    @abstractmethod
+    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
+        """The symbols of levels 0 ... D."""
+
+    @abstractmethod
+    def fact(self, level: int, first: str, second: str, roles: tuple[str, str]) -> Pieces:
+        """A line in pieces and their roles: `first` of this level leads to `second` of the level before."""
+
+    @abstractmethod
+    def ask(self, symbol: str, role: str) -> Pieces:
+        """The question in pieces and their roles."""
+
+    def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Chains:
+        """Independent uniform bijections, orders and query."""
+        links = tuple(draw.permutation(chains) for _ in range(hops))
+        asked = draw.below(chains)
+        order = draw_order(draw, [chains] * hops, [True] * hops, extensions.lines)
+        words = tuple(tuple(level) for level in self.words(hops, chains, extensions, draw))
+        return Chains(order, words, links, asked)
+
+    def facts(self, latent: Chains) -> list[Line]:
+        """Levels 1 ... D; the line of level r is pair D - r + 1."""
+        hops, chains = len(latent.links), len(latent.links[0])
+        names = role_names(hops)
+        owner = _owners(latent)
+        lines = []
+        for level in range(1, hops + 1):
+            pair = hops - level + 1
+            roles = (names[2 * pair - 2], names[2 * pair - 1])
+            here, before, link = latent.words[level], latent.words[level - 1], latent.links[level - 1]
+            for i in range(chains):
+                lines.append(Line(*self.fact(level, here[i], before[link[i]], roles), pair, owner[level][i]))
+        return lines
+
+    def question(self, latent: Chains) -> Line:
+        """What the asked symbol of level D leads to."""
+        return Line(*self.ask(latent.words[-1][latent.asked], "x0?"), 0, latent.asked)
+
+    def answer(self, latent: Chains) -> str:
+        """The symbol of level 0 at the end of the chain."""
+        return latent.words[0][latent.path(latent.asked)[-1]]
+
+    def acceptable(self, latent: Chains) -> tuple[str, ...]:
+        """All of level 0."""
+        return tuple(sorted(latent.words[0], key=lambda word: (len(word), word) if word.isdigit() else (0, word)))
+
+    def asked(self, latent: Chains) -> tuple[int, ...]:
+        """The chain's line of level D first."""
+        hops, chains = len(latent.links), len(latent.links[0])
+        return tuple((hops - 1 - step) * chains + i for step, i in enumerate(latent.path(latent.asked)[:-1]))
+
+    def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
+        """Leaving out a level loses the chain altogether: its bijections are independent and uniform."""
+        return {"any one level unread": 1 / chains}
+
+
+def _owners(latent: Chains) -> list[list[int]]:
+    """For levels 0 ... D, the chain of every symbol: the symbol of level D that leads to it."""
+    owners = [list(range(len(latent.links[0])))]
+    for link in reversed(latent.links):
+        below = [0] * len(link)
+        for i, j in enumerate(link):
+            below[j] = owners[0][i]
+        owners.insert(0, below)
+    return owners

@@ -1,0 +1,61 @@
+"""What goes beyond the paper's prompts. Every extension is off unless asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from hopscope.errors import InputError
+
+Names = Literal["paper", "extended", "random"]
+LineOrder = Literal["blocks", "reversed", "shuffled"]
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """Departures from the formats of Appendix A; the defaults depart from nothing.
+
+    Args:
+        names: `paper`, the published names; `extended`, as many names as needed, in blocks as the paper's are (more
+            hops, any number of chains); `random`, names in random order, so that they do not reveal their level.
+        lines: `blocks`, the published order; `reversed`, the block nearest to the question's symbol first;
+            `shuffled`, all lines in one random order.
+        latin: functions whose values at one argument all differ (a Latin square): no floor above 1/4 is left.
+        repeat: how often the facts are printed, 1 in the paper.
+        filler: dots printed on a line after the question, room to compute without words.
+        shots: solved questions printed before the one asked.
+        think: ask for the reasoning first and the answer alone on the last line.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    names: Names = "paper"
+    lines: LineOrder = "blocks"
+    latin: bool = False
+    repeat: int = 1
+    filler: int = 0
+    shots: int = 0
+    think: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in (("names", get_args(Names)), ("lines", get_args(LineOrder))):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+        for name in ("latin", "think"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
+        for name, least in (("repeat", 1), ("filler", 0), ("shots", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_000:
+                raise InputError(f"{name} must be a whole number in {least}..10000, got {value!r}")
+        if self.think and self.shots:
+            raise InputError("solved questions show no reasoning, so shots and think exclude each other; drop one")
+
+    def changed(self) -> dict[str, Any]:
+        """The extensions that are on, by name; empty for the paper's format."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }

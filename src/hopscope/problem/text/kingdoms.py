@@ -1,0 +1,47 @@
+"""Kingdoms (Appendix A.3): people, kingdoms, beliefs, foods, minerals, conditions, asked backwards for a person."""
+
+from __future__ import annotations
+
+from hopscope.problem.text.chains import ChainFormulation, Pieces, Words
+from hopscope.problem.text.draw import Draw
+from hopscope.problem.text.extensions import Extensions
+
+WORDS = (
+    ("Alice", "Bob", "Charlie", "David"),
+    ("Novaria", "Silvania", "Aurora", "Florinia"),
+    ("harmonianism", "celestianism", "elysianism", "luminism"),
+    ("lamb", "chicken", "pork", "beef"),
+    ("Zephyrium", "Nephryon", "Virellium", "Astralyte"),
+    ("Chronogy", "Synthemia", "Somnosis", "Aetherflux"),
+)
+VERBS = (" lives in ", " believe in ", " eat ", " contains ", " causes ")
+
+
+def subject(level: int, word: str) -> str:
+    """How a symbol of a level is written at the head of a sentence: Novarians, Luminists, Beef."""
+    if level == 1:
+        return word + "ns"
+    if level == 2:
+        return word.capitalize().removesuffix("m") + "ts"
+    return word.capitalize()
+
+
+class Kingdoms(ChainFormulation):
+    """Five blocks of facts. The text reads from person to condition, the question from condition to person."""
+
+    name = "kingdoms"
+    paper_hops = 5
+    instruction = "Say directly the name without other words."
+    allowed = frozenset({"lines", "repeat", "filler", "shots", "think"})
+
+    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
+        """The paper's words."""
+        return WORDS
+
+    def fact(self, level: int, first: str, second: str, roles: tuple[str, str]) -> Pieces:
+        """`Bob lives in Silvania.` The member looked up stands last."""
+        return (subject(level - 1, second), VERBS[level - 1], first, "."), (roles[1], None, roles[0], None)
+
+    def ask(self, symbol: str, role: str) -> Pieces:
+        """`Who has Chronogy?`."""
+        return ("Who has ", symbol, "?"), (None, role, None)

@@ -1,0 +1,57 @@
+"""Lives-with (Appendix A.2): `Charlie lives in Cairo`, then `Henry lives with David`, ..., asked for a city."""
+
+from __future__ import annotations
+
+from hopscope.errors import InputError
+from hopscope.problem.text.chains import ChainFormulation, Pieces, Words
+from hopscope.problem.text.draw import Draw
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import PAPER_CHAINS
+from hopscope.problem.text.names import levels, syllables
+
+_NAMES = (
+    "Alice Bob Charlie David Eve Frank Grace Henry Isabelle Jack "
+    "Kate Larry Mary Nick Olivia Peter Queen Rose Sam Tom"
+)
+NAMES = tuple(_NAMES.split())
+_CITIES = (
+    "Amsterdam Berlin Cairo Delhi Edinburgh Florence Geneva Helsinki Istanbul Jakarta Kyoto Lima Madrid "
+    "Nairobi Oslo Paris Quito Rome Seoul Tokyo Utrecht Vienna Warsaw Xiamen York Zagreb"
+)
+CITIES = tuple(_CITIES.split())
+"""The paper uses the first four."""
+
+
+class LivesWith(ChainFormulation):
+    """D blocks of people; the first block's people name their cities."""
+
+    name = "lives-with"
+    paper_hops = 5
+    instruction = "Say directly only the name of the city, without any other words."
+    allowed = frozenset({"names", "lines", "repeat", "filler", "shots", "think"})
+
+    def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
+        """The paper names twenty people."""
+        if extensions.names == "paper" and chains != PAPER_CHAINS:
+            raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
+        if chains > len(CITIES):
+            raise InputError(f"chains must be 1..{len(CITIES)} for lives-with, one a city, got {chains}")
+        most = len(NAMES) // PAPER_CHAINS
+        if extensions.names == "paper" and hops > most:
+            raise InputError(
+                f"hops must be 1..{most} for lives-with in the paper's format (20 names), got {hops}; "
+                'pass names="extended"'
+            )
+
+    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
+        """Cities, then people in blocks."""
+        pool = syllables(NAMES, max(hops * chains, len(NAMES)))
+        return [CITIES[:chains], *levels(pool, hops, chains, extensions, draw)]
+
+    def fact(self, level: int, first: str, second: str, roles: tuple[str, str]) -> Pieces:
+        """`Charlie lives in Cairo` or `Henry lives with David`, without a period."""
+        return (first, " lives in " if level == 1 else " lives with ", second), (roles[0], None, roles[1])
+
+    def ask(self, symbol: str, role: str) -> Pieces:
+        """`Where does Rose live?`."""
+        return ("Where does ", symbol, " live?"), (None, role, None)

@@ -1,0 +1,225 @@
+"""Questions: what a model is given, what is right, what counts, and how well one can guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from hopscope.errors import InputError
+from hopscope.problem.text.draw import Draw, digest
+from hopscope.problem.text.equations import Equations
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import PAPER_CHAINS, THINK, Formulation, Latent
+from hopscope.problem.text.functions import Functions
+from hopscope.problem.text.kingdoms import Kingdoms
+from hopscope.problem.text.line import Line, Mention, mentions
+from hopscope.problem.text.lives_with import LivesWith
+from hopscope.problem.text.relatives import Relatives
+
+FORMULATIONS: dict[str, Formulation[Any]] = {
+    formulation.name: formulation for formulation in (Equations(), LivesWith(), Kingdoms(), Functions(), Relatives())
+}
+"""By name, in the paper's order F1 ... F5."""
+
+FORMAT = "hopscope-text-1"
+"""Part of every address: a change of what is drawn or written must change it, so that ids never lie."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question.
+
+    Attributes:
+        formulation: name of the formulation.
+        hops: D, retrieval steps.
+        chains: interleaved chains.
+        seed, index: the address it was drawn at; `index` counts the questions of a seed.
+        latent: the structure behind it.
+        extensions: departures from the paper's format.
+        shots: solved questions printed before it.
+    """
+
+    formulation: str
+    hops: int
+    chains: int
+    seed: int
+    index: int
+    latent: Latent
+    extensions: Extensions
+    shots: tuple[Question, ...] = ()
+
+    @property
+    def _form(self) -> Formulation[Any]:
+        return FORMULATIONS[self.formulation]
+
+    @property
+    def id(self) -> str:
+        """The formulation, D, and a hash of everything that decides the prompt: equal ids mean equal prompts."""
+        changed = repr(sorted(self.extensions.changed().items()))
+        return f"{self.formulation}-{self.hops}-{digest(*self._address, changed)[:16]}"
+
+    @property
+    def _address(self) -> tuple[str | int, ...]:
+        return address(self.formulation, self.hops, self.chains, self.seed, self.index)
+
+    @cached_property
+    def facts(self) -> tuple[Line, ...]:
+        """The lines before the question, in text order."""
+        facts = self._form.facts(self.latent)
+        return tuple(facts[i] for i in self.latent.order)
+
+    @cached_property
+    def question(self) -> Line:
+        """The last line (before any filler), with its instruction."""
+        asked = self._form.question(self.latent)
+        instruction = THINK if self.extensions.think else self._form.instruction
+        return asked._replace(pieces=(*asked.pieces, f" {instruction}"), roles=(*asked.roles, None))
+
+    @property
+    def _before(self) -> str:
+        return "".join(f"{shot.prompt}\n{shot.answer}\n\n" for shot in self.shots)
+
+    @property
+    def _lines(self) -> tuple[Line, ...]:
+        return (*self.facts * self.extensions.repeat, self.question)
+
+    @cached_property
+    def prompt(self) -> str:
+        """Exactly what a model is given."""
+        text = self._before + "\n".join([line.text for line in self._lines])
+        filler = self.extensions.filler
+        return f"{text}\n{' '.join('.' * filler)}" if filler else text
+
+    @property
+    def prompt_hash(self) -> str:
+        """SHA-256 of the prompt in UTF-8."""
+        return digest(self.prompt)
+
+    @property
+    def answer(self) -> str:
+        """The one right answer."""
+        return self._form.answer(self.latent)
+
+    @property
+    def acceptable(self) -> tuple[str, ...]:
+        """What counts as an answer, in ascending order."""
+        return self._form.acceptable(self.latent)
+
+    @property
+    def guess(self) -> float:
+        """Accuracy of a uniform guess among the acceptable answers."""
+        return 1 / len(self.acceptable)
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """Accuracy of the best guess that leaves some lines unread, by what is left unread."""
+        return dict(self._form.floors(self.chains, self.extensions))
+
+    @property
+    def shortcut(self) -> float:
+        """The highest of the floors: less than this shows no retrieval."""
+        return max(self.floors.values())
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """Where the facts that lead to the answer stand, first lookup first; counted from 1, in the first copy."""
+        order = self.latent.order
+        return tuple(order.index(line) + 1 for line in self._form.asked(self.latent))
+
+    def mentions(self) -> list[Mention]:
+        """Every symbol of the facts and the question, where it stands and in which role."""
+        return list(mentions(self._lines, len(self._before)))
+
+    def record(self, roles: bool = False) -> dict[str, Any]:
+        """The question as plain JSON values; with `roles`, its mentions too."""
+        record: dict[str, Any] = {
+            "id": self.id,
+            "formulation": self.formulation,
+            "hops": self.hops,
+            "chains": self.chains,
+            "seed": self.seed,
+            "index": self.index,
+            "extensions": self.extensions.changed(),
+            "prompt": self.prompt,
+            "prompt_hash": self.prompt_hash,
+            "answer": self.answer,
+            "acceptable": list(self.acceptable),
+            "guess": self.guess,
+            "shortcut": self.shortcut,
+            "lines": list(self.lines),
+            "latent": self.latent.record(),
+        }
+        if roles:
+            record["mentions"] = [mention._asdict() for mention in self.mentions()]
+        return record
+
+
+def address(formulation: str, hops: int, chains: int, seed: int, index: int) -> tuple[str | int, ...]:
+    """Where a question's random numbers come from. Extensions are no part of it: they re-dress the same structure."""
+    return FORMAT, formulation, hops, chains, seed, index
+
+
+def formulation(name: str) -> Formulation[Any]:
+    """The formulation of that name, written with `-` or `_`.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = FORMULATIONS.get(name.replace("_", "-"))
+    if found is None:
+        raise InputError(f"there is no formulation {name!r}; there are {', '.join(FORMULATIONS)}")
+    return found
+
+
+def question(
+    name: str,
+    hops: int | None = None,
+    seed: int = 0,
+    index: int = 0,
+    chains: int = PAPER_CHAINS,
+    extensions: Extensions | None = None,
+) -> Question:
+    """The question at one address; `hops` defaults to the paper's.
+
+    Raises:
+        InputError: the formulation does not exist or cannot be written like that.
+    """
+    form, extensions = formulation(name), extensions or Extensions()
+    hops = form.paper_hops if hops is None else hops
+    form.check(hops, chains, extensions)
+    if seed < 0 or index < 0:
+        raise InputError(f"seed and index must be at least 0, got {seed} and {index}")
+    shots = tuple(
+        _draw(form, hops, chains, seed, index, replace(extensions, shots=0), shot)
+        for shot in range(1, extensions.shots + 1)
+    )
+    return replace(_draw(form, hops, chains, seed, index, extensions, 0), shots=shots)
+
+
+def _draw(
+    form: Formulation[Any], hops: int, chains: int, seed: int, index: int, extensions: Extensions, shot: int
+) -> Question:
+    """A question, or (from 1) one of its solved examples."""
+    draw = Draw(*address(form.name, hops, chains, seed, index), shot)
+    latent = form.draw(draw, hops, chains, extensions)
+    return Question(form.name, hops, chains, seed, index, latent, extensions)
+
+
+def questions(
+    name: str,
+    hops: int | None = None,
+    count: int = 500,
+    seed: int = 0,
+    chains: int = PAPER_CHAINS,
+    extensions: Extensions | None = None,
+) -> Iterator[Question]:
+    """The first `count` questions of a seed. A longer list starts with the shorter one.
+
+    Raises:
+        InputError: see `question`; or `count` below 1.
+    """
+    if count < 1:
+        raise InputError(f"count must be at least 1, got {count}")
+    return (question(name, hops, seed, index, chains, extensions) for index in range(count))

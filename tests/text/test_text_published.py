@@ -1,0 +1,32 @@
+"""The five published items, byte for byte, from the structure behind them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from text_reader import solve
+
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.questions import FORMULATIONS, Question
+
+PUBLISHED = json.loads((Path(__file__).parent / "golden" / "published.json").read_text())
+
+
+@pytest.mark.parametrize("name", FORMULATIONS)
+def test_published_item_from_its_structure(name: str) -> None:
+    published = PUBLISHED[name]
+    form = FORMULATIONS[name]
+    latent = form.read(published["latent"])
+    item = Question(name, form.paper_hops, 4, 0, 0, latent, Extensions())
+    assert item.prompt == (Path(__file__).parent / "golden" / f"{name}.txt").read_bytes().decode()
+    assert item.answer == published["correct"]
+    assert ", ".join(item.acceptable) == published["acceptable"]
+    assert solve(item.prompt) == published["correct"]
+    assert json.loads(json.dumps(item.record()))["latent"] == json.loads(json.dumps(published["latent"]))
+
+
+def test_paper_order_of_formulations() -> None:
+    assert list(FORMULATIONS) == ["equations", "lives-with", "kingdoms", "functions", "relatives"]
+    assert list(PUBLISHED) == list(FORMULATIONS)

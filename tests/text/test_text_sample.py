@@ -1,0 +1,83 @@
+"""`hopscope sample FORMULATION`: the contract other programs build on."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from text_reader import solve
+
+from hopscope.cli import main
+from hopscope.problem.text.questions import FORMULATIONS, questions
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["sample", *arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+@pytest.mark.parametrize("name", FORMULATIONS)
+def test_json_lines(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    hops = str(FORMULATIONS[name].paper_hops)
+    assert run(name, "--hops", hops, "--count", "7", "--seed", "9") == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [r["id"] for r in records] == [q.id for q in questions(name, count=7, seed=9)]
+    for record in records:
+        assert record["formulation"] == name
+        assert record["hops"] == int(hops)
+        assert record["guess"] == 1 / len(record["acceptable"])
+        assert solve(record["prompt"]) == record["answer"]
+
+
+def test_out_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("equations", "--count", "3", "--out", str(tmp_path / "q.jsonl"), "--roles", "--names", "random") == 0
+    assert capsys.readouterr().out == ""
+    records = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    assert [record["extensions"] for record in records] == [{"names": "random"}] * 3
+    first = records[0]["mentions"][0]
+    assert records[0]["prompt"][first["start"] : first["end"]] == records[0]["prompt"].split(" ")[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
+
+
+def test_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        assert run("kingdoms", "--out", str(tmp_path / "q.parquet")) == 2
+        assert "pip install 'hopscope[parquet]'" in capsys.readouterr().err
+        pytest.skip("pyarrow is not installed; its absence was tested instead")
+    from pyarrow import parquet
+
+    assert run("kingdoms", "--count", "3", "--out", str(tmp_path / "q.parquet")) == 0
+    rows = parquet.read_table(tmp_path / "q.parquet").to_pylist()
+    assert [row["prompt"] for row in rows] == [q.prompt for q in questions("kingdoms", count=3)]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert run("kingdoms", "--out", str(tmp_path / "r.parquet")) == 2
+    assert not (tmp_path / "r.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["equations", "--hops", "7"], 'got 7; pass names="extended"'),
+        (["equations", "--out", "q.csv"], "--out must end in .jsonl or .parquet, got q.csv"),
+        (["kingdoms", "--lines", "odd"], "lines must be one of blocks, reversed, shuffled, got 'odd'"),
+    ],
+)
+def test_bad_input(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def test_questions_need_nothing_but_python() -> None:
+    """Neither torch nor numpy comes along; and the probe can fail."""
+    program = "import sys; import hopscope.problem.text.questions, hopscope.cli.sample; print('torch' in sys.modules)"
+    for extra, expected in (("", "False"), ("import torch; ", "True")):
+        done = subprocess.run([sys.executable, "-c", extra + program], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected
