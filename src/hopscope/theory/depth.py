@@ -1,0 +1,77 @@
+"""The depth of D hops: Theorem 1's bound, and the exact minimum it falls short of, as formulas.
+
+Proofs in docs/theory.md. All arithmetic is on integers, so the formulas hold for any D, powers of 3 included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.errors import InputError
+
+
+def theorem_1_bound(hops: int) -> int:
+    """ceil(log3(2D)): fewer layers cannot solve D hops (Theorem 1). Not always enough."""
+    return _smallest_power(3, 2 * _checked(hops))
+
+
+def minimum_without_mask(hops: int) -> int:
+    """ceil(log3(4D + 1)): exactly enough without a mask, with two heads a layer or more (Theorem 2)."""
+    return _smallest_power(3, 4 * _checked(hops) + 1)
+
+
+def minimum_causal(hops: int) -> int:
+    """floor(log2 D) + 2: exactly enough under a causal mask, in either order, with any number of heads (Theorem 3)."""
+    return _checked(hops).bit_length() + 1
+
+
+def minimum_one_head(hops: int) -> int:
+    """floor(log2 D) + 2: exactly enough with one head a layer, causal mask or none, in either order (Theorem 4)."""
+    return _checked(hops).bit_length() + 1
+
+
+def minimum_paths(hops: int) -> int:
+    """2D: no schedule of any depth has fewer attentions, and the shortest ones need no more (Theorem 5)."""
+    return 2 * _checked(hops)
+
+
+@dataclass(frozen=True)
+class Depths:
+    """Layers for a chain of `hops` hops.
+
+    Attributes:
+        hops: D.
+        theorem_1: the paper's lower bound, rounded up to whole layers.
+        no_mask: the exact minimum without a mask.
+        causal: the exact minimum under a causal mask.
+        causal_one_head: the same where a position attends to one place a layer.
+    """
+
+    hops: int
+    theorem_1: int
+    no_mask: int
+    causal: int
+    causal_one_head: int
+
+
+def depths(hops: int) -> Depths:
+    """All four numbers for D hops.
+
+    Raises:
+        InputError: `hops` below 1.
+    """
+    return Depths(hops, theorem_1_bound(hops), minimum_without_mask(hops), minimum_causal(hops), minimum_one_head(hops))
+
+
+def _smallest_power(base: int, least: int) -> int:
+    """The smallest t with base^t >= least."""
+    t, power = 0, 1
+    while power < least:
+        t, power = t + 1, power * base
+    return t
+
+
+def _checked(hops: int) -> int:
+    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
+        raise InputError(f"hops must be a whole number of at least 1, got {hops!r}")
+    return hops

@@ -1,0 +1,107 @@
+"""Information flow through layers of attention, under the two assumptions of Section 5.
+
+1. A position can attend to another only if they already share a piece of information.
+2. A position that attends to another gets all the information that the other contains.
+
+With any number of heads a position may attend to everybody it shares something with, and knowing more never hurts, so
+the simulation is exact: a piece that a position does not hold after layer t can be held by no schedule of t layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.scene import Scene, chain_scene, members
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What every position holds after every layer.
+
+    Attributes:
+        scene: where it flowed.
+        holdings: by layer, from 0 (before the first), and position: a set of pieces.
+    """
+
+    scene: Scene
+    holdings: tuple[tuple[int, ...], ...]
+
+    def held(self, layer: int, position: int) -> tuple[str, ...]:
+        """Names of the pieces that a position holds after a layer."""
+        return self.scene.names(self.holdings[layer][position])
+
+    def asked(self, layer: int) -> tuple[str, ...]:
+        """Names of the pieces that the asker holds after a layer."""
+        return self.held(layer, self.scene.asker)
+
+
+def spread(scene: Scene) -> Iterator[tuple[int, ...]]:
+    """Holdings after layer 0, 1, 2, ...; ends when a layer changes nothing."""
+    holdings = scene.holdings
+    while True:
+        yield holdings
+        after = next_layer(scene, holdings)
+        if after == holdings:
+            return
+        holdings = after
+
+
+def next_layer(scene: Scene, holdings: tuple[int, ...]) -> tuple[int, ...]:
+    """Holdings after one more layer in which every position attends to everybody it may attend to."""
+    holders = [0] * len(scene.pieces)
+    for position, holding in enumerate(holdings):
+        for piece in members(holding):
+            holders[piece] |= 1 << position
+    return tuple(
+        _gather(holdings, _sharing(holding, holders) & visible)
+        for holding, visible in zip(holdings, scene.visible, strict=True)
+    )
+
+
+def _sharing(holding: int, holders: list[int]) -> int:
+    positions = 0
+    for piece in members(holding):
+        positions |= holders[piece]
+    return positions
+
+
+def _gather(holdings: tuple[int, ...], positions: int) -> int:
+    gathered = 0
+    for position in members(positions):
+        gathered |= holdings[position]
+    return gathered
+
+
+def simulate(problem: RetrievalProblem, layers: int) -> Flow:
+    """What every position of every chain holds after 0 ... `layers` layers.
+
+    Raises:
+        InputError: `layers` below 0.
+    """
+    if layers < 0:
+        raise InputError(f"layers must be at least 0, got {layers}")
+    scene = chain_scene(problem)
+    history = [holdings for holdings, _ in zip(spread(scene), range(layers + 1), strict=False)]
+    history += [history[-1]] * (layers + 1 - len(history))
+    return Flow(scene, tuple(history))
+
+
+def minimum_layers(problem: RetrievalProblem) -> int:
+    """The smallest number of layers after which the query can hold x{D}, with any number of heads.
+
+    Chains share nothing with each other, so one is simulated.
+
+    Raises:
+        InputError: x{D} never reaches the query.
+    """
+    scene = chain_scene(replace(problem, chains=1))
+    for layer, holdings in enumerate(spread(scene)):
+        if holdings[scene.asker] >> scene.target & 1:
+            return layer
+    raise InputError(
+        f"x{problem.hops} cannot reach the query with position={problem.position!r}: the members of a pair share "
+        "nothing there, so no layer connects them; use position='token' or 'pair'"
+    )

@@ -1,0 +1,109 @@
+"""Where information can flow: positions, the pieces of information each holds at the start, and whom each may see.
+
+The model of Section 5 and Appendix B. Everything here is about who *could* know what; no numbers are involved.
+
+A chain of D hops has the positions s0 ... s{2D} in the order of Definition 1: s0 is the query `x0?`, s{2k-1} is
+`x{k-1}>` and s{2k} is `>x{k}`. Neighbours share one piece (Definition 3): e{2k} = x{k}, the symbol that s{2k} and
+s{2k+1} hold, and e{2k-1} = p{k}, the place of pair k, which both its members know. So s{i} starts with e{i-1} and
+e{i}, where e{-1} = p0 is the query's own place, and the query wants e{2D} = x{D}.
+
+What a position code tells, `position` for short:
+
+- `pair`: the two members of a pair carry the same code: p{k}, to the letter of Definition 2.
+- `token`: the two members carry the codes of neighbouring tokens. Each is a fixed function of the other whatever the
+  shuffle, so a head can match them (a previous-token head does), and both tell the same thing, the place of pair k:
+  again p{k}. Codes of different pairs are functions of each other too, but the shuffle makes them say nothing about
+  which pair stands there, so they count as different pieces ("knowledge of a token or position does not provide any
+  information about any other token or position", Lemma 1).
+- `none`: no code, no p{k}; the two members of a pair share nothing.
+
+A set of pieces, or of positions, is a Python integer whose bits are its members.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import query_role, role_names
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Positions before any layer.
+
+    Attributes:
+        positions: names of the positions.
+        pieces: names of the pieces of information; piece b is bit b of a holding.
+        holdings: what each position holds, a set of pieces.
+        visible: whom each position may attend to, a set of positions.
+        asker: the position that must come to hold the target.
+        target: the piece it must come to hold.
+    """
+
+    positions: tuple[str, ...]
+    pieces: tuple[str, ...]
+    holdings: tuple[int, ...]
+    visible: tuple[int, ...]
+    asker: int
+    target: int
+
+    def names(self, holding: int) -> tuple[str, ...]:
+        """The pieces of a holding, by name."""
+        return tuple(self.pieces[bit] for bit in members(holding))
+
+
+def members(bits: int) -> list[int]:
+    """The members of a set, ascending."""
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
+
+
+def chain_scene(problem: RetrievalProblem) -> Scene:
+    """The scene of a retrieval problem, all its chains, asked from the query of chain 0.
+
+    Position c(2D + 1) + r is role r of chain c; piece c(2D + 2) + i + 1 is its e{i}, so that a contiguous run of pieces
+    is a contiguous run of bits. Chains after the first have their number in front of their names, as in `1:x0>`.
+    """
+    hops, roles = problem.hops, 2 * problem.hops + 1
+    places = [place_in_sequence(problem, chain, role) for chain in range(problem.chains) for role in range(roles)]
+    positions: list[str] = []
+    pieces: list[str] = []
+    holdings: list[int] = []
+    for chain in range(problem.chains):
+        prefix = f"{chain}:" if chain else ""
+        positions += [prefix + name for name in role_names(hops)]
+        pieces += [prefix + ("x" if bit % 2 else "p") + str(bit // 2) for bit in range(roles + 1)]
+        for role in range(roles):
+            i = reachability(role, hops)
+            own = 0b11 << i if problem.position != "none" else 1 << (i | 1)
+            holdings.append(own << chain * (roles + 1))
+    everyone = (1 << len(places)) - 1
+    visible = [everyone] * len(places)
+    if problem.causal:
+        visible = [sum(1 << j for j, other in enumerate(places) if other <= place) for place in places]
+    return Scene(tuple(positions), tuple(pieces), tuple(holdings), tuple(visible), query_role(hops), 2 * hops + 1)
+
+
+def reachability(role: int, hops: int) -> int:
+    """The i of s{i} (Definition 1): how many steps of shared information lead from the query to this role."""
+    return 0 if role == query_role(hops) else role + 1
+
+
+def role_at(i: int, hops: int) -> int:
+    """The role of s{i}: the inverse of `reachability`."""
+    return query_role(hops) if i == 0 else i - 1
+
+
+def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
+    """Where a role stands when no block is shuffled. The shuffle never changes who of one chain sees whom."""
+    hops, chains = problem.hops, problem.chains
+    if role == query_role(hops):
+        return 2 * hops * chains + chain
+    pair, member = divmod(role, 2)
+    block = hops - 1 - pair if problem.order == "deepest-first" else pair
+    return 2 * (block * chains + chain) + member
