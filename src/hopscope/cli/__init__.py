@@ -11,6 +11,7 @@ import hopscope
 from hopscope.errors import InputError
 
 VERBS = {
+    "train": "Train transformers on the retrieval problem.",
     "sample": "Print examples of the problem, as vectors or as text.",
 }
 """Verb: its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""

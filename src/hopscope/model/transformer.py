@@ -81,7 +81,7 @@ class Attention(nn.Module):
         x: Float[Tensor, "model row d_model"],
         x_query: Float[Tensor, "model query_row d_model"],
         batch: int,
-        edit: Callable[[Pattern], Pattern],
+        edit: Callable[[Pattern], Pattern] | None,
     ) -> Float[Tensor, "model query_row d_model"]:
         """Attend from the rows of `x_query`, the last positions of every sequence, to those of `x`."""
         models = x.shape[0]
@@ -89,7 +89,8 @@ class Attention(nn.Module):
         key = self._split(self.key(x), batch)
         value = self._split(self.value(x), batch)
         pattern = torch.baddbmm(self._mask(query, key), query, key.mT).softmax(dim=-1)
-        pattern = edit(pattern.view(models, batch, self.heads, *pattern.shape[-2:])).flatten(0, 2)
+        if edit is not None:
+            pattern = edit(pattern.view(models, batch, self.heads, *pattern.shape[-2:])).flatten(0, 2)
         mixed = (pattern @ value).view(models, batch, self.heads, -1, self.d_head)
         written: Tensor = self.out(mixed.transpose(2, 3).reshape(models, -1, self.heads * self.d_head))
         return written
@@ -134,7 +135,11 @@ class Block(nn.Module):
         self.mlp = MLP(models, shape.d_model) if shape.mlp else None
 
     def forward(
-        self, x: Float[Tensor, "model row d_model"], batch: int, reads: int | None, edit: Callable[[Pattern], Pattern]
+        self,
+        x: Float[Tensor, "model row d_model"],
+        batch: int,
+        reads: int | None = None,
+        edit: Callable[[Pattern], Pattern] | None = None,
     ) -> Float[Tensor, "model read_row d_model"]:
         """The stream after this block: at all positions, or at the last `reads` of every sequence."""
         normed = self.attention_norm(x)
@@ -181,21 +186,22 @@ class Transformer(nn.Module):
         batch, reads = inputs.shape[1], self.shape.reads
         watched = return_patterns or pattern_fn is not None
         patterns: list[Pattern] = []
+
+        def edit(pattern: Pattern) -> Pattern:
+            pattern = pattern if pattern_fn is None else pattern_fn(len(patterns), pattern)
+            patterns.append(pattern)
+            return pattern
+
         x = self.embed(inputs.flatten(1, 2))
         for layer, block in enumerate(self.blocks):
-
-            def edit(pattern: Pattern, layer: int = layer) -> Pattern:
-                pattern = pattern if pattern_fn is None else pattern_fn(layer, pattern)
-                if return_patterns:
-                    patterns.append(pattern)
-                return pattern
-
-            last = layer == len(self.blocks) - 1
-            x = block(x, batch, reads if last and not watched else None, edit)
+            if watched:
+                x = block(x, batch, edit=edit)
+            else:
+                x = block(x, batch, reads if layer == len(self.blocks) - 1 else None)
         if watched:
             x = last_positions(x, batch, reads)
         answers = self.read(self.norm(x))
-        return Output(answers.view(-1, batch, reads, self.shape.d_output), patterns)
+        return Output(answers.view(-1, batch, reads, self.shape.d_output), patterns if return_patterns else [])
 
 
 def last_positions(x: Float[Tensor, "model row d"], batch: int, reads: int) -> Float[Tensor, "model read_row d"]:

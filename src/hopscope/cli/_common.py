@@ -1,0 +1,108 @@
+"""What verbs share: options made from a dataclass, lists of numbers, and progress for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import click
+
+from hopscope.errors import InputError
+
+
+def field_options(record: type) -> Callable[[Any], Any]:
+    """Options for every field of a dataclass, each absent by default: `--learning-rate 3e-3`, `--no-mlp`.
+
+    Their help is the field's own line in the dataclass's docstring.
+    """
+    hints = get_type_hints(record)
+    texts = _argument_texts(record)
+
+    def decorate(function: Any) -> Any:
+        for field in reversed(dataclasses.fields(record)):
+            name = field.name.replace("_", "-")
+            kinds = _members(hints[field.name])
+            text = texts.get(field.name, "")
+            if bool in kinds:
+                option = click.option(f"--{name}/--no-{name}", field.name, default=None, help=text)
+            else:
+                option = click.option(f"--{name}", field.name, type=_FieldType(kinds), default=None, help=text)
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def given(values: dict[str, Any], record: type) -> dict[str, Any]:
+    """Of parsed options, those of `record` that the user gave; `none` stands for None."""
+    names = {field.name for field in dataclasses.fields(record)}
+    chosen = {name: value for name, value in values.items() if name in names and value is not None}
+    return {name: None if value == "none" else value for name, value in chosen.items()}
+
+
+def numbers(text: str, what: str, least: int = 1) -> list[int]:
+    """The whole numbers that `5`, `1-8` or `1,2,4-6` lists.
+
+    Raises:
+        InputError: something else, an empty range, or a number below `least`.
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
+        if match is None:
+            raise InputError(f"{what} must be whole numbers like 5, 1-8 or 1,2,4, got {text!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or first < least:
+            raise InputError(f"{what} must be a rising range from {least} up, got {text!r}")
+        found.extend(range(first, last + 1))
+    return list(dict.fromkeys(found))
+
+
+def for_people() -> bool:
+    """Whether progress on standard error reaches a person's terminal."""
+    return sys.stderr.isatty()
+
+
+class _FieldType(click.ParamType[Any]):
+    """A number, a word, or `none`, as the field's type allows."""
+
+    def __init__(self, kinds: tuple[Any, ...]) -> None:
+        self._kinds = kinds
+        words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+        plain = next((kind.__name__.upper() for kind in kinds if kind in (int, float, str)), "")
+        self.name = "|".join([*words, *([plain] if plain else []), *(["none"] if type(None) in kinds else [])])
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """What the help shows for a value."""
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse; what is in range is for the dataclass to say."""
+        if value == "none" and type(None) in self._kinds:
+            return "none"
+        for kind in (int, float):
+            if kind in self._kinds:
+                try:
+                    return kind(value)
+                except ValueError:
+                    continue
+        if int in self._kinds or float in self._kinds:
+            self.fail(f"{value!r} is not a number")
+        return value
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a type: of `int | None`, int and NoneType."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _argument_texts(record: type) -> dict[str, str]:
+    """What a docstring's `Args:` section says of each argument."""
+    section = (inspect.getdoc(record) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(text.split()).replace("`", "").rstrip(".") for name, text in entries}

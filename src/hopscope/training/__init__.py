@@ -1,0 +1,1 @@
+"""Training: recipes, the trainer of M models at once, and the run folder it leaves."""

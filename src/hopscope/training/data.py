@@ -1,0 +1,86 @@
+"""Which examples each step sees: a function of the seed and the step, so nothing has to be stored or replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch, Examples
+from hopscope.training.recipe import Recipe
+
+# Primes above any training set's size, so that multiplying by one permutes the indices modulo the size.
+_PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857, 1073741891, 1073741909)
+
+
+class Data:
+    """Training and validation batches of an ensemble, made on its device.
+
+    Args:
+        problem: what is learned.
+        recipe: batch sizes and the size of the training set.
+        seeds: one a model; a model alone sees what it would see among others.
+        device: where batches are made.
+    """
+
+    def __init__(
+        self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], device: torch.device | str = "cpu"
+    ) -> None:
+        self.recipe, self.seeds, self.device = recipe, tuple(seeds), device
+        self._examples = Examples(problem)
+        self._training = self._streams("training")
+        self._validation = self._streams("validation")
+
+    def training(self, step: int) -> Batch:
+        """The training batch of the update that takes `step` to `step + 1`. Leading axes: model, batch."""
+        size = self.recipe.batch_size
+        numbers = torch.arange(step * size, (step + 1) * size, device=self.device)
+        if self.recipe.examples is None:
+            return self._examples.at(self._training, numbers[None])
+        return self._examples.at(self._training, self._shuffled(numbers, self.recipe.examples))
+
+    def validation(self, step: int) -> Batch:
+        """Fresh sequences, seen at this step alone and never in training. Leading axes: model, batch."""
+        size = self.recipe.validation_size
+        return self._examples.at(
+            self._validation, torch.arange(step * size, (step + 1) * size, device=self.device)[None]
+        )
+
+    def _streams(self, purpose: str) -> Int[Tensor, "model 1"]:
+        seeds = [derive_seed(seed, purpose) for seed in self.seeds]
+        return torch.tensor(seeds, dtype=torch.int64, device=self.device)[:, None]
+
+    def _shuffled(self, numbers: Int[Tensor, " batch"], size: int) -> Int[Tensor, "model batch"]:
+        """Numbers counted on through pass after pass, as indices below `size`: each index once a pass.
+
+        Examples are independent draws, so an affine order is as random as any: what matters is that every pass groups
+        them anew.
+        """
+        rounds, offsets = numbers // size, numbers % size
+        first, last = int(numbers[0]) // size, int(numbers[-1]) // size
+        multipliers, shifts = _orders(self.seeds, first, last, size)
+        rounds = rounds - first
+        multiplier = multipliers.to(self.device)[:, rounds]
+        return (offsets * multiplier + shifts.to(self.device)[:, rounds]) % size
+
+
+@lru_cache(maxsize=8)
+def _orders(
+    seeds: tuple[int, ...], first: int, last: int, size: int
+) -> tuple[Int[Tensor, "model round"], Int[Tensor, "model round"]]:
+    """Multiplier and shift of every model's order in passes `first` ... `last`."""
+    draws = [[derive_seed(seed, "order", pass_) for pass_ in range(first, last + 1)] for seed in seeds]
+    multipliers = [[_PRIMES[draw % len(_PRIMES)] for draw in row] for row in draws]
+    shifts = [[draw // len(_PRIMES) % size for draw in row] for row in draws]
+    return torch.tensor(multipliers), torch.tensor(shifts)
+
+
+def held_out(problem: RetrievalProblem, size: int, seed: int = 0, purpose: str = "held-out") -> Batch:
+    """A fixed set of sequences that no training sees. Leading axis: batch."""
+    stream = torch.tensor(derive_seed(seed, purpose), dtype=torch.int64)
+    return Examples(problem).at(stream, torch.arange(size))

@@ -1,0 +1,151 @@
+"""How steps are computed on this machine: device, threads, precision, compilation.
+
+An engine never changes what is computed, only rounding; a run records its own and keeps it when it resumes, so that on
+a CPU a resumed run gives the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+
+from hopscope.errors import InputError
+from hopscope.model.architecture import Architecture
+
+Precision = Literal["fp32", "bf16"]
+
+_ROWS_AT_ONCE = 16_384
+"""Positions of all models that go through a CPU together: beyond it activations leave the caches and fill memory."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How steps are computed.
+
+    Args:
+        device: as torch names it.
+        threads: CPU threads.
+        precision: of matrix products; weights and optimiser stay in fp32. `fp32` is the reference.
+        compiled: whether the step goes through `torch.compile`.
+        models_at_once: how many models of an ensemble share one batched operation.
+    """
+
+    device: str = "cpu"
+    threads: int = 1
+    precision: Precision = "fp32"
+    compiled: bool = False
+    models_at_once: int = 1
+
+    def describe(self) -> str:
+        """In words, for people."""
+        threads = f", {self.threads} threads" if self.device == "cpu" else ""
+        return f"{self.device}{threads}, {self.precision}{', compiled' if self.compiled else ''}"
+
+
+def choose_engine(
+    architecture: Architecture,
+    *,
+    models: int,
+    rows: int,
+    steps: int,
+    device: str | None = None,
+    threads: int | None = None,
+    precision: Precision | Literal["auto"] = "auto",
+    compiled: bool | None = None,
+) -> Engine:
+    """The fastest engine this machine has for a run; what is given is kept.
+
+    Args:
+        architecture: what is trained.
+        models: how many.
+        rows: positions a model sees in a step (batch times sequence length).
+        steps: length of the run; compiling takes about a minute, so a short run goes without.
+        device: `None` for a GPU if there is one.
+        threads: `None` for all cores this process may use.
+        precision: `auto` for bf16 where a race of two matrix products finds it faster.
+        compiled: `None` to decide from the length of the run.
+
+    Raises:
+        InputError: a device torch does not have.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r} cannot be used here ({reason}); pass cpu, or leave it out") from None
+    if threads is not None and threads < 1:
+        raise InputError(f"threads must be at least 1, got {threads}")
+    on_cpu = torch.device(device).type == "cpu"
+    engine = Engine(
+        device=device,
+        threads=threads or available_cores(),
+        models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
+    )
+    with using_threads(engine):
+        if precision == "auto":
+            precision = "bf16" if bf16_is_faster(device) else "fp32"
+    if compiled is None:
+        compiled = _worth_compiling(architecture, models * rows, steps, on_cpu)
+    return replace(engine, precision=precision, compiled=compiled)
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class using_threads:
+    """A context in which torch runs on the engine's threads and rounds denormal numbers to zero."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._threads = engine.threads
+
+    def __enter__(self) -> None:
+        self._before = torch.get_num_threads()
+        torch.set_num_threads(self._threads)
+        torch.set_flush_denormal(True)
+
+    def __exit__(self, *exception: object) -> None:
+        torch.set_num_threads(self._before)
+        torch.set_flush_denormal(False)
+
+
+def bf16_is_faster(device: str) -> bool:
+    """Whether a bf16 matrix product beats an fp32 one here by a third, in a race of some 50 ms.
+
+    Without the instructions for it a CPU's bf16 is many times slower, so this is never assumed.
+    """
+    fp32 = _race(torch.float32, device)
+    return _race(torch.bfloat16, device) * 1.33 < fp32
+
+
+def _race(dtype: torch.dtype, device: str) -> float:
+    """Best seconds of a matrix product the size of ours."""
+    left = torch.randn(2048, 128, device=device).to(dtype)
+    right = torch.randn(128, 512, device=device).to(dtype)
+    best = float("inf")
+    for _ in range(6):
+        start = time.perf_counter()
+        left @ right
+        if left.is_cuda:
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _worth_compiling(architecture: Architecture, rows: int, steps: int, on_cpu: bool) -> bool:
+    """Whether what compiling saves over a run is worth the minute or so that it takes."""
+    if on_cpu and shutil.which(os.environ.get("CXX", "c++")) is None:
+        return False
+    inner = architecture.heads * architecture.d_head
+    per_layer = 4 * architecture.d_model * inner + (8 * architecture.d_model**2 if architecture.mlp else 0)
+    operations = 6.0 * per_layer * architecture.layers * rows * steps
+    return operations > (2e14 if on_cpu else 2e16)

@@ -1,0 +1,151 @@
+"""An ensemble in training: M models, their optimiser, and one update of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.errors import InputError
+from hopscope.model.initial import initialise
+from hopscope.model.transformer import Transformer
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
+from hopscope.training.engine import Engine
+from hopscope.training.losses import partial_losses
+from hopscope.training.recipe import Recipe
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class Ensemble:
+    """M models of one recipe, each with its own weights and data, updated together.
+
+    On a CPU they go through in parts of `engine.models_at_once`: models do not depend on one another, so the parts
+    change memory and speed only.
+    """
+
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
+        self.problem, self.recipe, self.engine = problem, recipe, engine
+        size = engine.models_at_once
+        self._parts = [
+            _Part(problem, recipe, seeds[start : start + size], engine) for start in range(0, len(seeds), size)
+        ]
+        self._slices = [slice(start, start + size) for start in range(0, len(seeds), size)]
+
+    def update(self, batch: Batch, learning_rate: float) -> Float[Tensor, "model hop"]:
+        """One AdamW step for every model. Gives the losses by hop before it."""
+        return torch.cat(
+            [part.update(batch[where], learning_rate) for part, where in zip(self._parts, self._slices, strict=True)]
+        )
+
+    @torch.no_grad()
+    def evaluate(self, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Losses by hop, without learning."""
+        return torch.cat([part.losses(batch[where]) for part, where in zip(self._parts, self._slices, strict=True)])
+
+    def weights(self) -> dict[str, Tensor]:
+        """Every weight, stacked over all models."""
+        states = [part.transformer.state_dict() for part in self._parts]
+        return {name: torch.cat([state[name] for state in states]) for name in states[0]}
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights and AdamW's moments: all that the next update depends on."""
+        state = self.weights()
+        for moment in _MOMENTS:
+            parts = [part.moments(moment) for part in self._parts]
+            state |= {f"{moment}.{name}": torch.cat([part[name] for part in parts]) for name in parts[0]}
+        return state
+
+    def load_state(self, state: dict[str, Tensor], step: int) -> None:
+        """Continue from `state` as it was after `step` updates.
+
+        Raises:
+            InputError: tensors missing or of another shape.
+        """
+        mine = {name: tensor.shape for name, tensor in self.state().items()}
+        theirs = {name: tensor.shape for name, tensor in state.items()}
+        if mine != theirs:
+            wrong = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
+            raise InputError(f"the saved state does not fit this recipe: {wrong[0]} is missing or of another shape")
+        for part, where in zip(self._parts, self._slices, strict=True):
+            part.load({name: tensor[where] for name, tensor in state.items()}, step)
+
+
+class _Part:
+    """Models that go through together."""
+
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
+        self.transformer = Transformer(recipe.architecture(problem), len(seeds))
+        initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.init)
+        self.transformer.to(engine.device)
+        self._clip, self._device = recipe.clip, torch.device(engine.device)
+        self._autocast = engine.precision == "bf16"
+        self._symbol_dim = problem.symbol_dim
+        self._optimiser = torch.optim.AdamW(
+            self.transformer.parameters(),
+            lr=recipe.learning_rate,
+            betas=(recipe.beta1, recipe.beta2),
+            weight_decay=recipe.weight_decay,
+            fused=True,
+        )
+        self._losses: Callable[[Tensor, Tensor], Tensor] = self._plain_losses
+        if engine.compiled:
+            self._losses = torch.compile(self._plain_losses, dynamic=False)
+        self.reset_moments()
+
+    def losses(self, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Losses by hop."""
+        return self._plain_losses(batch.inputs, batch.targets)
+
+    def update(self, batch: Batch, learning_rate: float) -> Float[Tensor, "model hop"]:
+        """One AdamW step."""
+        losses = self._losses(batch.inputs, batch.targets)
+        torch.autograd.backward(losses.mean(dim=1).sum())
+        if self._clip is not None:
+            self._clip_gradients(self._clip)
+        for group in self._optimiser.param_groups:
+            group["lr"] = learning_rate
+        self._optimiser.step()
+        self._optimiser.zero_grad()
+        return losses.detach()
+
+    def moments(self, name: str) -> dict[str, Tensor]:
+        """One of AdamW's moments of every weight."""
+        return {
+            weight: self._optimiser.state[parameter][name] for weight, parameter in self.transformer.named_parameters()
+        }
+
+    def reset_moments(self) -> None:
+        """AdamW's state before the first step, there from the start so that saving needs no special case."""
+        for parameter in self.transformer.parameters():
+            self._optimiser.state[parameter] = {
+                "step": torch.zeros((), dtype=torch.float32, device=self._device),
+                **{moment: torch.zeros_like(parameter) for moment in _MOMENTS},
+            }
+
+    @torch.no_grad()
+    def load(self, state: dict[str, Tensor], step: int) -> None:
+        """Take over weights and moments."""
+        for name, parameter in self.transformer.named_parameters():
+            parameter.copy_(state[name])
+            own = self._optimiser.state[parameter]
+            own["step"].fill_(step)
+            for moment in _MOMENTS:
+                own[moment].copy_(state[f"{moment}.{name}"])
+
+    def _plain_losses(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
+            answers = self.transformer(inputs).answers
+        return partial_losses(answers, targets, self._symbol_dim)
+
+    def _clip_gradients(self, largest: float) -> None:
+        """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""
+        gradients = [parameter.grad for parameter in self.transformer.parameters() if parameter.grad is not None]
+        squares = torch.stack([gradient.square().flatten(1).sum(1) for gradient in gradients])
+        scale = (largest / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(scale.view(-1, *[1] * (gradient.dim() - 1)))

@@ -1,0 +1,26 @@
+"""The loss and its parts, one a hop."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+def squared_errors(
+    answers: Float[Tensor, "*batch query d_target"], targets: Float[Tensor, "*batch query d_target"], symbol_dim: int
+) -> Float[Tensor, "*batch hop"]:
+    """Mean squared error of every sequence by hop asked for, over queries and components.
+
+    Knowing nothing costs 1, averaging the N candidates 1 - 1/N (0.75 at N = 4): that is the plateau.
+    """
+    errors = (answers.float() - targets).square()
+    return errors.reshape(*errors.shape[:-1], -1, symbol_dim).mean(dim=(-3, -1))
+
+
+def partial_losses(
+    answers: Float[Tensor, "model batch query d_target"],
+    targets: Float[Tensor, "model batch query d_target"],
+    symbol_dim: int,
+) -> Float[Tensor, "model hop"]:
+    """Mean squared error by model and hop asked for. A model's loss is the mean over its hops."""
+    return squared_errors(answers, targets, symbol_dim).mean(dim=1)

@@ -1,0 +1,150 @@
+"""A recipe: everything that decides what a run learns, besides the problem and the seeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from hopscope.errors import InputError
+from hopscope.model.architecture import Architecture
+from hopscope.problem.retrieval import RetrievalProblem
+
+InitialWeights = Literal["torch", "gpt2"]
+Schedule = Literal["constant", "cosine"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a transformer is shaped and trained (Sections 7.1, 8.1, 9.1).
+
+    Args:
+        layers: blocks.
+        heads: attention heads a layer.
+        d_model: width of the residual stream.
+        steps: updates.
+        batch_size: sequences an update, for every model.
+        head_dim: width of a head; `None` for d_model / heads.
+        mlp: whether blocks have an MLP.
+        examples: size of the training set, passed through in a new order each time; `None` for endless fresh data.
+        learning_rate: of AdamW, at its highest.
+        schedule: `constant`, or `cosine` down to zero at the last step.
+        warmup: steps over which the learning rate rises linearly.
+        weight_decay: decoupled (Loshchilov 2017), on all weights.
+        beta1: AdamW's.
+        beta2: AdamW's.
+        clip: largest gradient norm, for each model on its own; `None` for no clipping.
+        init: `torch` or `gpt2`; see `hopscope.model.initial.initialise`.
+        log_every: steps between rows of metrics; every one of the last `final_steps` gets a row.
+        final_steps: the final validation loss is the mean over this many last steps (the paper's 100).
+        validation_size: sequences in the fresh validation batch behind each row.
+        checkpoint_every: steps between checkpoints of the weights; `None` for the last alone.
+        steps_per_epoch: the paper's unit of logging for transformer D, 6,400 steps in 800 epochs.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    layers: int
+    heads: int
+    d_model: int
+    steps: int
+    batch_size: int
+    head_dim: int | None = None
+    mlp: bool = True
+    examples: int | None = 2**18
+    learning_rate: float = 1e-3
+    schedule: Schedule = "constant"
+    warmup: int = 0
+    weight_decay: float = 0.1
+    beta1: float = 0.9
+    beta2: float = 0.999
+    clip: float | None = None
+    init: InitialWeights = "torch"
+    log_every: int = 8
+    final_steps: int = 100
+    validation_size: int = 128
+    checkpoint_every: int | None = None
+    steps_per_epoch: int = 8
+
+    def __post_init__(self) -> None:
+        counts = ("layers", "heads", "d_model", "steps", "batch_size", "log_every", "final_steps", "validation_size")
+        for name in (*counts, "steps_per_epoch"):
+            _check_count(name, getattr(self, name))
+        for name in ("head_dim", "examples", "checkpoint_every"):
+            if getattr(self, name) is not None:
+                _check_count(name, getattr(self, name))
+        if self.examples is not None and self.examples > 2**30:
+            raise InputError(f"examples must be at most 2^30, got {self.examples}; pass none for endless fresh data")
+        _check_count("warmup", self.warmup, least=0)
+        for name, least, most in (
+            ("learning_rate", 0.0, math.inf),
+            ("weight_decay", 0.0, math.inf),
+            ("beta1", 0.0, 1.0),
+            ("beta2", 0.0, 1.0),
+            ("clip", 0.0, math.inf),
+        ):
+            value = getattr(self, name)
+            if name == "clip" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < most:
+                raise InputError(f"{name} must be a number of at least {least:g} and below {most:g}, got {value!r}")
+        for name, choices in (("schedule", get_args(Schedule)), ("init", get_args(InitialWeights))):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
+        if not isinstance(self.mlp, bool):
+            raise InputError(f"mlp must be true or false, got {self.mlp!r}")
+
+    def architecture(self, problem: RetrievalProblem) -> Architecture:
+        """The transformer this recipe trains on `problem`."""
+        return Architecture(
+            d_input=problem.input_dim,
+            d_output=problem.target_dim,
+            reads=problem.chains,
+            layers=self.layers,
+            heads=self.heads,
+            d_model=self.d_model,
+            head_dim=self.head_dim,
+            mlp=self.mlp,
+            causal=problem.causal,
+        )
+
+    def learning_rate_at(self, step: int) -> float:
+        """The learning rate of the update that takes `step` to `step + 1`."""
+        rate = self.learning_rate
+        if self.warmup:
+            rate *= min(1.0, (step + 1) / self.warmup)
+        if self.schedule == "cosine":
+            rate *= 0.5 * (1 + math.cos(math.pi * step / self.steps))
+        return rate
+
+    def logs(self, step: int) -> bool:
+        """Whether metrics get a row after `step` updates."""
+        return step % self.log_every == 0 or step > self.steps - self.final_steps
+
+    def checkpoints(self, step: int) -> bool:
+        """Whether the weights after `step` updates are kept. The first and last are, where any are."""
+        if step == self.steps:
+            return True
+        return self.checkpoint_every is not None and step % self.checkpoint_every == 0
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Recipe:
+        """The recipe a record describes.
+
+        Raises:
+            InputError: an unknown or missing field, or a value out of range.
+        """
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise InputError(f"unknown recipe field {unknown[0]!r}; the fields are {', '.join(known)}")
+        missing = [name for name in ("layers", "heads", "d_model", "steps", "batch_size") if name not in values]
+        if missing:
+            raise InputError(f"the recipe lacks {', '.join(missing)}")
+        return cls(**values)
+
+
+def _check_count(name: str, value: Any, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -1,0 +1,43 @@
+"""The paper's recipes, by name. `dataclasses.replace` varies them."""
+
+from __future__ import annotations
+
+from hopscope.training.recipe import Recipe
+
+SWEEP = Recipe(layers=8, heads=8, d_model=128, steps=10_000, batch_size=512, examples=2**20, log_every=10)
+"""Figure 4 (Section 7.1); the sweep varies `layers` from 1 to 8."""
+
+TRANSFORMER_A = Recipe(layers=12, heads=1, d_model=128, steps=24_000, batch_size=128)
+"""Transformer A (Section 8.1), D = 3. B and C differ from it by their seeds."""
+
+TRANSFORMER_B = TRANSFORMER_A
+TRANSFORMER_C = TRANSFORMER_A
+
+TRANSFORMER_D = Recipe(
+    layers=24, heads=1, d_model=512, head_dim=16, mlp=False, steps=6_400, batch_size=256, checkpoint_every=80
+)
+"""Transformer D (Section 9.1), D = 4."""
+
+LAPTOP = Recipe(
+    layers=3,
+    heads=4,
+    d_model=128,
+    steps=2_000,
+    batch_size=32,
+    examples=None,
+    learning_rate=3e-3,
+    beta2=0.99,
+    mlp=False,
+    log_every=10,
+)
+"""Small and quick, for two cores: D = 3."""
+
+BY_NAME = {
+    "laptop": LAPTOP,
+    "sweep": SWEEP,
+    "a": TRANSFORMER_A,
+    "b": TRANSFORMER_B,
+    "c": TRANSFORMER_C,
+    "d": TRANSFORMER_D,
+}
+"""What the command line calls them."""

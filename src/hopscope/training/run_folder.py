@@ -1,0 +1,237 @@
+"""A run on disk: plain files that outlive the program.
+
+    run.json                            problem, recipe, seeds, engine, versions, content hash
+    metrics.jsonl                       one row a logged step and model
+    checkpoints/step-NNNNNN.safetensors weights of all models, leading axis `model`
+    state.safetensors                   the latest point to resume from: weights, moments, step
+    result.json                         written when the run is finished
+
+Rows hold `step`, `model` (from 0), `train_loss` and `train_partial_losses` (means over the steps since the row before),
+`validation_loss` and `partial_losses` (on fresh sequences), the lists by hop asked for. A loss that is not a number is
+null. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+import hopscope
+from hopscope.errors import InputError
+from hopscope.files import json_lines, read_json, read_json_lines, replacing, write_json, write_text
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
+
+FORMAT = 1
+"""Of run.json; a newer one is refused."""
+
+
+class RunFolder:
+    """One run: an ensemble of models that share problem and recipe and differ by their seeds.
+
+    Args:
+        path: a folder that holds a run.
+
+    Raises:
+        InputError: the folder holds no run, or one that cannot be read.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        record = read_json(self.path / "run.json", "the record of a run")
+        if not isinstance(record, dict) or record.get("kind") != "hopscope run":
+            raise InputError(f"{self.path / 'run.json'} is not the record of a hopscope run; it was left untouched")
+        if record.get("format") != FORMAT:
+            raise InputError(
+                f"{self.path / 'run.json'} has format {record.get('format')!r} and this hopscope reads {FORMAT}; "
+                "update hopscope, or train anew in another folder"
+            )
+        try:
+            self.problem = RetrievalProblem.from_dict(record["problem"])
+            self.recipe = Recipe.from_dict(record["recipe"])
+            self.seeds = tuple(int(seed) for seed in record["seeds"])
+            self.engine = Engine(**record["engine"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{self.path / 'run.json'} is damaged ({error}); it was left untouched") from None
+        self.record = record
+
+    @classmethod
+    def create(
+        cls, path: Path | str, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine
+    ) -> RunFolder:
+        """Begin a run in a folder that is new or empty, or find the same run there.
+
+        Raises:
+            InputError: the folder holds something else: another recipe, problem or seeds, or foreign files.
+        """
+        path = Path(path)
+        if (path / "run.json").exists():
+            return cls(path).require(problem, recipe, seeds)
+        if path.exists() and (not path.is_dir() or any(not name.name.startswith(".") for name in path.iterdir())):
+            raise InputError(f"{path} is in use and holds no hopscope run; choose a new or empty folder")
+        what = {"problem": asdict(problem), "recipe": asdict(recipe), "seeds": list(seeds)}
+        record = {
+            "kind": "hopscope run",
+            "format": FORMAT,
+            "content_hash": content_hash(what),
+            **what,
+            "engine": asdict(engine),
+            "versions": {
+                "hopscope": hopscope.__version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
+        }
+        write_json(path / "run.json", record)
+        return cls(path)
+
+    def require(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int]) -> RunFolder:
+        """This run, if it is the one described.
+
+        Raises:
+            InputError: it is another; the sentence names the first difference.
+        """
+        asked = {**asdict(problem), **asdict(recipe), "seeds": list(seeds)}
+        here = {**asdict(self.problem), **asdict(self.recipe), "seeds": list(self.seeds)}
+        for name, value in asked.items():
+            if here[name] != value:
+                raise InputError(
+                    f"{self.path} holds a run with {name} = {here[name]}, not {value}; choose another folder, "
+                    "or ask for the run that is there"
+                )
+        return self
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return (self.path / "result.json").exists()
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What the finished run says of itself.
+
+        Raises:
+            InputError: it is not finished.
+        """
+        result: dict[str, Any] = read_json(self.path / "result.json", "the result of a finished run")
+        return result
+
+    @cached_property
+    def model_hashes(self) -> tuple[str, ...]:
+        """A name for each finished model: what it was trained from, and its seed."""
+        hashed = self.record["content_hash"]
+        return tuple(content_hash([hashed, seed]) for seed in self.seeds)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All rows, by step and model; empty before the first."""
+        path = self.path / "metrics.jsonl"
+        return read_json_lines(path, "the metrics of a run") if path.exists() else []
+
+    def append_metrics(self, rows: list[dict[str, Any]]) -> None:
+        """Add rows at the end."""
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json_lines(rows))
+
+    def drop_metrics_after(self, step: int) -> None:
+        """Forget rows that a resumed run is about to make again, and what a killed one left unfinished."""
+        if (self.path / "metrics.jsonl").exists():
+            write_text(self.path / "metrics.jsonl", json_lines(row for row in self.metrics() if row["step"] <= step))
+
+    @property
+    def checkpoints(self) -> dict[int, Path]:
+        """Files of weights, by step."""
+        found = {}
+        for path in sorted((self.path / "checkpoints").glob("step-*.safetensors")):
+            number = path.stem.removeprefix("step-")
+            if number.isdigit():
+                found[int(number)] = path
+        return found
+
+    def save_checkpoint(self, step: int, weights: dict[str, Tensor]) -> None:
+        """Keep the weights after `step` updates."""
+        save_tensors(self.path / "checkpoints" / f"step-{step:06d}.safetensors", weights, step)
+
+    def save_state(self, step: int, state: dict[str, Tensor]) -> None:
+        """Replace the point to resume from."""
+        save_tensors(self.path / "state.safetensors", state, step)
+
+    def load_state(self) -> tuple[int, dict[str, Tensor]] | None:
+        """The point to resume from, if there is one.
+
+        Raises:
+            InputError: it is damaged.
+        """
+        path = self.path / "state.safetensors"
+        return load_tensors(path) if path.exists() else None
+
+    def transformer(self, step: int | None = None) -> Transformer:
+        """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
+
+        Raises:
+            InputError: there is no such checkpoint, or it is damaged or does not fit the recipe.
+        """
+        checkpoints = self.checkpoints
+        if not checkpoints:
+            raise InputError(f"{self.path} has no checkpoint yet; let the run come to one")
+        step = max(checkpoints) if step is None else step
+        if step not in checkpoints:
+            near = min(checkpoints, key=lambda known: abs(known - step))
+            raise InputError(f"{self.path} has no checkpoint at step {step}; the nearest is at step {near}")
+        _, weights = load_tensors(checkpoints[step])
+        transformer = Transformer(self.recipe.architecture(self.problem), len(self.seeds))
+        try:
+            transformer.load_state_dict(weights)
+        except RuntimeError:
+            raise InputError(
+                f"{checkpoints[step]} does not hold the weights of this run; it was left untouched"
+            ) from None
+        return transformer.requires_grad_(False)
+
+
+def content_hash(value: Any) -> str:
+    """A short name for a JSON value: the start of the SHA-256 of its canonical text."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], step: int) -> None:
+    """Write tensors and their step atomically, as safetensors."""
+    with replacing(path) as temporary:
+        save_file(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+            temporary,
+            metadata={"step": str(step)},
+        )
+
+
+def load_tensors(path: Path) -> tuple[int, dict[str, Tensor]]:
+    """Step and tensors of a file of `save_tensors`.
+
+    Raises:
+        InputError: the file is damaged, or not of this kind.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            step = int((file.metadata() or {})["step"])
+            return step, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise InputError(f"{path} is damaged or not a checkpoint ({error}); it was left untouched") from None
+
+
+def number_or_null(value: float) -> float | None:
+    """A number fit for JSON: null where a diverged model gives NaN or infinity."""
+    return value if math.isfinite(value) else None
