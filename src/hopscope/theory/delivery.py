@@ -65,7 +65,7 @@ def deliver(hops: int, paths: Iterable[Path | tuple[int, str, str]]) -> Delivery
 
 def _why(hops: int, reached: int, culprits: tuple[Path, ...]) -> str:
     """The sentence for a target that did not arrive. Holdings are runs (Lemma 2), so hops 1 ... `reached` did."""
-    known = f"the query gets as far as x{reached}, not x{hops}"
+    known = f"the query gets as far as x{reached}, not to x{hops}"
     if not culprits:
         return f"{known}: even if each path carried all that its key holds, nothing further arrives; one is missing"
     listed = "; ".join(map(str, culprits))

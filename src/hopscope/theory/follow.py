@@ -49,6 +49,12 @@ def by_layer(hops: int, paths: Iterable[Path]) -> Steps:
     return steps
 
 
+def in_order(hops: int, paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The paths by layer, then by role."""
+    number = {name: role for role, name in enumerate(role_names(hops))}
+    return tuple(sorted(paths, key=lambda path: (path.layer, path.head, number[path.query], number[path.key])))
+
+
 def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Followed:
     """Attend along the steps, all of a layer at once.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.follow import arrives, by_layer
+from hopscope.theory.follow import arrives, by_layer, in_order
 from hopscope.theory.information_flow import minimum_layers, simulate
 from hopscope.theory.paths import Path
 from hopscope.theory.scene import Scene, members, role_at
@@ -32,7 +32,7 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
     if one_place:
         learn = _upwards if problem.causal and problem.order == "shallowest-first" else _downwards
         names = [problem.roles[role_at(i, problem.hops)] for i in range(2 * problem.hops + 1)]
-        return tuple(sorted(Path(layer, names[i], names[j]) for layer, i, j in learn(problem.hops)))
+        return in_order(problem.hops, (Path(layer, names[i], names[j]) for layer, i, j in learn(problem.hops)))
     flow = simulate(problem, layers)
     return _pruned(flow.scene, problem.hops, _cut_out(flow.scene, flow.holdings))
 
@@ -97,9 +97,9 @@ def _upwards(hops: int) -> list[tuple[int, int, int]]:
 
 def _pruned(scene: Scene, hops: int, paths: list[Path]) -> tuple[Path, ...]:
     """A subset-minimal part that still delivers: each path in turn is dropped if the rest does without it."""
-    kept = sorted(paths)
-    for path in reversed(kept.copy()):
-        rest = [other for other in kept if other is not path]
+    kept = in_order(hops, paths)
+    for path in reversed(kept):
+        rest = tuple(other for other in kept if other != path)
         if arrives(scene, by_layer(hops, rest)):
             kept = rest
-    return tuple(kept)
+    return kept

@@ -1,0 +1,160 @@
+"""`hopscope theory`: how many layers a chain of lookups needs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.depth import Depths, depths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MOST, _MOST_SHOWN = 100_000, 256
+
+
+@click.command()
+@click.option("--hops", default="1-16", show_default=True, help="5, a range 1-64, or a list 1,2,4.")
+@click.option("--show", is_flag=True, help="Draw the flow of one chain: what the query knows, and who looks where.")
+@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Save it as .png, .svg or .pdf.")
+@click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show.")
+@click.option("--order", default="deepest-first", show_default=True, help="Order of the pairs, for --show.")
+@click.option("--one-head", is_flag=True, help="Only one place a position and layer, for --show.")
+@click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of lookups.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def command(
+    hops: str,
+    show: bool,
+    figure: Path | None,
+    causal: bool,
+    order: str,
+    one_head: bool,
+    graph: str | None,
+    as_json: bool,
+) -> None:
+    """How many layers D hops need: the paper's bound, and the exact minimum.
+
+    \b
+    theorem_1        the paper's lower bound, ceil(log3(2D))
+    no_mask          exact without a mask, ceil(log3(4D + 1))
+    causal           exact under a causal mask, floor(log2 D) + 2
+    causal_one_head  exact where a position attends to one place a layer
+
+    \b
+    Examples:
+      hopscope theory --hops 1-64
+      hopscope theory --hops 1,2,4,8 --json
+      hopscope theory --hops 5 --show
+      hopscope theory --hops 5 --show --no-mask
+      hopscope theory --hops 5 --figure flow.svg
+      hopscope theory --graph functions
+    """
+    if graph is not None:
+        _conditional(graph, as_json)
+        return
+    numbers = parse_hops(hops)
+    if show or figure is not None:
+        if len(numbers) > 1:
+            raise InputError(f"--show and --figure draw one chain, got hops {hops!r}; give one number, as in --hops 5")
+        problem = RetrievalProblem(hops=numbers[0], causal=causal, order=order)  # type: ignore[arg-type]
+        _one_chain(problem, show, figure, one_head, as_json)
+        return
+    rows = [depths(number) for number in numbers]
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows]))
+    else:
+        _table(rows)
+
+
+def parse_hops(text: str) -> list[int]:
+    """The numbers in `5`, `1-64` or `1,2,4`, or a mixture, ascending and once each.
+
+    Raises:
+        InputError: anything else.
+    """
+    rule = "hops must be a number of at least 1, a range or a list, as in 5, 1-64 or 1,2,4"
+    numbers: set[int] = set()
+    for part in text.split(","):
+        ends = [end.strip() for end in part.split("-")]
+        if len(ends) > 2 or not all(end.isascii() and end.isdigit() and len(end) <= 18 for end in ends):
+            raise InputError(f"{rule}; got {text!r}")
+        first, last = int(ends[0]), int(ends[-1])
+        if first < 1:
+            raise InputError(f"{rule}; got {text!r}")
+        if last < first:
+            raise InputError(f"a range of hops goes upwards, as in {last}-{first}; got {text!r}")
+        if last - first >= _MOST:
+            raise InputError(f"at most {_MOST} hops at once, got {text!r}; ask for fewer")
+        numbers.update(range(first, last + 1))
+    return sorted(numbers)
+
+
+def _table(rows: Sequence[Depths]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Layers for a chain of D hops", caption="No-mask needs two heads a layer; with one, as causal.")
+    table.add_column("D", justify="right")
+    table.add_column("Theorem 1\nat least", justify="right")
+    table.add_column("no mask\nexactly", justify="right")
+    table.add_column("causal\nexactly", justify="right")
+    table.add_column("causal, one head\nexactly", justify="right")
+    for row in rows:
+        table.add_row(*(str(value) for value in asdict(row).values()))
+    Console().print(table)
+
+
+def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_head: bool, as_json: bool) -> None:
+    if problem.hops > _MOST_SHOWN:
+        raise InputError(f"--show and --figure go up to {_MOST_SHOWN} hops, got {problem.hops}; the table goes further")
+    if figure is not None:
+        from hopscope.report.flow_figure import save_flow
+
+        save_flow(problem, figure)
+        if not as_json:
+            click.echo(f"wrote {figure}")
+    if not show:
+        return
+    if not as_json:
+        from hopscope.theory.text import describe
+
+        click.echo(describe(problem, one_place=one_head), nl=False)
+        return
+    from hopscope.theory.information_flow import minimum_layers, simulate
+    from hopscope.theory.schedule import shortest_schedule
+
+    schedule = shortest_schedule(problem, one_place=one_head)
+    flow = simulate(problem, minimum_layers(problem))
+    record = {
+        "hops": problem.hops,
+        "layers": max(path.layer for path in schedule),
+        "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
+        "schedule": [{"layer": path.layer, "query": path.query, "key": path.key} for path in schedule],
+    }
+    click.echo(json.dumps(record))
+
+
+def _conditional(source: str, as_json: bool) -> None:
+    from dataclasses import replace
+
+    from hopscope.theory.conditional import growth, load
+
+    problem = load(source)
+    flows = {"causal": growth(problem)} if problem.causal else {}
+    flows["no_mask"] = growth(replace(problem, causal=False))
+    if as_json:
+        record = {mask: {"layers": len(flow) - 1, "growth": flow} for mask, flow in flows.items()}
+        click.echo(json.dumps({"graph": source, **record}))
+        return
+    for mask, flow in flows.items():
+        name = {"causal": "causal mask", "no_mask": "no mask"}[mask]
+        click.echo(f"{source}, {name}: {len(flow) - 1} layers to {problem.target}")
+        for layer, held in enumerate(flow):
+            label = f"layer {layer}" if layer else "start"
+            click.echo(f"  {label:<8} {', '.join(held)}")

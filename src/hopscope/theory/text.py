@@ -1,0 +1,55 @@
+"""The flow of information as text: what the query knows layer by layer, and who looks where."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.depth import theorem_1_bound
+from hopscope.theory.information_flow import Flow, minimum_layers, simulate
+from hopscope.theory.paths import Path
+from hopscope.theory.schedule import shortest_schedule
+
+_WIDEST = 100
+
+
+def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
+    """A page on one chain: its depth, the growth of what the query knows, and a shortest schedule."""
+    schedule = shortest_schedule(problem, one_place=one_place)
+    layers = max(path.layer for path in schedule)
+    mask = f"a causal mask, {problem.order.replace('-', ' ')}" if problem.causal else "no mask"
+    heads = "one head a layer" if one_place else "any number of heads"
+    hops = "1 hop" if problem.hops == 1 else f"{problem.hops} hops"
+    parts = [f"{hops} under {mask} and {heads}: {layers} layers (Theorem 1 asks for {theorem_1_bound(problem.hops)})"]
+    # What one place a layer brings is a little less on the way; the growth shown is the most that any schedule can do.
+    most = minimum_layers(problem)
+    parts.append(f"The most the query can know, with any number of heads\n{draw_growth(simulate(problem, most))}")
+    parts.append(f"A shortest schedule, in {len(schedule)} attentions\n{draw_schedule(schedule)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def draw_growth(flow: Flow) -> str:
+    """A row a layer, a column a piece of the asker's chain from x0 on: filled where it is held."""
+    chain = flow.scene.pieces[1 : flow.scene.target + 1]
+    wide = max(len(name) for name in chain) + 1
+    if wide * len(chain) > _WIDEST:
+        wide = 1
+    lines = []
+    if wide > 1:
+        lines.append(" " * 9 + "".join(name.rjust(wide) for name in chain))
+    for layer in range(len(flow.holdings)):
+        held = set(flow.asked(layer))
+        cells = "".join(("█" if name in held else "·").rjust(wide) for name in chain)
+        furthest = [name for name in chain if name in held and name.startswith("x")][-1]
+        name = f"layer {layer}" if layer else "start"
+        lines.append(f"{name:<9}{cells}  as far as {furthest}".rstrip())
+    return "\n".join(lines)
+
+
+def draw_schedule(schedule: tuple[Path, ...]) -> str:
+    """A line a layer: who looks where, in it."""
+    lines = []
+    for layer, paths in groupby(schedule, key=lambda path: path.layer):
+        looks = ", ".join(f"{path.query} -> {path.key}" for path in paths)
+        lines.append(f"layer {layer:<3}{looks}")
+    return "\n".join(lines)
