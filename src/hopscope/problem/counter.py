@@ -39,7 +39,9 @@ def _mix(bits: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
     return bits ^ ((bits >> 31) & ((1 << 33) - 1))
 
 
-def random_bits(seeds: Int[Tensor, "*stream"], indices: Int[Tensor, "*stream"], count: int) -> Int[Tensor, "*stream n"]:
+def random_bits(
+    seeds: Int[Tensor, "*#stream"], indices: Int[Tensor, "*#stream"], count: int
+) -> Int[Tensor, "*#stream n"]:
     """`count` random 64-bit integers at each (seed, index) address.
 
     Args:

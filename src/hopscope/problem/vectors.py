@@ -142,7 +142,7 @@ class Examples:
 
     problem: RetrievalProblem
 
-    def at(self, seeds: Int[Tensor, "*batch"], indices: Int[Tensor, "*batch"]) -> Batch:
+    def at(self, seeds: Int[Tensor, "*#batch"], indices: Int[Tensor, "*#batch"]) -> Batch:
         """The examples at these addresses.
 
         Args:

@@ -1,0 +1,28 @@
+"""Runtime shape checks for the whole package, in tests only."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Tensor signatures are checked at each call. What torch.compile traces is tested uncompiled: the two do not mix.
+install_import_hook(
+    [
+        "hopscope.problem.counter",
+        "hopscope.problem.vectors",
+        "hopscope.model.transformer",
+        "hopscope.training.data",
+        "hopscope.training.losses",
+        "hopscope.theory.witness",
+        "hopscope.circuits",
+        "hopscope.emergence",
+    ],
+    "beartype.beartype",
+)
+
+settings.register_profile("hopscope", deadline=None, max_examples=25)
+settings.load_profile("hopscope")

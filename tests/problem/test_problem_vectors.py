@@ -1,0 +1,228 @@
+"""The vector formulation, held against a slow solver that sees the inputs alone."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+
+import pytest
+import torch
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopscope.errors import InputError
+from hopscope.problem.counter import derive_seed, random_bits, to_normal
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_names, role_number, symbol_of
+from hopscope.problem.vectors import Batch, Examples, position_codes, sample
+
+problems = st.builds(
+    RetrievalProblem,
+    hops=st.integers(1, 6),
+    chains=st.integers(1, 6),
+    symbol_dim=st.integers(1, 6),
+    order=st.sampled_from(["deepest-first", "shallowest-first"]),
+    position=st.sampled_from(["token", "pair", "none"]),
+    curriculum=st.booleans(),
+    symbols=st.sampled_from(["gaussian", "unit"]),
+)
+
+
+def draw(problem: RetrievalProblem, batch: int = 3, seed: int = 0) -> Batch:
+    return sample(problem, batch, torch.Generator().manual_seed(seed))
+
+
+def solve(problem: RetrievalProblem, inputs: torch.Tensor) -> list[list[float]]:
+    """Follow each query through the pairs by comparing symbols, knowing only that pairs are neighbours."""
+    symbols = [tuple(row[: problem.symbol_dim]) for row in inputs.tolist()]
+    queries = symbols[-problem.chains :]
+    pairs = symbols[: -problem.chains]
+    follows = {pairs[i]: pairs[i + 1] for i in range(0, len(pairs), 2)}
+    answers = []
+    for query in queries:
+        reached, chain = query, []
+        for _ in range(problem.hops):
+            reached = follows[reached]
+            chain.append(reached)
+        asked = chain if problem.curriculum else chain[-1:]
+        answers.append([number for symbol in asked for number in symbol])
+    return answers
+
+
+# In one dimension a unit symbol is 1 or -1: chains collide.
+solvable = problems.filter(lambda problem: problem.symbols == "gaussian" or problem.symbol_dim > 1)
+
+
+@given(solvable, st.integers(0, 2**31))
+def test_every_chain_can_be_followed_from_the_inputs_alone(problem, seed):
+    batch = draw(problem, seed=seed)
+    for inputs, targets in zip(batch.inputs, batch.targets, strict=True):
+        assert solve(problem, inputs) == targets.tolist()
+
+
+@given(problems)
+def test_shapes_are_those_of_section_6(problem):
+    batch = draw(problem)
+    n, d, k = problem.chains, problem.hops, problem.symbol_dim
+    assert batch.inputs.shape == (3, n * (2 * d + 1), 2 * k)
+    assert batch.targets.shape == (3, n, d * k if problem.curriculum else k)
+
+
+@given(problems)
+def test_roles_invert_the_shuffle(problem):
+    """At every position stands the symbol its chain and role say, and `place` is the inverse of (chain, role)."""
+    batch = draw(problem)
+    for b in range(3):
+        at = {(int(c), int(r)): pos for pos, (c, r) in enumerate(zip(batch.chain[b], batch.role[b], strict=True))}
+        assert len(at) == problem.sequence_length
+        held: dict[tuple[int, int], set[tuple[float, ...]]] = {}
+        for (chain, role), pos in at.items():
+            assert batch.place[b, chain, role] == pos
+            symbol = tuple(batch.inputs[b, pos, : problem.symbol_dim].tolist())
+            held.setdefault((chain, symbol_of(role, problem.hops)), set()).add(symbol)
+        assert all(len(symbols) == 1 for symbols in held.values())
+
+
+def test_no_two_symbols_are_equal():
+    problem = RetrievalProblem(hops=5, chains=6)
+    for inputs in draw(problem, 50).inputs:
+        symbols = Counter(tuple(row) for row in inputs[:, :4].tolist())
+        assert len(symbols) == 6 * 6
+        # The last symbol of a chain stands once, every other twice.
+        assert Counter(symbols.values()) == {2: 6 * 5, 1: 6}
+
+
+def test_pairs_stand_side_by_side_in_blocks_of_their_hop():
+    problem = RetrievalProblem(hops=3)
+    names = [[problem.roles[r] for r in row] for row in draw(problem, 4).role.tolist()]
+    for row in names:
+        assert row == ["x2>", ">x3"] * 4 + ["x1>", ">x2"] * 4 + ["x0>", ">x1"] * 4 + ["x0?"] * 4
+    shallow = RetrievalProblem(hops=3, order="shallowest-first")
+    row = [shallow.roles[r] for r in draw(shallow, 1).role[0].tolist()]
+    assert row == ["x0>", ">x1"] * 4 + ["x1>", ">x2"] * 4 + ["x2>", ">x3"] * 4 + ["x0?"] * 4
+
+
+@pytest.mark.parametrize("drawn", ["generator", "address"])
+def test_shuffles_are_uniform_and_independent(drawn):
+    """Chi-square over the 3! x 3! orders of two blocks: a biased or shared permutation fails by far."""
+    problem, count = RetrievalProblem(hops=1, chains=3), 18_000
+    if drawn == "generator":
+        place = draw(problem, count, seed=4).place
+    else:
+        place = Examples(problem).at(torch.tensor(derive_seed(4, "test")), torch.arange(count)).place
+    seen = Counter(tuple(map(tuple, row)) for row in place[:, :, [0, 2]].transpose(1, 2).tolist())
+    pairs, queries = itertools.permutations((0, 2, 4)), list(itertools.permutations((6, 7, 8)))
+    cells = [(pair, query) for pair in pairs for query in queries]
+    assert set(seen) == set(cells)
+    expected = count / len(cells)
+    chi_square = sum((seen[cell] - expected) ** 2 / expected for cell in cells)
+    assert chi_square < 66.6  # the 0.999 quantile for 35 degrees of freedom
+
+
+@pytest.mark.parametrize("drawn", ["generator", "address"])
+def test_gaussian_symbols_are_standard_normal(drawn):
+    problem = RetrievalProblem(hops=2)
+    if drawn == "generator":
+        inputs = draw(problem, 20_000).inputs
+    else:
+        inputs = Examples(problem).at(torch.tensor(derive_seed(0, "test")), torch.arange(20_000)).inputs
+    last = inputs[:, -4:, :4]  # the queries: no symbol twice
+    assert last.mean().abs() < 0.01
+    assert abs(last.var() - 1) < 0.02
+    assert abs((last**4).mean() - 3) < 0.1
+    flat = last.flatten(1)
+    assert (torch.corrcoef(flat.T) - torch.eye(16)).abs().max() < 0.04
+
+
+def test_unit_symbols_have_length_root_k():
+    problem = RetrievalProblem(hops=2, symbol_dim=9, symbols="unit")
+    assert torch.allclose(draw(problem).inputs[..., :9].norm(dim=-1), torch.tensor(3.0))
+
+
+def test_position_codes_by_hand():
+    codes = position_codes(RetrievalProblem(hops=1, chains=1))
+    t = torch.arange(3.0)
+    expected = torch.stack([t.cos(), t.sin(), (t / 100).cos(), (t / 100).sin()], dim=-1)
+    assert torch.allclose(codes, expected)
+    pair = position_codes(RetrievalProblem(hops=2, chains=2, position="pair"))
+    assert torch.equal(pair[0::2][:4], pair[1::2][:4])
+    assert len({tuple(row) for row in pair.tolist()}) == 4 + 2
+    assert not position_codes(RetrievalProblem(hops=2, position="none")).any()
+    assert position_codes(RetrievalProblem(hops=2, position_dim=7)).shape == (20, 7)
+
+
+@given(solvable, st.integers(0, 2**40), st.integers(0, 2**62))
+def test_an_example_depends_on_its_address_alone(problem, index, seed):
+    alone = Examples(problem).at(torch.tensor(seed), torch.tensor([index]))
+    among = Examples(problem).at(torch.tensor([[seed], [1]]), torch.tensor([[3, index, 5]]))
+    assert torch.equal(alone.inputs[0], among.inputs[0, 1])
+    assert torch.equal(alone.targets[0], among.targets[0, 1])
+    assert not torch.equal(alone.inputs[0], among.inputs[1, 1])
+
+
+def test_random_bits_are_splitmix64():
+    """Against SplitMix64 in plain integers."""
+    mask = (1 << 64) - 1
+
+    def mix(z):
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        return z ^ (z >> 31)
+
+    seed, index = 123456789, 42
+    origin = mix((mix(seed * 0x9E3779B97F4A7C15 & mask) + index * 0xD1B54A32D192ED03) & mask)
+    expected = [mix((origin + i * 0x9E3779B97F4A7C15) & mask) for i in range(1, 6)]
+    found = [int(bits) & mask for bits in random_bits(torch.tensor(seed), torch.tensor(index), 5)]
+    assert found == expected
+
+
+def test_normals_are_finite_at_the_extremes():
+    extremes = torch.tensor([0, -1, 2**63 - 1, -(2**63)])
+    for pair in itertools.product(extremes, repeat=2):
+        assert to_normal(torch.stack(pair)).isfinite().all()
+
+
+def test_sampling_leaves_the_global_random_state_alone():
+    before = torch.random.get_rng_state()
+    draw(RetrievalProblem(hops=2))
+    Examples(RetrievalProblem(hops=2)).at(torch.tensor(1), torch.arange(2))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("hops", 0), ("hops", -3), ("hops", 2.5), ("hops", True), ("chains", 0), ("symbol_dim", 0), ("base", 1),
+     ("base", float("nan")), ("order", "random"), ("position", "rotary"), ("causal", 1), ("position_dim", 0)],
+)  # fmt: skip
+def test_bad_fields_are_named_with_their_value(field, value):
+    with pytest.raises(InputError, match=field) as error:
+        RetrievalProblem(**{"hops": 3, field: value})
+    assert repr(value) in str(error.value)
+
+
+def test_unknown_field_in_a_record():
+    with pytest.raises(InputError, match="hop_count"):
+        RetrievalProblem.from_dict({"hops": 3, "hop_count": 3})
+
+
+def test_role_names_and_numbers():
+    assert role_names(2) == ("x0>", ">x1", "x1>", ">x2", "x0?")
+    assert [role_number(name, 2) for name in role_names(2)] == [0, 1, 2, 3, 4]
+    assert [symbol_of(role, 2) for role in range(5)] == [0, 1, 1, 2, 0]
+    with pytest.raises(InputError, match="x5>"):
+        role_number("x5>", 2)
+
+
+def test_sample_command_prints_what_an_outsider_can_check():
+    from hopscope.cli import program
+
+    result = CliRunner().invoke(program, ["sample", "vectors", "--hops", "3", "--count", "8", "--seed", "0", "--json"])
+    assert result.exit_code == 0
+    rows = [json.loads(line) for line in result.output.splitlines()]
+    assert len(rows) == 8
+    problem = RetrievalProblem(hops=3)
+    for row in rows:
+        assert solve(problem, torch.tensor(row["inputs"], dtype=torch.float64)) == row["targets"]
+        assert sorted(map(tuple, row["roles"])) == sorted(itertools.product(range(4), problem.roles))
