@@ -156,7 +156,7 @@ def test_position_codes_by_hand():
 @given(solvable, st.integers(0, 2**40), st.integers(0, 2**62))
 def test_an_example_depends_on_its_address_alone(problem, index, seed):
     alone = Examples(problem).at(torch.tensor(seed), torch.tensor([index]))
-    among = Examples(problem).at(torch.tensor([[seed], [1]]), torch.tensor([[3, index, 5]]))
+    among = Examples(problem).at(torch.tensor([[seed], [seed + 1]]), torch.tensor([[3, index, 5]]))
     assert torch.equal(alone.inputs[0], among.inputs[0, 1])
     assert torch.equal(alone.targets[0], among.targets[0, 1])
     assert not torch.equal(alone.inputs[0], among.inputs[1, 1])
