@@ -1,0 +1,60 @@
+"""The answer rules: when a model's text counts as one of the acceptable answers. Never a substring search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hopscope.errors import InputError
+
+_WRAPPERS = ("**", "`", '"', "'", "“”", "‘’")
+
+
+def exact(text: str, acceptable: Sequence[str]) -> str | None:
+    """The text without the white space around it, when it is one of the acceptable answers (the paper's rule)."""
+    stripped = text.strip()
+    return stripped if stripped in acceptable else None
+
+
+def lenient(text: str, acceptable: Sequence[str]) -> str | None:
+    """Also with one trailing period, quotes, `**`, backticks, or another case."""
+    bare, period = text.strip(), False
+    while True:
+        if not period and bare.endswith("."):
+            bare, period = bare[:-1].strip(), True
+            continue
+        peeled = _peel(bare)
+        if peeled == bare:
+            break
+        bare = peeled
+    folded = {answer.casefold(): answer for answer in acceptable}
+    return folded.get(bare.casefold())
+
+
+def _peel(text: str) -> str:
+    """The text without one pair of wrappers."""
+    for wrapper in _WRAPPERS:
+        left, right = (wrapper[0], wrapper[1]) if wrapper in ("“”", "‘’") else (wrapper, wrapper)
+        if len(text) >= len(left) + len(right) and text.startswith(left) and text.endswith(right):
+            return text[len(left) : len(text) - len(right)].strip()
+    return text
+
+
+Rule = Callable[[str, Sequence[str]], str | None]
+RULES: dict[str, Rule] = {"exact": exact, "lenient": lenient}
+"""By name; the name is part of every record."""
+
+
+def rule(name: str) -> Rule:
+    """The rule of that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in RULES:
+        raise InputError(f"rule must be one of {', '.join(RULES)}, got {name!r}")
+    return RULES[name]
+
+
+def last_line(text: str) -> str:
+    """The last line that is not blank, where a model that was asked to think first puts its answer."""
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
