@@ -1,0 +1,107 @@
+"""Witness transformers: weights written by hand that solve D hops in the fewest layers there can be.
+
+They show that the exact depths are not only bounds on a model of attention but are met by real transformers, and they
+know their own circuit, which makes them the ground truth for circuit discovery. What differs from the paper's setting,
+all of it options of the problem and the model: symbols of equal length and K = 32, so that a symbol resembles only
+itself; 32 numbers a position code, at a base where neighbours can be told apart; no LayerNorm and no MLP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from hopscope.errors import InputError
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import PositionCode, RetrievalProblem
+from hopscope.theory.assembler import assemble
+from hopscope.theory.paths import Path
+from hopscope.theory.program import circuit
+from hopscope.theory.witness_causal import causal_program
+from hopscope.theory.witness_unmasked import unmasked_program
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A transformer built by hand.
+
+    Attributes:
+        problem: what it solves.
+        transformer: one model, in float32.
+        circuit: the attention paths its answers depend on.
+    """
+
+    problem: RetrievalProblem
+    transformer: Transformer
+    circuit: tuple[Path, ...]
+
+    def without_layer(self, layer: int) -> Witness:
+        """The same with one layer taken out, its paths gone and later layers one lower.
+
+        `deliver(hops, witness.circuit)` of what is left says why it fails.
+
+        Raises:
+            InputError: no such layer.
+        """
+        shape = self.transformer.shape
+        if not 1 <= layer <= shape.layers or shape.layers == 1:
+            raise InputError(f"layer must be 1 to {shape.layers} of a witness with at least 2, got {layer}")
+        rest = Transformer(replace(shape, layers=shape.layers - 1))
+        rest.embed, rest.norm, rest.read = self.transformer.embed, self.transformer.norm, self.transformer.read
+        rest.blocks = nn.ModuleList(b for n, b in enumerate(self.transformer.blocks, start=1) if n != layer)
+        left = (path for path in self.circuit if path.layer != layer)
+        lowered = tuple(path._replace(layer=path.layer - (path.layer > layer)) for path in left)
+        return Witness(self.problem, rest, lowered)
+
+
+def build_witness(
+    hops: int,
+    *,
+    causal: bool = True,
+    position: PositionCode | None = None,
+    chains: int = 4,
+    symbol_dim: int = 32,
+    curriculum: bool = True,
+    spare_heads: int = 0,
+) -> Witness:
+    """A transformer that solves D hops in the exact minimum of layers.
+
+    Args:
+        hops: D.
+        causal: with a causal mask, one head a layer (pointer doubling); without, two (looking both ways).
+        position: what a position code numbers; `token` unless told otherwise under a causal mask. Without a mask it
+            is `pair`, and only that: nothing linear in token codes tells a pair's first member from its second.
+        chains: N.
+        symbol_dim: K. Below about 16, unrelated symbols may come close enough to be mixed up.
+        curriculum: whether it gives x1 ... x{D} (IC) or x{D} alone.
+        spare_heads: heads to add to every layer, all zero.
+
+    Raises:
+        InputError: a value out of range, or a position code that the construction cannot use.
+    """
+    if spare_heads < 0:
+        raise InputError(f"spare_heads must be at least 0, got {spare_heads}")
+    allowed: tuple[PositionCode, ...] = ("token", "pair") if causal else ("pair",)
+    numbered: PositionCode = allowed[0] if position is None else position
+    if numbered not in allowed:
+        mask = "under a causal mask" if causal else "without a mask"
+        raise InputError(f"a witness {mask} needs position {' or '.join(allowed)}, got {position!r}")
+    problem = RetrievalProblem(
+        hops=hops,
+        chains=chains,
+        symbol_dim=symbol_dim,
+        position=numbered,
+        base=_base(hops, chains, numbered),
+        causal=causal,
+        curriculum=curriculum,
+        position_dim=32,
+        symbols="unit",
+    )
+    program = causal_program(problem) if causal else unmasked_program(problem)
+    return Witness(problem, assemble(program, spare_heads), circuit(program))
+
+
+def _base(hops: int, chains: int, position: PositionCode) -> float:
+    """The base of the codes: small keeps neighbours far apart; "earlier" needs it as large as the sequence is long."""
+    return 1.5 * chains * (2 * hops + 1) if position == "token" else 2.0

@@ -1,0 +1,78 @@
+"""Pointer doubling by hand: D hops under a causal mask in floor(log2 D) + 2 layers of one head.
+
+In layer 1 the second member of every pair learns the first (slot `start`). From then on every position holds a stretch
+of its chain in the slots `next0`, `next1`, ...: a second member `>x{k}` the symbols x{k}, x{k+1}, ..., a query x0, x1,
+.... In layer t the first w = 2^(t-2) of them are filled; the position looks for the pair that starts with the last of
+them, finds its second member, and appends that one's w symbols to its own: twice as many.
+
+Who finds no such pair has come to the end of its chain and appends something meaningless behind it; nobody reads that.
+"""
+
+from __future__ import annotations
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import first_member, query_role, second_member
+from hopscope.theory.depth import minimum_causal
+from hopscope.theory.matching import earlier, not_the_first, same_code, same_symbol
+from hopscope.theory.program import Head, Program, Term
+
+_MATCH, _AVOID, _EARLIER, _IN_VAIN = 800.0, 60.0, 6.0, 100.0
+# A quarter of a match: enough to lose against a pair that really starts so, little enough not to disturb the others.
+_AVOID_OWN = _MATCH / 4
+
+
+def causal_program(problem: RetrievalProblem) -> Program:
+    """The program for a problem with a causal mask, deepest pairs first, and unit symbols."""
+    hops = problem.hops
+    chain = [f"next{n}" for n in range(hops + 1)]
+    layers = [(_first_members(problem),)]
+    layers += [(_twice_as_far(problem, 1 << t - 2),) for t in range(2, minimum_causal(hops) + 1)]
+    codes = dict.fromkeys(("code", "before") if problem.position == "token" else ("code",), problem.code_dim)
+    return Program(
+        problem=problem,
+        slots={**codes, **dict.fromkeys(["start", *chain], problem.symbol_dim)},
+        symbol="next0",
+        code="code",
+        layers=tuple(layers),
+        answers=tuple(chain[1:]),
+    )
+
+
+def _first_members(problem: RetrievalProblem) -> Head:
+    """Layer 1: look at the token before or, where a pair has one code, at the other one with this code."""
+    attends = {second_member(k): first_member(k) for k in range(1, problem.hops + 1)}
+    if problem.position == "token":
+        back = same_code(problem, "code", "code", _MATCH, steps_back=1)
+        return Head((back,), (("next0", "start"), ("code", "before")), attends)
+    partner = (same_code(problem, "code", "code", _MATCH), same_symbol(problem, "next0", "next0", -_AVOID))
+    return Head(partner, (("next0", "start"),), attends)
+
+
+def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:
+    """Layers 2, 3, ...: append the stretch of whoever starts where mine ends."""
+    hops, last = problem.hops, f"next{held - 1}"
+    copies = [(f"next{n}", f"next{held + n}") for n in range(held) if held + n <= hops]
+    attends = {second_member(k): second_member(k + held) for k in range(1, hops - held + 1)}
+    return Head(_starts_with(problem, last), tuple(copies), {**attends, query_role(hops): second_member(held)})
+
+
+def _starts_with(problem: RetrievalProblem, last: str) -> tuple[Term, ...]:
+    """The terms that single out the second member of the pair that starts with the symbol in slot `last`.
+
+    Others have that symbol in `start` too, and must lose.
+
+    With a code a pair: who has no partner before itself found itself, so it starts with its own symbol; that is held
+    against it. With a code a token: a first member found the pair before it, which is another chain's. But a pair of
+    that chain that really starts so stands in an earlier block, so the earlier one wins; and the very first position,
+    which looked back in vain and found itself, is known by its having been before itself.
+    """
+    if problem.position == "pair":
+        own = same_symbol(problem, last, "next0", -_AVOID_OWN)
+        return (same_symbol(problem, last, "start", _MATCH), own)
+    # Being earlier must never outweigh being equal, however far apart the two stand.
+    match = _MATCH + 2 * _EARLIER * problem.sequence_length
+    return (
+        same_symbol(problem, last, "start", match),
+        earlier(problem, "code", _EARLIER),
+        *not_the_first(problem, "code", "before", _IN_VAIN),
+    )

@@ -1,0 +1,97 @@
+"""Looking both ways by hand: D hops without a mask in ceil(log3(4D + 1)) layers of two heads.
+
+Without a mask the chain is a path s0, s1, ..., s{2D} that can be walked both ways, along edges that are symbols and
+places by turns. A position does not know which way the query lies, but it can tell its two directions apart: one
+begins with its symbol, the other with its place. So it keeps two rays:
+
+    toward its symbol's twin   symbol0 = its symbol, symbol1 = the twin's code, symbol2 = the other symbol there, ...
+    toward its pair's partner  place0 = its code, place1 = the partner's symbol, place2 = its twin's code, ...
+
+After a layer both rays reach r. Whoever stands 2r + 1 further along a ray has a ray of its own that comes the other way
+and ends in the same piece: ray r of mine is ray r, of the same kind, of theirs. So one head compares `symbol{r}` with
+`symbol{r}`, the other `place{r}` with `place{r}`, both keep away from themselves (who has my code, who has my symbol),
+and each appends the other's ray backwards, then the ray that leads on: 3r + 1.
+
+Where the chain ends, x{D} has no twin and the query no partner. These positions find themselves, as in a mirror, and
+the rays run back into the chain; that is consistent all along the path, so no case is special.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.matching import same_code, same_symbol
+from hopscope.theory.program import Head, Program, Term
+from hopscope.theory.scene import reachability, role_at
+
+_MATCH, _AVOID_SYMBOL, _AVOID_CODE = 800.0, 60.0, 80.0
+
+
+def unmasked_program(problem: RetrievalProblem) -> Program:
+    """The program for a problem without a mask, with one code a pair and unit symbols."""
+    reaches = _reaches(2 * problem.hops)
+    inner, end = reaches[-2], reaches[-1]
+    layers: list[tuple[Head, ...]] = [
+        (_ray_head(problem, "symbol", reach, new), _ray_head(problem, "place", reach, new))
+        for reach, new in pairwise(reaches[:-1])
+    ]
+    layers.append((_ray_head(problem, "symbol", inner, end),))
+    slots = {f"symbol{n}": _width(problem, "symbol", n) for n in range(end + 1)}
+    slots |= {f"place{n}": _width(problem, "place", n) for n in range(inner + 1)}
+    return Program(
+        problem=problem,
+        slots=slots,
+        symbol="symbol0",
+        code="place0",
+        layers=tuple(layers),
+        answers=tuple(f"symbol{2 * k}" for k in range(1, problem.hops + 1)),
+    )
+
+
+def _reaches(end: int) -> list[int]:
+    """How far rays must reach after layer 0, 1, ..., the last being the query's: no further than needed."""
+    backwards = [end]
+    while backwards[-1] > 0:
+        backwards.append((backwards[-1] + 1) // 3)
+    return backwards[::-1]
+
+
+def _ray_head(problem: RetrievalProblem, ray: str, reach: int, new: int) -> Head:
+    """The head that lengthens one kind of ray from `reach` to `new`, at most 3 reach + 1."""
+    back = "place" if ray == "symbol" else "symbol"
+    sources = [f"{ray}{n}" for n in range(reach - 1, -1, -1)] + [f"{back}{n}" for n in range(reach + 1)]
+    copies = zip(sources, (f"{ray}{n}" for n in range(reach + 1, new + 1)), strict=False)
+    end = f"{ray}{reach}"
+    compare = same_symbol if _is_symbol(ray, reach) else same_code
+    avoid = (
+        same_code(problem, "place0", "place0", -_AVOID_CODE)
+        if ray == "symbol"
+        else same_symbol(problem, "symbol0", "symbol0", -_AVOID_SYMBOL)
+    )
+    terms: tuple[Term, ...] = (compare(problem, end, end, _MATCH), avoid)
+    return Head(terms, tuple(copies), _attends(problem.hops, ray, 2 * reach + 1))
+
+
+def _attends(hops: int, ray: str, distance: int) -> dict[int, int]:
+    """Who stands `distance` further along a ray, for every role."""
+    found = {}
+    for role in range(2 * hops + 1):
+        i = reachability(role, hops)
+        down_the_chain = (i % 2 == 0) == (ray == "symbol")
+        found[role] = role_at(_mirrored(i + distance if down_the_chain else i - distance, 2 * hops), hops)
+    return found
+
+
+def _mirrored(i: int, last: int) -> int:
+    """The position on 0 ... last that i stands for when the path is reflected at both its ends."""
+    i %= 2 * (last + 1)
+    return min(i, 2 * last + 1 - i)
+
+
+def _is_symbol(ray: str, n: int) -> bool:
+    return (n % 2 == 0) == (ray == "symbol")
+
+
+def _width(problem: RetrievalProblem, ray: str, n: int) -> int:
+    return problem.symbol_dim if _is_symbol(ray, n) else problem.code_dim
