@@ -69,7 +69,7 @@ def plain_gpt2(shape: Architecture, w: dict[str, torch.Tensor], x: torch.Tensor)
             for i in range(len(x)):
                 seen = range(i + 1) if shape.causal else range(len(x))
                 scores = torch.stack([q[i, own] @ k[j, own] / math.sqrt(shape.d_head) for j in seen])
-                weights = scores.exp() / scores.exp().sum()
+                weights = (scores - scores.max()).exp() / (scores - scores.max()).exp().sum()
                 out[i, own] = sum(weight * v[j, own] for weight, j in zip(weights, seen, strict=True))
         x = x + linear(f"{name}.attention.out", out)
         if shape.mlp:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def squared_errors(
-    answers: Float[Tensor, "*batch query d_target"], targets: Float[Tensor, "*batch query d_target"], symbol_dim: int
+    answers: Float[Tensor, "*batch query d_target"], targets: Float[Tensor, "*#batch query d_target"], symbol_dim: int
 ) -> Float[Tensor, "*batch hop"]:
     """Mean squared error of every sequence by hop asked for, over queries and components.
 

@@ -1,0 +1,285 @@
+"""Training: equal to a plain loop, resumable to the bit, and careful with folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hopscope.errors import InputError
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training import recipes
+from hopscope.training.data import Data
+from hopscope.training.engine import Engine, choose_engine
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.recipe import Recipe
+from hopscope.training.run_folder import RunFolder
+from hopscope.training.trainer import train
+
+PROBLEM = RetrievalProblem(hops=2)
+TINY = Recipe(
+    layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8,
+    examples=64, checkpoint_every=20, learning_rate=3e-3, warmup=5, schedule="cosine", clip=0.3,
+)  # fmt: skip
+ENGINE = Engine(threads=1, models_at_once=2)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
+    """One model, one ordinary loop: AdamW over its parameters, torch's own clipping."""
+    from hopscope.model.initial import initialise
+    from hopscope.model.transformer import Transformer
+
+    transformer = Transformer(recipe.architecture(PROBLEM))
+    initialise(transformer, [derive_seed(seed, "weights")], recipe.init)
+    optimiser = torch.optim.AdamW(transformer.parameters(), lr=1.0, weight_decay=recipe.weight_decay)
+    data, losses = Data(PROBLEM, recipe, [seed]), []
+    for step in range(steps):
+        batch = data.training(step)
+        errors = (transformer(batch.inputs).answers - batch.targets).square()
+        loss = errors.mean()
+        losses.append([errors[..., :4].mean().item(), errors[..., 4:].mean().item()])
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(transformer.parameters(), recipe.clip)
+        optimiser.param_groups[0]["lr"] = recipe.learning_rate_at(step)
+        optimiser.step()
+    return losses
+
+
+@pytest.mark.parametrize("models_at_once", [1, 2, 3])
+def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once):
+    """Per-model clipping, seeds and data: any leak between models, or a wrong scale of the loss, breaks it."""
+    ensemble = Ensemble(PROBLEM, TINY, [4, 5, 6], Engine(threads=1, models_at_once=models_at_once))
+    data = Data(PROBLEM, TINY, [4, 5, 6])
+    losses = [ensemble.update(data.training(step), TINY.learning_rate_at(step)) for step in range(30)]
+    for model, seed in enumerate((4, 5, 6)):
+        together = torch.stack(losses)[:, model]
+        torch.testing.assert_close(together, torch.tensor(plain_training(TINY, seed, 30)), rtol=1e-4, atol=1e-5)
+
+
+def test_clipping_bites_in_that_test():
+    loose = plain_training(replace(TINY, clip=1e9), 4, 30)
+    assert not torch.allclose(torch.tensor(loose), torch.tensor(plain_training(TINY, 4, 30)), rtol=1e-3)
+
+
+def test_the_folder_tells_the_story(tmp_path):
+    run = train(TINY, PROBLEM, tmp_path / "run", seeds=[1, 2, 3], engine=ENGINE)
+    steps = sorted({row["step"] for row in run.metrics()})
+    assert steps == [5, 10, 15, 20, 25, 30, 34, 35, 36, 37, 38, 39, 40]
+    assert len(run.metrics()) == 3 * len(steps)
+    for row in run.metrics():
+        assert row["validation_loss"] == pytest.approx(sum(row["partial_losses"]) / 2)
+        assert row["train_loss"] == pytest.approx(sum(row["train_partial_losses"]) / 2)
+    assert sorted(run.checkpoints) == [0, 20, 40]
+    for model, told in enumerate(run.result["models"]):
+        last = [row for row in run.metrics() if row["model"] == model and row["step"] > 33]
+        assert told["final_validation_loss"] == pytest.approx(sum(row["validation_loss"] for row in last) / 7)
+        assert 0 < told["held_out_loss"] < 2
+    reopened = RunFolder(tmp_path / "run")
+    assert (reopened.problem, reopened.recipe, reopened.seeds) == (PROBLEM, TINY, (1, 2, 3))
+    assert len(set(reopened.model_hashes)) == 3
+    assert not torch.equal(reopened.transformer(0).embed.weight, reopened.transformer().embed.weight)
+
+
+def test_rows_of_training_average_every_step_since_the_last(tmp_path):
+    run = train(replace(TINY, final_steps=1), PROBLEM, tmp_path / "run", seeds=[4], engine=ENGINE)
+    plain = torch.tensor(plain_training(TINY, 4, 40))
+    for row in run.metrics():
+        mean = plain[row["step"] - 5 : row["step"]].mean(0)
+        assert row["train_partial_losses"] == pytest.approx(mean.tolist(), rel=1e-3)
+
+
+def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
+    """An exception at every kind of moment; then the bytes of the folder are those of a run left alone."""
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
+    train(TINY, PROBLEM, tmp_path / "alone", seeds=[1, 2, 3], engine=ENGINE)
+    original = Ensemble.update
+
+    class Stopped(Exception):
+        pass
+
+    for stop in (1, 12, 3, 17, 2):
+        calls = iter(range(stop))
+
+        def update(self, batch, rate, calls=calls):
+            if next(calls, None) is None:
+                raise Stopped
+            return original(self, batch, rate)
+
+        monkeypatch.setattr(Ensemble, "update", update)
+        with pytest.raises(Stopped):
+            train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], engine=ENGINE)
+    with (tmp_path / "stopped" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 25, "model"')  # a writer killed in the middle of a line
+    monkeypatch.setattr(Ensemble, "update", original)
+    train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], engine=ENGINE)
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_sigkill_at_any_moment_loses_nothing(tmp_path):
+    program = (
+        "import hopscope.training.trainer as t, sys;"
+        "sys.path.insert(0, sys.argv[2]); from test_training_run import *;"
+        "t._SECONDS_BETWEEN_STATES = 0.0;"
+        "t.train(replace(TINY, steps=400), PROBLEM, sys.argv[1], seeds=[1, 2], engine=ENGINE)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "killed"), str(Path(__file__).parent)]
+    generator, kills = random.Random(0), 0
+    for _ in range(3):
+        process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        while process.poll() is None and not (tmp_path / "killed" / "metrics.jsonl").exists():
+            time.sleep(0.02)
+        time.sleep(generator.uniform(0.05, 0.6) + (2.0 if kills else 0.0))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills
+    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    train(replace(TINY, steps=400), PROBLEM, tmp_path / "alone", seeds=[1, 2], engine=ENGINE)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "alone")
+
+
+def test_a_finished_run_is_reused(tmp_path):
+    train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    before = contents(tmp_path / "run")
+    (tmp_path / "run" / "state.safetensors").unlink()  # nothing of it is needed any more
+    train(TINY, PROBLEM, tmp_path / "run")
+    del before["state.safetensors"]
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path):
+    train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    before = contents(tmp_path / "run")
+    for recipe, problem, seeds, words in (
+        (replace(TINY, steps=41), PROBLEM, [0], "steps = 40, not 41"),
+        (TINY, replace(PROBLEM, hops=3), [0], "hops = 2, not 3"),
+        (TINY, PROBLEM, [1], r"seeds = \[0\], not \[1\]"),
+    ):
+        with pytest.raises(InputError, match=words):
+            train(recipe, problem, tmp_path / "run", seeds=seeds)
+    assert contents(tmp_path / "run") == before
+
+
+def test_foreign_and_damaged_folders_are_named_and_left_alone(tmp_path):
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("Dear")
+    with pytest.raises(InputError, match="letters"):
+        train(TINY, PROBLEM, tmp_path / "letters", engine=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    newest = run.checkpoints[40]
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with pytest.raises(InputError, match="step-000040"):
+        run.transformer()
+    with pytest.raises(InputError, match="nearest is at step 20"):
+        run.transformer(21)
+    record = json.loads((run.path / "run.json").read_text())
+    for change, words in (({"format": 99}, "99"), ({"kind": "cake"}, "not the record"), ({"recipe": {}}, "damaged")):
+        (run.path / "run.json").write_text(json.dumps({**record, **change}))
+        with pytest.raises(InputError, match=words):
+            RunFolder(run.path)
+    (run.path / "run.json").write_text("{")
+    with pytest.raises(InputError, match=r"run\.json"):
+        RunFolder(run.path)
+    assert (run.path / "run.json").read_text() == "{"
+    with pytest.raises(InputError, match="nowhere"):
+        RunFolder(tmp_path / "nowhere")
+
+
+def test_a_damaged_state_is_refused(tmp_path, monkeypatch):
+    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    (run.path / "result.json").unlink()
+    (run.path / "state.safetensors").write_bytes(b"not tensors")
+    with pytest.raises(InputError, match=r"state\.safetensors"):
+        train(TINY, PROBLEM, tmp_path / "run")
+
+
+def test_a_diverged_model_is_written_as_null(tmp_path):
+    run = train(replace(TINY, learning_rate=1e30, clip=None, warmup=0), PROBLEM, tmp_path / "run", engine=ENGINE)
+    assert run.metrics()[-1]["validation_loss"] is None
+    assert run.result["models"][0]["final_validation_loss"] is None
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1]])
+def test_seeds_must_differ(tmp_path, seeds):
+    with pytest.raises(InputError, match="seeds"):
+        train(TINY, PROBLEM, tmp_path / "run", seeds=seeds)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("steps", 0), ("layers", -1), ("learning_rate", float("nan")), ("learning_rate", -1.0), ("beta2", 1.0),
+     ("schedule", "linear"), ("init", "zeros"), ("examples", 2**31), ("warmup", -1), ("mlp", "yes"),
+     ("checkpoint_every", 0)],
+)  # fmt: skip
+def test_bad_recipes_are_named(field, value):
+    with pytest.raises(InputError, match=field) as error:
+        replace(TINY, **{field: value})
+    assert str(value) in str(error.value)
+
+
+def test_the_papers_recipes():
+    """Sections 7.1, 8.1 and 9.1."""
+    sweep, a, d = recipes.SWEEP, recipes.TRANSFORMER_A, recipes.TRANSFORMER_D
+    assert (sweep.heads, sweep.d_model, sweep.steps, sweep.batch_size, sweep.examples) == (8, 128, 10_000, 512, 2**20)
+    assert (a.layers, a.heads, a.d_model, a.steps, a.batch_size, a.examples) == (12, 1, 128, 24_000, 128, 2**18)
+    assert (d.layers, d.heads, d.d_model, d.head_dim, d.mlp) == (24, 1, 512, 16, False)
+    assert (d.steps, d.batch_size, d.examples, d.checkpoint_every) == (6_400, 256, 2**18, 80)
+    assert d.steps // d.steps_per_epoch == 800
+    for recipe in (sweep, a, d):
+        assert (recipe.learning_rate, recipe.weight_decay, recipe.final_steps) == (1e-3, 0.1, 100)
+
+
+def test_the_schedule():
+    recipe = replace(TINY, steps=100, warmup=10, learning_rate=1.0, schedule="constant")
+    assert [recipe.learning_rate_at(step) for step in (0, 4, 9, 50, 99)] == [0.1, 0.5, 1.0, 1.0, 1.0]
+    cosine = replace(recipe, schedule="cosine", warmup=0)
+    assert [cosine.learning_rate_at(step) for step in (0, 50)] == pytest.approx([1.0, 0.5])
+    assert 0 < cosine.learning_rate_at(99) < 0.001
+
+
+def test_bf16_and_fp32_learn_the_same():
+    """bf16 rounds; what is learned must agree to that rounding."""
+    losses = []
+    for precision in ("fp32", "bf16"):
+        ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(threads=1, models_at_once=2, precision=precision))
+        data = Data(PROBLEM, TINY, [4, 5])
+        losses.append(torch.stack([ensemble.update(data.training(step), 1e-2) for step in range(40)]))
+    assert losses[1].dtype == torch.float32
+    assert 0 < (losses[0] - losses[1]).abs().max() < 0.05
+    assert losses[0][-5:].mean() < losses[0][:5].mean()
+
+
+def test_the_engine_keeps_what_is_given_and_names_a_missing_device():
+    shape = TINY.architecture(PROBLEM)
+    engine = choose_engine(shape, models=4, rows=100, steps=10, device="cpu", threads=1, precision="bf16")
+    assert (engine.device, engine.threads, engine.precision, engine.compiled) == ("cpu", 1, "bf16", False)
+    with pytest.raises(InputError, match="nonsense"):
+        choose_engine(shape, models=1, rows=1, steps=1, device="nonsense")
+    with pytest.raises(InputError, match="threads"):
+        choose_engine(shape, models=1, rows=1, steps=1, threads=0)
+
+
+def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
+    """8 models x batch 512 x 44 positions at once would take some 14 GB of activations; one at a time takes 2."""
+    problem = RetrievalProblem(hops=5)
+    rows = recipes.SWEEP.batch_size * problem.sequence_length
+    shape = recipes.SWEEP.architecture(problem)
+    assert choose_engine(shape, models=8, rows=rows, steps=1, device="cpu").models_at_once == 1
