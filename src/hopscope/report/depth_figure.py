@@ -1,0 +1,194 @@
+"""Figure 4: the final validation loss by number of layers (Section 7.2).
+
+A group is what the runs of one shape came to, one entry a seed, null where a run diverged:
+
+    {"hops": 3, "chains": 4, "curriculum": true, "layers": 4, "seeds": [0, 1],
+     "final_validation_loss": [0.02, 0.03], "final_partial_losses": [[0.01, 0.02, 0.03], [0.02, 0.03, 0.04]],
+     "crossings": [[900, 1200, 1500], [950, 1250, 1600]], "run": "sweep/ic-layers-4"}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+from hopscope.errors import InputError
+from hopscope.report.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CEILING = 1.2
+"""Losses above it (1.0 is what predicting nothing gives) are marked at the upper edge, like runs that diverged."""
+
+_THEORY_DASHES = ((0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)), (0, (5, 2)), (0, (1, 3)))
+
+
+@dataclass(frozen=True)
+class _Series:
+    """One line: for every depth, the losses of all seeds; NaN where a run diverged."""
+
+    label: str
+    look: Look
+    losses: dict[int, list[float]]
+
+
+def final_losses_figure(groups: Sequence[Mapping[str, Any]], theory: Mapping[str, float] | None = None) -> Figure:
+    """Left half: the final validation loss with and without the implicit curriculum.
+
+    Lines are means over seeds, bands run from the lowest seed to the highest, every seed is a dot.
+
+    Args:
+        groups: see above; the depths of one formulation and number of hops make a line.
+        theory: numbers of layers to mark with a vertical line each, by label.
+
+    Raises:
+        InputError: no group, or one without its fields or with losses that do not match its seeds.
+    """
+    found: dict[tuple[bool, int], dict[int, list[float]]] = {}
+    for group in _checked(groups):
+        depths = found.setdefault((bool(group["curriculum"]), int(group["hops"])), {})
+        depths.setdefault(int(group["layers"]), []).extend(_number(loss) for loss in group["final_validation_loss"])
+    kinds = sorted(found, key=lambda kind: (not kind[0], kind[1]))
+    series = []
+    for kind in kinds:
+        curriculum, hops = kind
+        nth = [other for other in kinds if other[0] == curriculum].index(kind)
+        label = f"{'IC' if curriculum else 'no IC'}, D = {hops}"
+        series.append(_Series(label, curriculum_look(curriculum, nth), dict(sorted(found[kind].items()))))
+    with house():
+        figure = new_figure(COLUMN, 3.1)
+        axes = figure.subplots()
+        _draw(axes, series)
+        _plateau(axes, groups)
+        for (label, layers), dash in zip((theory or {}).items(), cycle(_THEORY_DASHES), strict=False):
+            axes.axvline(layers, color=INK, linewidth=0.9, linestyle=dash, zorder=1, label=label)
+        axes.set_ylabel("final validation loss")
+        figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def partial_losses_figure(groups: Sequence[Mapping[str, Any]]) -> Figure:
+    """Right half: the final partial loss of every hop, with the implicit curriculum; one panel for each D.
+
+    Args:
+        groups: see above; those without the curriculum have no partial losses to show and are passed over.
+
+    Raises:
+        InputError: no group with the curriculum, or one without its fields or with losses that do not match.
+    """
+    found: dict[int, dict[int, list[list[float]]]] = {}
+    for group in _checked(groups):
+        if group["curriculum"]:
+            seeds = found.setdefault(int(group["hops"]), {}).setdefault(int(group["layers"]), [])
+            seeds.extend(_by_hop(group, losses) for losses in group["final_partial_losses"])
+    if not found:
+        raise InputError("partial losses need at least one group with the implicit curriculum, got none")
+    with house():
+        figure = new_figure(COLUMN * len(found), 3.1)
+        panels = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
+        for axes, (hops, depths) in zip(panels, sorted(found.items()), strict=True):
+            series = [
+                _Series(
+                    hop_label(hop),
+                    hop_look(hop),
+                    {layers: [seed[hop - 1] for seed in seeds] for layers, seeds in sorted(depths.items())},
+                )
+                for hop in range(1, hops + 1)
+            ]
+            _draw(axes, series)
+            _plateau(axes, groups)
+            axes.set_title(f"IC, D = {hops}" if len(found) > 1 else "")
+        panels[0].set_ylabel("final partial loss")
+        handles, labels = panels[-1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=5)
+    return figure
+
+
+def _draw(axes: Axes, series: Sequence[_Series]) -> None:
+    """Mean, range and dots of every series; what is off the scale as a cross at the upper edge."""
+    losses = [loss for line in series for seeds in line.losses.values() for loss in seeds]
+    top = max([0.9, *(1.05 * loss for loss in losses if _shown(loss))])
+    for nth, line in enumerate(series):
+        # Later lines are thinner and lie on top, and a seed's dot stands a little beside its depth: where series have
+        # the same height, all of them show.
+        under, aside = len(series) - 1 - nth, 0.09 * (nth - (len(series) - 1) / 2)
+        _draw_series(axes, line, 1.3 + 0.45 * under, aside)
+        crosses = [layers + aside for layers, seeds in line.losses.items() for loss in seeds if not _shown(loss)]
+        axes.plot(crosses, [top] * len(crosses), color=line.look.color, marker="x", linestyle="none", clip_on=False,
+                  gid=f"off the scale {line.label}", zorder=5)  # fmt: skip
+    if not all(map(_shown, losses)):
+        axes.annotate("×: diverged or off the scale", (1, 1), xytext=(0, 5), xycoords="axes fraction",
+                      textcoords="offset points", ha="right", fontsize=6.5)  # fmt: skip
+    every = sorted({layers for line in series for layers in line.losses})
+    axes.set_xticks(every)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    axes.set_xlim(every[0] - 0.4, every[-1] + 0.4)
+    axes.set_ylim(0, top)
+    axes.set_xlabel("layers")
+
+
+def _draw_series(axes: Axes, line: _Series, width: float, aside: float) -> None:
+    kept = {layers: [loss for loss in seeds if _shown(loss)] for layers, seeds in line.losses.items()}
+    depths = [layers for layers, seeds in kept.items() if seeds]
+    means = [sum(kept[layers]) / len(kept[layers]) for layers in depths]
+    low, high = [min(kept[layers]) for layers in depths], [max(kept[layers]) for layers in depths]
+    look = line.look
+    axes.fill_between(depths, low, high, color=look.color, alpha=0.16, linewidth=0)
+    axes.plot(depths, means, color=look.color, marker=look.marker, linestyle=look.dash, linewidth=width, zorder=3,
+              markersize=3 + width, markeredgecolor="white", markeredgewidth=0.5, label=line.label)  # fmt: skip
+    dots = [(layers + aside, loss) for layers in depths for loss in kept[layers]]
+    axes.plot([x for x, _ in dots], [y for _, y in dots], color=look.color, marker=look.marker, linestyle="none",
+              markersize=2.1, alpha=0.75, gid=f"seeds {line.label}", zorder=4)  # fmt: skip
+
+
+def _plateau(axes: Axes, groups: Sequence[Mapping[str, Any]]) -> None:
+    """What answering with the mean of the N candidates gives: 1 - 1/N."""
+    for chains in sorted({int(group["chains"]) for group in groups}):
+        loss = 1 - 1 / chains
+        axes.axhline(loss, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=2)
+        axes.annotate(
+            f"mean of the {chains} candidates: {loss:.4g}", (0.99, loss), xytext=(0, 3), va="bottom", ha="right",
+            xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=6.5,
+            bbox={"facecolor": "white", "linewidth": 0, "pad": 1},
+        )  # fmt: skip
+
+
+def _checked(groups: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    if not groups:
+        raise InputError("a figure by depth needs at least one group of runs, got none")
+    for group in groups:
+        needed = ("hops", "chains", "curriculum", "layers", "seeds", "final_validation_loss", "final_partial_losses")
+        missing = [name for name in needed if name not in group]
+        if missing:
+            raise InputError(f"a group of runs must have the fields {', '.join(needed)}; missing: {', '.join(missing)}")
+        for name in ("final_validation_loss", "final_partial_losses"):
+            if len(group[name]) != len(group["seeds"]):
+                raise InputError(
+                    f"{name} of the group with {group['layers']} layers must have an entry for each of its "
+                    f"{len(group['seeds'])} seeds, got {len(group[name])}"
+                )
+    return groups
+
+
+def _by_hop(group: Mapping[str, Any], losses: Sequence[float | None] | None) -> list[float]:
+    hops = int(group["hops"])
+    if losses is None:
+        return [math.nan] * hops
+    if len(losses) != hops:
+        raise InputError(
+            f"final_partial_losses of the group with {group['layers']} layers must have {hops} hops, got {len(losses)}"
+        )
+    return [_number(loss) for loss in losses]
+
+
+def _number(loss: float | None) -> float:
+    return math.nan if loss is None else float(loss)
+
+
+def _shown(loss: float) -> bool:
+    return loss <= CEILING  # false for NaN

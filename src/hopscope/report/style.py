@@ -1,0 +1,158 @@
+"""The look of every figure: sizes, colours, marks, and files that are the same bytes each time.
+
+Colours are Okabe and Ito's, told apart under every common colour blindness; markers and dashes repeat what colour says.
+Nothing here touches matplotlib's global state: draw between `with house():`, on a `Figure` of your own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from hopscope.errors import InputError
+from hopscope.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
+INK, FAINT = "#333333", "#D9D9D9"
+"""Of text and axes; of grids. The report's page turns both (and white) over on a dark screen."""
+
+COLUMN, PAGE = 3.4, 6.8
+"""Widths in inches: one column of a paper, and two."""
+
+Dash = Literal["-", "--", "-.", ":"]
+
+FORMATS = ("png", "svg", "pdf")
+
+_HOUSE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "mathtext.fontset": "dejavusans",
+    "axes.titlesize": 8.5,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 7,
+    "axes.labelsize": 8,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "legend.handlelength": 2.0,
+    "legend.columnspacing": 1.4,
+    "figure.constrained_layout.h_pad": 0.05,
+    "figure.constrained_layout.w_pad": 0.05,
+    "savefig.dpi": 200,
+    # Outlines in place of letters, and a fixed salt in place of a random one: the same picture and bytes everywhere.
+    "svg.fonttype": "path",
+    "svg.hashsalt": "hopscope",
+    "pdf.fonttype": 42,
+}
+
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn: three ways to tell it from its neighbours."""
+
+    color: str
+    marker: str
+    dash: Dash
+
+
+_HOP_COLORS = (BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE)
+_HOP_MARKERS = ("o", "s", "^", "D", "v", "P")
+_DASHES: tuple[Dash, ...] = get_args(Dash)
+
+
+def hop_look(hop: int) -> Look:
+    """Of hop 1, 2, ...: from cold to warm, the same in every figure; dashed from hop 7 on, where colours return.
+
+    Raises:
+        InputError: `hop` below 1.
+    """
+    if hop < 1:
+        raise InputError(f"hops are counted from 1, got {hop}")
+    again, place = divmod(hop - 1, len(_HOP_COLORS))
+    return Look(_HOP_COLORS[place], _HOP_MARKERS[place], _DASHES[again % len(_DASHES)])
+
+
+def hop_label(hop: int) -> str:
+    """The symbol that hop reaches: x with its number below."""
+    return f"$x_{{{hop}}}$"
+
+
+def curriculum_look(curriculum: bool, nth: int = 0) -> Look:
+    """Of runs with the implicit curriculum or without it; `nth` tells series of the same kind apart by their dashes."""
+    if curriculum:
+        return Look(INK, "o", _DASHES[nth % len(_DASHES)])
+    return Look(PURPLE, "s", _DASHES[(nth + 1) % len(_DASHES)])
+
+
+@contextmanager
+def house() -> Iterator[None]:
+    """Draw in the style of the house, whatever the user's own matplotlib settings; they are back afterwards."""
+    import matplotlib.style
+
+    with matplotlib.style.context(_HOUSE, after_reset=True):
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches that lays itself out."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def thousands(axes: Axes) -> None:
+    """Write steps as 0, 500, 1k, 1.5k, few enough for a small panel."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step / 1000:g}k" if step >= 1000 else f"{step:g}"))
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write `stem`.png (200 dots an inch), .svg and .pdf, each whole or not at all, without dates or hosts.
+
+    Returns:
+        the three files. The same figure drawn by the same matplotlib gives the same bytes.
+    """
+    paths = []
+    with house():
+        for suffix in FORMATS:
+            path = stem.with_name(f"{stem.name}.{suffix}")
+            with replacing(path) as temporary:
+                figure.savefig(temporary, format=suffix, metadata=_METADATA[suffix])
+            paths.append(path)
+    return paths
