@@ -18,6 +18,7 @@ class Reply:
         finished: whether it ended by itself; a text that was cut off is no answer.
         input_tokens, output_tokens: as the provider counts them.
         reasoning_tokens: hidden reasoning that the provider reported, 0 where it reports none.
+        reasoned: whether the provider reported hidden reasoning in any way.
         cost: US dollars, None where no price is known.
     """
 
@@ -26,6 +27,7 @@ class Reply:
     input_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
+    reasoned: bool = False
     cost: float | None = None
 
 
@@ -37,6 +39,9 @@ class Trial:
         question: what is asked.
         rule: name of the answer rule.
         limit: attempts after which the question counts as never accepted.
+        replies: what came back, attempt by attempt.
+        failures: calls that brought no reply, by kind.
+        error: why the question was given up; it is asked again when the benchmark is resumed.
     """
 
     question: Question
@@ -80,6 +85,7 @@ class Trial:
             "input_tokens": sum(reply.input_tokens for reply in self.replies),
             "output_tokens": sum(reply.output_tokens for reply in self.replies),
             "reasoning_tokens": sum(reply.reasoning_tokens for reply in self.replies),
+            "reasoned": any(reply.reasoned for reply in self.replies),
             "cost": sum(costs) if costs else None,
             "failures": self.failures,
             "error": self.error,
@@ -99,4 +105,19 @@ def identity(question: Question, model: str) -> dict[str, Any]:
         "guess": question.guess,
         "shortcut": question.shortcut,
         "lines": list(question.lines),
+    }
+
+
+def weighed(question: Question, model: str, weights: dict[str, float]) -> dict[str, Any]:
+    """The record of a question in exact mode."""
+    acceptable = sum(weights.values())
+    correct = weights[question.answer]
+    return {
+        **identity(question, model),
+        "mode": "exact",
+        "weights": weights,
+        "p_correct": correct,
+        "p_acceptable": acceptable,
+        "accuracy": correct / acceptable if acceptable > 0 else question.guess,
+        "error": None,
     }

@@ -13,6 +13,7 @@ from hopscope.errors import InputError
 VERBS = {
     "train": "Train transformers on the retrieval problem.",
     "theory": "How many layers D hops need: bound, exact minimum, a schedule, figures.",
+    "benchmark": "Put the problem as text to language models.",
     "sample": "Print examples of the problem, as vectors or as text.",
 }
 """Verb: its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""

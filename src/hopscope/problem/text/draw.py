@@ -25,6 +25,10 @@ class Draw:
     def __init__(self, *address: str | int) -> None:
         self._next = random.Random(int(digest(*address)[:32], 16)).random
 
+    def uniform(self) -> float:
+        """A uniform number in [0, 1)."""
+        return self._next()
+
     def below(self, count: int) -> int:
         """A uniform whole number in [0, count)."""
         return int(self._next() * count)

@@ -1,0 +1,34 @@
+"""Model names come from outside: what is shown of them, and what they are called on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_SHORTEST_SECRET = 8
+
+
+def shown(text: str) -> str:
+    """Text with every control character visible and harmless."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def file_name(model: str) -> str:
+    """A file name of its own for every model: its harmless characters and a hash of the whole name."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("._")[:60]
+    return f"{plain or 'model'}-{sha256(model.encode()).hexdigest()[:8]}"
+
+
+def secrets() -> list[str]:
+    """The values in the environment whose names say that they are secret, longest first."""
+    found = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    return sorted((value for value in found if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def redacted(text: str) -> str:
+    """Text in which no secret of the environment stands, whoever echoed it."""
+    for secret in secrets():
+        text = text.replace(secret, "[secret]")
+    return text

@@ -1,0 +1,95 @@
+"""What is asked and how: the settings that decide a benchmark's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
+
+from hopscope.benchmark.answers import rule
+from hopscope.errors import InputError
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
+
+Mode = Literal["sample", "exact"]
+
+EQUATION_HOPS = (1, 2, 3, 4, 5, 6)
+"""All that the paper's format has letters for."""
+
+
+class Cell(NamedTuple):
+    """A formulation at a number of hops: a point of Figure 2."""
+
+    formulation: str
+    hops: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How questions are drawn, put and judged.
+
+    Args:
+        seed: of the questions.
+        rule: the answer rule, `exact` or `lenient`.
+        mode: `sample`, asking until an answer is acceptable (the paper); `exact`, the limit of that, from
+            log-probabilities.
+        temperature: of the sampling; the model's own distribution at 1.
+        attempts: replies after which a question counts as never accepted.
+        max_tokens: longest reply; a reply cut off there is no answer.
+        reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
+        extensions: departures from the paper's prompts.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    seed: int = 0
+    rule: str = "exact"
+    mode: Mode = "sample"
+    temperature: float = 1.0
+    attempts: int = 20
+    max_tokens: int = 32
+    reasoning_effort: str | None = None
+    extensions: Extensions = field(default_factory=Extensions)
+
+    def __post_init__(self) -> None:
+        rule(self.rule)
+        if self.mode not in get_args(Mode):
+            raise InputError(f"mode must be one of {', '.join(get_args(Mode))}, got {self.mode!r}")
+        for name in ("attempts", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.temperature <= 2:
+            raise InputError(f"temperature must lie in 0..2, got {self.temperature}")
+        if self.temperature == 0 and self.mode == "exact":
+            raise InputError("temperature must be above 0 in exact mode, got 0; leave it at 1")
+        if self.temperature == 0 and self.attempts > 1:
+            raise InputError(
+                "temperature must be above 0 when a question may be asked again (a rejected answer would only repeat), "
+                "got 0; pass a temperature such as 1, or a single attempt"
+            )
+        if self.mode == "exact" and self.extensions.think:
+            raise InputError(
+                "exact mode weighs whole answers, so it cannot let a model think first; drop one of the two"
+            )
+
+    def record(self) -> dict[str, Any]:
+        """The settings as plain JSON values."""
+        return asdict(self) | {"extensions": self.extensions.changed()}
+
+    def questions(self, cell: Cell, count: int) -> list[Question]:
+        """The questions of a cell; every model gets the same."""
+        return list(questions(cell.formulation, cell.hops, count, self.seed, extensions=self.extensions))
+
+
+def cells(formulations: Sequence[str] = (), equation_hops: Sequence[int] = EQUATION_HOPS) -> list[Cell]:
+    """The points to measure: equations over D, the other formulations at the paper's D.
+
+    Raises:
+        InputError: an unknown formulation, or a D that equations do not have.
+    """
+    found: list[Cell] = []
+    for form in [formulation(name) for name in formulations] or list(FORMULATIONS.values()):
+        hops = equation_hops if form.name == "equations" else (form.paper_hops,)
+        found += [Cell(form.name, d) for d in hops]
+    return list(dict.fromkeys(found))
