@@ -64,7 +64,7 @@ def choose_engine(
         architecture: what is trained.
         models: how many.
         rows: positions a model sees in a step (batch times sequence length).
-        steps: length of the run; compiling takes about a minute, so a short run goes without.
+        steps: length of the run; compiling takes up to half a minute, so a short run goes without.
         device: `None` for a GPU if there is one.
         threads: `None` for all cores this process may use.
         precision: `auto` for bf16 where a race of two matrix products finds it faster.
@@ -142,10 +142,10 @@ def _race(dtype: torch.dtype, device: str) -> float:
 
 
 def _worth_compiling(architecture: Architecture, rows: int, steps: int, on_cpu: bool) -> bool:
-    """Whether what compiling saves over a run is worth the minute or so that it takes."""
+    """Whether what compiling saves over a run, a third or so, is worth the half minute that it takes."""
     if on_cpu and shutil.which(os.environ.get("CXX", "c++")) is None:
         return False
     inner = architecture.heads * architecture.d_head
     per_layer = 4 * architecture.d_model * inner + (8 * architecture.d_model**2 if architecture.mlp else 0)
     operations = 6.0 * per_layer * architecture.layers * rows * steps
-    return operations > (2e14 if on_cpu else 2e16)
+    return operations > (3e12 if on_cpu else 1e15)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -92,18 +92,22 @@ class _Part:
             weight_decay=recipe.weight_decay,
             fused=True,
         )
-        self._losses: Callable[[Tensor, Tensor], Tensor] = self._plain_losses
         if engine.compiled:
-            self._losses = torch.compile(self._plain_losses, dynamic=False)
+            # Block by block: all blocks of all depths share one compiled piece, so that it is paid for once.
+            torch.compiler.reset()
+            for block in self.transformer.blocks:
+                block.compile(dynamic=False)
         self.reset_moments()
 
     def losses(self, batch: Batch) -> Float[Tensor, "model hop"]:
         """Losses by hop."""
-        return self._plain_losses(batch.inputs, batch.targets)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
+            answers = self.transformer(batch.inputs).answers
+        return partial_losses(answers, batch.targets, self._symbol_dim)
 
     def update(self, batch: Batch, learning_rate: float) -> Float[Tensor, "model hop"]:
         """One AdamW step."""
-        losses = self._losses(batch.inputs, batch.targets)
+        losses = self.losses(batch)
         torch.autograd.backward(losses.mean(dim=1).sum())
         if self._clip is not None:
             self._clip_gradients(self._clip)
@@ -136,11 +140,6 @@ class _Part:
             own["step"].fill_(step)
             for moment in _MOMENTS:
                 own[moment].copy_(state[f"{moment}.{name}"])
-
-    def _plain_losses(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
-            answers = self.transformer(inputs).answers
-        return partial_losses(answers, targets, self._symbol_dim)
 
     def _clip_gradients(self, largest: float) -> None:
         """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""

@@ -17,7 +17,10 @@ import hashlib
 import json
 import math
 import platform
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -114,6 +117,35 @@ class RunFolder:
                     "or ask for the run that is there"
                 )
         return self
+
+    @contextmanager
+    def writing(self, patience: float = 10.0) -> Iterator[None]:
+        """Hold the folder as its only writer; the hold ends with the process, however it ends.
+
+        Args:
+            patience: seconds to wait for another writer to go.
+
+        Raises:
+            InputError: another process is still training this run.
+        """
+        if sys.platform == "win32":  # no flock there: one writer a folder is the user's care
+            yield
+            return
+        import fcntl
+
+        with (self.path / ".writer").open("w") as file:
+            deadline = time.monotonic() + patience
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise InputError(
+                            f"another process is training in {self.path}; wait for it, or stop it"
+                        ) from None
+                    time.sleep(0.2)
+            yield
 
     @property
     def finished(self) -> bool:

@@ -81,8 +81,9 @@ def train(
         RunFolder.create(folder, problem, recipe, seeds, engine)
     run = RunFolder(folder).require(problem, recipe, seeds)
     if not run.finished:
-        with using_threads(run.engine):
-            _continue(run, watch)
+        with run.writing(), using_threads(run.engine):
+            if not run.finished:
+                _continue(run, watch)
     return run
 
 

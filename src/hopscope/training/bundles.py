@@ -1,0 +1,183 @@
+"""Many runs: bundles of same-shape models, trained by several processes of this machine.
+
+A bundle is one run folder: an ensemble that differs by its seeds alone. The folders are the ledger: a bundle whose run
+is finished is not touched, one that was cut short continues, and nothing else has to be remembered.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import Precision, available_cores, choose_engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.trainer import train
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An ensemble to be trained.
+
+    Attributes:
+        name: of its run folder.
+        problem: what on.
+        recipe: how.
+        seeds: one a model.
+    """
+
+    name: str
+    problem: RetrievalProblem
+    recipe: Recipe
+    seeds: tuple[int, ...]
+
+    @property
+    def work(self) -> int:
+        """Steps of single blocks: what the bundle costs, beside others of its width."""
+        return self.recipe.layers * self.recipe.steps * len(self.seeds)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a bundle stands: updates done, of how many."""
+
+    step: int
+    steps: int
+
+
+def train_bundles(
+    bundles: Sequence[Bundle],
+    folder: Path,
+    *,
+    workers: int | None = None,
+    device: str | None = None,
+    precision: Precision | Literal["auto"] = "auto",
+    compiled: bool | None = None,
+    watch: Callable[[dict[str, Standing]], None] | None = None,
+) -> None:
+    """Train every bundle into `folder / bundle.name`, the longest first.
+
+    On a CPU small models gain little from a second thread and everything from a second process, so each of `workers`
+    processes trains bundles on its share of the cores. On a GPU one process trains one bundle after the other.
+
+    Args:
+        bundles: what to train; finished ones are skipped.
+        folder: where their run folders are.
+        workers: processes; `None` for one a core, at most one a bundle.
+        device: as in `choose_engine`.
+        precision: as in `choose_engine`.
+        compiled: as in `choose_engine`.
+        watch: told now and then where every bundle stands.
+
+    Raises:
+        InputError: names that repeat, workers below 1, or a folder in use for something else.
+    """
+    if len({bundle.name for bundle in bundles}) != len(bundles):
+        raise InputError("two bundles have the same name; give each its own")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers must be at least 1, got {workers}")
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    left = [bundle for bundle in bundles if not (folder / bundle.name / "result.json").exists()]
+    left.sort(key=lambda bundle: -bundle.work)
+    cores = available_cores()
+    workers = workers or (min(cores, max(1, len(left))) if device == "cpu" else 1)
+    options = (device, max(1, cores // workers), precision, compiled)
+    if not left:
+        pass
+    elif workers == 1 and watch is None:
+        for bundle in left:
+            _train_bundle(bundle, folder, *options)
+    else:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, context, initializer=_die_with_parent, initargs=(os.getpid(),)) as pool:
+            running = [pool.submit(_train_bundle, bundle, folder, *options) for bundle in left]
+            try:
+                _follow(running, bundles, folder, watch)
+            except BaseException:
+                for process in list(pool._processes.values()):
+                    process.kill()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    if watch is not None:
+        watch(standings(bundles, folder))
+
+
+def standings(bundles: Iterable[Bundle], folder: Path) -> dict[str, Standing]:
+    """Where every bundle stands, read from its run folder."""
+    return {bundle.name: Standing(_last_step(folder / bundle.name), bundle.recipe.steps) for bundle in bundles}
+
+
+def _train_bundle(
+    bundle: Bundle,
+    folder: Path,
+    device: str,
+    threads: int,
+    precision: Precision | Literal["auto"],
+    compiled: bool | None,
+) -> None:
+    """Train one bundle in this process."""
+    engine = choose_engine(
+        bundle.recipe.architecture(bundle.problem),
+        models=len(bundle.seeds),
+        rows=bundle.recipe.batch_size * bundle.problem.sequence_length,
+        steps=bundle.recipe.steps,
+        device=device,
+        threads=threads,
+        precision=precision,
+        compiled=compiled,
+    )
+    train(bundle.recipe, bundle.problem, folder / bundle.name, seeds=bundle.seeds, engine=engine)
+
+
+def _follow(
+    running: list[Future[None]],
+    bundles: Sequence[Bundle],
+    folder: Path,
+    watch: Callable[[dict[str, Standing]], None] | None,
+) -> None:
+    """Wait for all, telling `watch`; the first failure is raised at once."""
+    pending = set(running)
+    while pending:
+        done, pending = wait(pending, timeout=_SECONDS_BETWEEN_LOOKS)
+        for future in done:
+            future.result()
+        if watch is not None:
+            watch(standings(bundles, folder))
+
+
+def _last_step(run: Path) -> int:
+    """The step of the last whole row of a run's metrics; 0 before the first."""
+    try:
+        with (run / "metrics.jsonl").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
+            lines = file.read().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return 0
+    for line in reversed(lines):
+        start = line.find(b'"step": ')
+        if start >= 0:
+            return int(line[start + 8 :].split(b",")[0])
+    return 0
+
+
+def _die_with_parent(parent: int) -> None:
+    """Let this worker end when its parent is gone, so that no orphan writes where a new run continues."""
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
