@@ -16,16 +16,17 @@ from hopscope.theory.depth import Depths, depths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST, _MOST_SHOWN = 100_000, 256
+_MOST, _MOST_SHOWN, _MOST_WITNESSED = 100_000, 256, 16
 
 
 @click.command()
 @click.option("--hops", default="1-16", show_default=True, help="5, a range 1-64, or a list 1,2,4.")
 @click.option("--show", is_flag=True, help="Draw the flow of one chain: what the query knows, and who looks where.")
 @click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Save it as .png, .svg or .pdf.")
-@click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show.")
+@click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show and --witness.")
 @click.option("--order", default="deepest-first", show_default=True, help="Order of the pairs, for --show.")
 @click.option("--one-head", is_flag=True, help="Only one place a position and layer, for --show.")
+@click.option("--witness", is_flag=True, help="Build a transformer by hand at the exact minimum and run it.")
 @click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of lookups.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def command(
@@ -35,6 +36,7 @@ def command(
     causal: bool,
     order: str,
     one_head: bool,
+    witness: bool,
     graph: str | None,
     as_json: bool,
 ) -> None:
@@ -53,15 +55,21 @@ def command(
       hopscope theory --hops 5 --show
       hopscope theory --hops 5 --show --no-mask
       hopscope theory --hops 5 --figure flow.svg
+      hopscope theory --hops 4 --witness
       hopscope theory --graph functions
     """
     if graph is not None:
         _conditional(graph, as_json)
         return
     numbers = parse_hops(hops)
-    if show or figure is not None:
+    if show or witness or figure is not None:
         if len(numbers) > 1:
-            raise InputError(f"--show and --figure draw one chain, got hops {hops!r}; give one number, as in --hops 5")
+            raise InputError(
+                f"--show, --figure and --witness take one chain, got hops {hops!r}; give one number, as in --hops 5"
+            )
+        if witness:
+            _witness(numbers[0], causal, as_json)
+            return
         problem = RetrievalProblem(hops=numbers[0], causal=causal, order=order)  # type: ignore[arg-type]
         _one_chain(problem, show, figure, one_head, as_json)
         return
@@ -138,6 +146,25 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
         "schedule": [{"layer": path.layer, "query": path.query, "key": path.key} for path in schedule],
     }
     click.echo(json.dumps(record))
+
+
+def _witness(hops: int, causal: bool, as_json: bool) -> None:
+    if hops > _MOST_WITNESSED:
+        raise InputError(f"--witness goes up to {_MOST_WITNESSED} hops, got {hops}; ask for fewer")
+
+    from hopscope.theory.trial import try_witness
+    from hopscope.theory.witness import build_witness
+
+    trial = try_witness(build_witness(hops, causal=causal))
+    if as_json:
+        click.echo(json.dumps(asdict(trial)))
+        return
+    click.echo(f"{trial.layers} layers, {trial.heads} head(s) a layer, {len(trial.circuit)} attention paths:")
+    for path in trial.circuit:
+        click.echo(f"  head {path.head} of {path}")
+    click.echo(f"loss of x1 ... x{hops} on {trial.sequences} random sequences: {max(trial.losses):.1e} at most")
+    for missing in trial.without:
+        click.echo(f"without layer {missing.layer}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
 
 
 def _conditional(source: str, as_json: bool) -> None:

@@ -34,7 +34,7 @@ def causal_program(problem: RetrievalProblem) -> Program:
         symbol="next0",
         code="code",
         layers=tuple(layers),
-        answers=tuple(chain[1:]),
+        answers=tuple(chain[k] for k in problem.target_hops),
     )
 
 

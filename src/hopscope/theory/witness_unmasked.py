@@ -45,7 +45,7 @@ def unmasked_program(problem: RetrievalProblem) -> Program:
         symbol="symbol0",
         code="place0",
         layers=tuple(layers),
-        answers=tuple(f"symbol{2 * k}" for k in range(1, problem.hops + 1)),
+        answers=tuple(f"symbol{2 * k}" for k in problem.target_hops),
     )
 
 

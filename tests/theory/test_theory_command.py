@@ -1,0 +1,183 @@
+"""`hopscope theory`: its contract, its drawings, its errors; and the claims it feeds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopscope.cli import main
+from hopscope.errors import InputError
+from hopscope.experiments import theory_claims as claims_module
+from hopscope.experiments.theory_claims import theory_claims
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["theory", *arguments])
+    printed = capsys.readouterr()
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+def test_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--hops", "1-64", "--json")
+    rows = json.loads(out)
+    assert status == 0
+    assert [row["hops"] for row in rows] == list(range(1, 65))
+    assert rows[0] == {"hops": 1, "theorem_1": 1, "no_mask": 2, "causal": 2, "causal_one_head": 2}
+    assert rows[63] == {"hops": 64, "theorem_1": 5, "no_mask": 6, "causal": 8, "causal_one_head": 8}
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("5", [5]), ("1,2,4", [1, 2, 4]), ("4,1-3,2", [1, 2, 3, 4]), ("3-3", [3]), (" 2 , 7", [2, 7])],
+)
+def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], text: str, numbers: list[int]) -> None:
+    assert [row["hops"] for row in json.loads(run(capsys, "--hops", text, "--json")[1])] == numbers
+
+
+def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--hops", "3,64")
+    assert status == 0
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    assert rows == [["3", "2", "3", "3", "3"], ["64", "5", "6", "8", "8"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--hops", "0"], "hops must be a number of at least 1, a range or a list, as in 5, 1-64 or 1,2,4; got '0'"),
+        (["--hops", "abc"], "got 'abc'"),
+        (["--hops", "-5"], "got '-5'"),
+        (["--hops", ""], "got ''"),
+        (["--hops", "1-2-3"], "got '1-2-3'"),
+        (["--hops", "²"], "got '²'"),
+        (["--hops", "0-4"], "got '0-4'"),
+        (["--hops", "3-1"], "a range of hops goes upwards, as in 1-3; got '3-1'"),
+        (["--hops", "1-999999999"], "at most 100000 hops at once"),
+        (["--hops", "1-4", "--show"], "take one chain, got hops '1-4'"),
+        (["--hops", "900", "--show"], "go up to 256 hops, got 900"),
+        (["--hops", "99", "--witness"], "goes up to 16 hops, got 99"),
+        (["--hops", "5", "--show", "--order", "sideways"], "order must be one of deepest-first, shallowest-first"),
+        (["--hops", "5", "--figure", "flow.gif"], "must end in .png, .svg or .pdf, got 'flow.gif'"),
+        (["--graph", "no-such-file"], "no-such-file does not exist"),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_bad_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    steps = [{"keys": ["a"], "value": "b"}, {"keys": ["b"], "value": "a"}]
+    (tmp_path / "circle.json").write_text(json.dumps({"steps": steps, "known": ["q"], "target": "b"}))
+    status, _, err = run(capsys, "--graph", str(tmp_path / "circle.json"))
+    assert status == 2
+    assert "the facts go round in a circle" in err
+
+
+def test_show_draws_growth_and_a_schedule(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--hops", "3", "--show", "--one-head")
+    lines = out.splitlines()
+    assert lines[0].startswith(
+        "3 hops under a causal mask, deepest first and one head a layer: 3 layers (Theorem 1 asks"
+    )
+    assert [line.count("█") for line in lines if "as far as" in line] == [1, 2, 4, 7]
+    assert "layer 3  x0? -> >x2" in lines
+    assert "in 6 attentions" in out
+
+
+def test_show_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(run(capsys, "--hops", "2", "--show", "--no-mask", "--json")[1])
+    assert record["layers"] == 2
+    assert record["growth"][-1] == ["p0", "x0", "p1", "x1", "p2", "x2"]
+    assert len(record["schedule"]) == 4
+
+
+def test_long_chains_stay_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, "--hops", "40", "--show")[1].splitlines()
+    assert max(len(line) for line in lines if "█" in line) < 120
+
+
+def test_witness(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(run(capsys, "--hops", "2", "--witness", "--json")[1])
+    assert record["layers"] == 3
+    assert max(record["losses"]) < 0.01
+    assert all(missing["loss"] > 0.3 for missing in record["without"])
+    out = run(capsys, "--hops", "2", "--witness", "--no-mask")[1]
+    assert "2 layers, 2 head(s) a layer" in out
+    assert "without layer 2: loss of x2 1.00; the query gets as far as" in out
+
+
+@pytest.mark.parametrize(("name", "magic"), [("f.png", b"\x89PNG"), ("f.svg", b"<?xml"), ("f.PDF", b"%PDF")])
+def test_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, magic: bytes) -> None:
+    status, out, _ = run(capsys, "--hops", "5", "--figure", str(tmp_path / "deep" / name))
+    assert status == 0
+    assert name in out
+    assert (tmp_path / "deep" / name).read_bytes().startswith(magic)
+    assert [file.name for file in (tmp_path / "deep").iterdir()] == [name]
+
+
+def test_figure_draws_an_edge_for_every_shared_piece() -> None:
+    from hopscope.problem.retrieval import RetrievalProblem
+    from hopscope.report.flow_figure import PLACE, SYMBOL, flow_figure
+
+    shared, without, causal = flow_figure(RetrievalProblem(hops=5)).axes
+    from matplotlib.colors import to_hex
+
+    edges = [to_hex(patch.get_edgecolor()).upper() for patch in shared.patches]
+    assert (edges.count(SYMBOL), edges.count(PLACE)) == (5, 5)
+    assert [len(shared.texts) - 2, len(without.patches), len(causal.patches)] == [11, 11 * 4, 11 * 5]
+    filled = [to_hex(patch.get_facecolor()).upper() in (SYMBOL, PLACE) for patch in causal.patches]
+    assert [sum(filled[row * 11 : row * 11 + 11]) for row in range(5)] == [1, 2, 4, 8, 11]
+
+
+def test_graph(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(run(capsys, "--graph", "relatives", "--json")[1])
+    assert record["causal"]["layers"] == 4
+    assert record["no_mask"]["layers"] == 3
+    assert "functions, causal mask: 3 layers to 3" in run(capsys, "--graph", "functions")[1]
+
+
+def test_the_table_needs_neither_torch_nor_matplotlib() -> None:
+    program = (
+        "import sys, contextlib\n"
+        "from hopscope.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['theory', '--hops', '1-64', *sys.argv[1:]])\n"
+        "sys.exit(sorted({'torch', 'matplotlib', 'numpy'} & set(sys.modules)) or 0)\n"
+    )
+    for extra in (["--json"], []):
+        assert subprocess.run([sys.executable, "-c", program, *extra], capture_output=True).returncode == 0
+
+
+def test_claims_are_reproduced() -> None:
+    claims = {claim["id"]: claim for claim in theory_claims(12)}
+    assert set(claims) == {"C1", "C2"}
+    for claim in claims.values():
+        assert set(claim) == {"id", "ours", "interval", "scale", "verdict"}
+        assert claim["verdict"] == "reproduced"
+        assert claim["interval"] is None
+        assert "D = 1..12" in claim["scale"]
+    assert "solved in 0 of" in claims["C1"]["ours"]
+    assert "2, 4, 10" in claims["C2"]["ours"]
+
+
+def test_claims_are_judged_and_not_asserted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a simulation that leaks everything to everybody at once, both claims fall."""
+
+    def leak(scene: claims_module.Scene) -> list[tuple[int, ...]]:
+        everything = (1 << len(scene.pieces)) - 1
+        return [scene.holdings, tuple(everything ^ 0b100 for _ in scene.holdings)]
+
+    monkeypatch.setattr(claims_module, "spread", leak)
+    assert [claim["verdict"] for claim in theory_claims(4)] == ["not reproduced", "not reproduced"]
+
+
+def test_claims_need_a_length() -> None:
+    with pytest.raises(InputError, match="largest_hops must be at least 1, got 0"):
+        theory_claims(0)

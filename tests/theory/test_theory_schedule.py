@@ -1,0 +1,132 @@
+"""Shortest schedules, and delivery along given paths."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_names, role_number
+from hopscope.theory.delivery import deliver
+from hopscope.theory.depth import minimum_one_head, minimum_paths, minimum_without_mask
+from hopscope.theory.information_flow import minimum_layers, simulate
+from hopscope.theory.paths import Path
+from hopscope.theory.scene import place_in_sequence
+from hopscope.theory.schedule import shortest_schedule
+
+settings = st.builds(
+    RetrievalProblem,
+    hops=st.integers(1, 40),
+    chains=st.just(2),
+    order=st.sampled_from(["deepest-first", "shallowest-first"]),
+    causal=st.booleans(),
+)
+
+
+@given(settings, st.booleans())
+def test_a_schedule_is_lawful_shortest_and_fewest(problem: RetrievalProblem, one_place: bool) -> None:
+    schedule = shortest_schedule(problem, one_place=one_place)
+    delivery = deliver(problem.hops, schedule)
+    assert delivery.delivered
+    assert not delivery.refused
+    assert not delivery.idle
+    assert delivery.hops == tuple(range(1, problem.hops + 1))
+    assert schedule[-1].layer == (minimum_one_head(problem.hops) if one_place else minimum_layers(problem))
+    assert len(schedule) == minimum_paths(problem.hops)
+    if one_place:
+        assert len({(path.layer, path.query) for path in schedule}) == len(schedule)
+    if problem.causal:
+        for path in schedule:
+            query, key = (role_number(name, problem.hops) for name in (path.query, path.key))
+            assert place_in_sequence(problem, 0, key) <= place_in_sequence(problem, 0, query)
+
+
+@given(settings, st.booleans(), st.data())
+def test_no_attention_of_a_schedule_is_idle(problem: RetrievalProblem, one_place: bool, data: st.DataObject) -> None:
+    schedule = shortest_schedule(problem, one_place=one_place)
+    dropped = data.draw(st.sampled_from(schedule))
+    assert not deliver(problem.hops, [path for path in schedule if path != dropped]).delivered
+
+
+@pytest.mark.parametrize("hops", range(1, 65))
+def test_all_schedules_up_to_64_have_2d_attentions(hops: int) -> None:
+    assert len(shortest_schedule(RetrievalProblem(hops=hops, causal=False))) == 2 * hops
+
+
+@pytest.mark.parametrize(("hops", "layers"), [(1, 3), (2, 3)])
+def test_no_smaller_schedule_exists(hops: int, layers: int) -> None:
+    moves = [(t, *pair) for t in range(1, layers + 1) for pair in permutations(role_names(hops), 2)]
+    for fewer in combinations(moves, 2 * hops - 1):
+        assert not deliver(hops, fewer).delivered
+
+
+def test_pointer_doubling_in_words() -> None:
+    assert [str(path) for path in shortest_schedule(RetrievalProblem(hops=3), one_place=True)] == [
+        "layer 1: >x1 -> x0>",
+        "layer 1: >x2 -> x1>",
+        "layer 1: >x3 -> x2>",
+        "layer 2: >x2 -> >x3",
+        "layer 2: x0? -> >x1",
+        "layer 3: x0? -> >x2",
+    ]
+
+
+@given(st.integers(1, 8), st.data())
+def test_no_paths_beat_the_simulation(hops: int, data: st.DataObject) -> None:
+    """Random circuits: whatever arrives was possible, and x{D} never arrives before the exact minimum."""
+    role = st.sampled_from(role_names(hops))
+    paths = data.draw(st.lists(st.builds(Path, st.integers(1, 4), role, role), max_size=60))
+    delivery = deliver(hops, paths)
+    free = simulate(RetrievalProblem(hops=hops, causal=False), 4)
+    for layer, held in enumerate(delivery.growth):
+        assert set(held) <= set(free.asked(layer))
+    layers = max((path.layer for path in paths), default=0)
+    assert not (delivery.delivered and layers < minimum_without_mask(hops))
+    assert delivery.delivered == (delivery.broken == "")
+    assert delivery.delivered_if_waived or not delivery.delivered
+    assert not set(delivery.refused) & set(delivery.idle)
+
+
+def test_delivery_names_the_path_that_assumption_1_forbids() -> None:
+    delivery = deliver(3, [(1, "x0?", ">x3")])
+    assert delivery.refused == (Path(1, "x0?", ">x3"),)
+    assert delivery.delivered_if_waived
+    assert delivery.growth == (("p0", "x0"), ("p0", "x0"))
+    assert delivery.broken == (
+        "the query gets as far as x0, not to x3: Assumption 1 breaks at layer 1: x0? -> >x3, where the two positions "
+        "share nothing by then"
+    )
+
+
+def test_delivery_says_when_a_path_is_missing() -> None:
+    delivery = deliver(3, [(1, ">x1", "x0>"), (2, "x0?", ">x1")])
+    assert delivery.hops == (1,)
+    assert not delivery.refused
+    assert delivery.broken.startswith("the query gets as far as x1, not to x3: even if each path carried all")
+
+
+def test_attention_of_a_layer_reads_what_the_layer_before_left() -> None:
+    # In one layer >x1 learns x0 and the query looks at >x1: too late, they share nothing yet.
+    assert deliver(1, [(1, ">x1", "x0>"), (1, "x0?", ">x1")]).refused == (Path(1, "x0?", ">x1"),)
+    assert deliver(1, [(1, ">x1", "x0>"), (2, "x0?", ">x1")]).delivered
+
+
+def test_empty_circuit() -> None:
+    assert deliver(2, []).growth == (("p0", "x0"),)
+
+
+@pytest.mark.parametrize(
+    ("paths", "sentence"),
+    [
+        ([(0, "x0?", ">x1")], "layer of a path must be a whole number of at least 1, got 0"),
+        ([(1, "x0?", ">x9")], "'>x9' is not a role of a chain with 2 hops"),
+        ([(1, "query", ">x1")], "'query' is not a role"),
+    ],
+)
+def test_bad_paths(paths: list[tuple[int, str, str]], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        deliver(2, paths)

@@ -1,0 +1,170 @@
+"""Transformers built by hand: right at the exact depth, wrong below it, and true to the circuit they claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from hopscope.errors import InputError
+from hopscope.problem.vectors import Batch, sample
+from hopscope.theory.delivery import deliver
+from hopscope.theory.depth import minimum_causal, minimum_without_mask
+from hopscope.theory.paths import Path
+from hopscope.theory.schedule import shortest_schedule
+from hopscope.theory.trial import try_witness
+from hopscope.theory.witness import Witness, build_witness
+
+KINDS: dict[str, dict[str, Any]] = {
+    "token codes": {"causal": True, "position": "token"},
+    "pair codes": {"causal": True, "position": "pair"},
+    "no mask": {"causal": False},
+}
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def batch_for(witness: Witness, sequences: int = 48, seed: int = 1) -> Batch:
+    return sample(witness.problem, sequences, torch.Generator().manual_seed(seed))
+
+
+@torch.no_grad()
+def losses(witness: Witness, batch: Batch, pattern_fn: Any = None) -> Tensor:
+    answers = witness.transformer(batch.inputs[None], pattern_fn).answers[0]
+    errors = (answers - batch.targets).square()
+    return errors.unflatten(-1, (-1, witness.problem.symbol_dim)).mean(dim=(0, 1, 3))
+
+
+@kinds
+@pytest.mark.parametrize("hops", range(1, 9))
+def test_solves_at_the_exact_depth_and_not_below(kind: str, hops: int) -> None:
+    witness = build_witness(hops, **KINDS[kind])
+    trial = try_witness(witness, sequences=16)
+    assert trial.layers == (minimum_causal(hops) if witness.problem.causal else minimum_without_mask(hops))
+    assert trial.heads == (1 if witness.problem.causal else 2)
+    assert len(trial.losses) == hops
+    assert max(trial.losses) < 1e-6
+    for missing in trial.without:
+        assert missing.loss > 0.3
+        assert f"not to x{hops}" in missing.why
+
+
+@kinds
+@pytest.mark.parametrize("hops", [1, 3, 6, 8])
+def test_attends_sharply_along_its_circuit(kind: str, hops: int) -> None:
+    witness = build_witness(hops, **KINDS[kind])
+    batch = batch_for(witness)
+    with torch.no_grad():
+        patterns = witness.transformer(batch.inputs[None], return_patterns=True).patterns
+    for path in witness.circuit:
+        query, key = (batch.place[..., witness.problem.roles.index(name)] for name in (path.query, path.key))
+        pattern = patterns[path.layer - 1][0, :, path.head - 1]
+        weights = pattern[torch.arange(len(pattern))[:, None], query, key]
+        assert weights.min() > 0.999, path
+
+
+class Ablate:
+    """Uniform attention in rows of the circuit's roles: in all but the circuit, or in one path of it."""
+
+    def __init__(self, witness: Witness, batch: Batch, only: Path | None = None) -> None:
+        self.witness, self.role, self.only = witness, batch.role, only
+
+    def __call__(self, layer: int, pattern: Tensor) -> Tensor:
+        length = pattern.shape[-1]
+        allowed = torch.ones(length, length)
+        allowed = allowed.tril() if self.witness.problem.causal else allowed
+        uniform = (allowed / allowed.sum(dim=-1, keepdim=True)).expand_as(pattern)
+        chosen = torch.zeros_like(pattern, dtype=torch.bool)
+        for path in self.witness.circuit if self.only is None else (self.only,):
+            if path.layer == layer + 1:
+                chosen[0, :, path.head - 1] |= (self.role == self.witness.problem.roles.index(path.query))[..., None]
+        keep = chosen if self.only is None else ~chosen
+        return torch.where(keep, pattern, uniform)
+
+
+@kinds
+@pytest.mark.parametrize("hops", [1, 3, 4])
+def test_the_circuit_alone_suffices_and_every_path_is_needed(kind: str, hops: int) -> None:
+    witness = build_witness(hops, **KINDS[kind])
+    batch = batch_for(witness)
+    assert losses(witness, batch, Ablate(witness, batch)).max() < 0.01
+    for path in witness.circuit:
+        assert losses(witness, batch, Ablate(witness, batch, path)).mean() > 0.1, path
+
+
+@kinds
+@pytest.mark.parametrize("hops", range(1, 17))
+def test_the_simulator_delivers_along_the_circuit(kind: str, hops: int) -> None:
+    witness = build_witness(hops, **KINDS[kind])
+    delivery = deliver(hops, witness.circuit)
+    assert delivery.delivered
+    assert not delivery.refused
+    if witness.problem.causal:
+        assert witness.circuit == shortest_schedule(witness.problem, one_place=True)
+
+
+@kinds
+@pytest.mark.parametrize("change", [{"chains": 1}, {"chains": 7}, {"symbol_dim": 16}, {"symbol_dim": 64}])
+def test_other_sizes(kind: str, change: dict[str, int]) -> None:
+    witness = build_witness(4, **KINDS[kind], **change)
+    assert losses(witness, batch_for(witness)).max() < 1e-6
+
+
+@kinds
+def test_without_the_curriculum_it_gives_the_last_symbol(kind: str) -> None:
+    witness = build_witness(4, **KINDS[kind], curriculum=False)
+    found = losses(witness, batch_for(witness))
+    assert found.shape == (1,)
+    assert found.max() < 1e-6
+
+
+def test_many_sequences_and_seeds() -> None:
+    witness = build_witness(3)
+    assert losses(witness, batch_for(witness, 2000, seed=7)).max() < 1e-6
+
+
+@kinds
+def test_spare_heads_change_nothing(kind: str) -> None:
+    plain, spare = (build_witness(3, **KINDS[kind], spare_heads=n) for n in (0, 2))
+    batch = batch_for(plain)
+    assert spare.transformer.shape.heads == plain.transformer.shape.heads + 2
+    assert spare.circuit == plain.circuit
+    with torch.no_grad():
+        answers = [witness.transformer(batch.inputs[None]).answers for witness in (plain, spare)]
+    torch.testing.assert_close(*answers)
+
+
+@kinds
+def test_paths_of_a_shallower_witness_are_renumbered(kind: str) -> None:
+    witness = build_witness(4, **KINDS[kind])
+    rest = witness.without_layer(2)
+    assert rest.transformer.shape.layers == witness.transformer.shape.layers - 1
+    assert {path.layer for path in rest.circuit} == set(range(1, rest.transformer.shape.layers + 1))
+    assert len(rest.circuit) == sum(path.layer != 2 for path in witness.circuit)
+
+
+def test_does_not_touch_the_global_generator() -> None:
+    before = torch.random.get_rng_state()
+    try_witness(build_witness(2))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"hops": 0}, "hops must be a whole number of at least 1, got 0"),
+        ({"hops": 2, "spare_heads": -1}, "spare_heads must be at least 0, got -1"),
+        ({"hops": 2, "position": "none"}, "under a causal mask needs position token or pair, got 'none'"),
+        ({"hops": 2, "causal": False, "position": "token"}, "without a mask needs position pair, got 'token'"),
+    ],
+)
+def test_what_cannot_be_built(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        build_witness(**change)
+
+
+@pytest.mark.parametrize("layer", [0, 4])
+def test_taking_out_a_layer_that_is_not_there(layer: int) -> None:
+    with pytest.raises(InputError, match=rf"layer must be 1 to 3 of a witness with at least 2, got {layer}"):
+        build_witness(3).without_layer(layer)
