@@ -11,9 +11,11 @@ import hopscope
 from hopscope.errors import InputError
 
 VERBS = {
+    "reproduce": "The main job: train, analyse, report.",
     "train": "Train transformers on the retrieval problem.",
     "theory": "How many layers D hops need: bound, exact minimum, a schedule, figures.",
     "benchmark": "Put the problem as text to language models.",
+    "report": "Write the report anew from what is there.",
     "sample": "Print examples of the problem, as vectors or as text.",
 }
 """Verb: its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from hopscope.benchmark.names import is_secret
 from hopscope.errors import InputError
 
 
@@ -144,6 +145,8 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InputError(f"-M takes NAME=VALUE, got {pair!r}")
+        if is_secret(name):
+            raise InputError(f"-M {name} would put a secret on the command line; set the provider's variable instead")
         try:
             found[name] = json.loads(value)
         except json.JSONDecodeError:

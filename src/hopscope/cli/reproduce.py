@@ -1,0 +1,54 @@
+"""`hopscope reproduce`: the main job, from nothing to the report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.experiments import presets
+
+
+@click.command()
+@click.option("--preset", type=click.Choice(list(presets.BY_NAME)), default="laptop", show_default=True)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=None, help="Folder [default: runs/PRESET]"
+)
+@click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
+@click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]")
+@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
+def command(
+    preset: str, out: Path | None, workers: int | None, device: str | None, precision: Any, as_json: bool
+) -> None:
+    """Train, analyse and report: every figure and claim that the preset covers.
+
+    Ends with the path of the report. Stopped and called again it continues; finished, it only writes the report anew.
+
+    \b
+    Examples:
+      hopscope reproduce                     minutes on two cores
+      hopscope reproduce --preset paper      the exact recipes: for a GPU
+      hopscope reproduce --out elsewhere --workers 1
+    """
+    chosen = presets.BY_NAME[preset]
+    folder = out or Path("runs") / preset
+
+    from hopscope.cli._studies import study_bars
+    from hopscope.report.reproduction import write_report
+    from hopscope.training.bundles import train_bundles
+
+    bundles = chosen.depth.bundles()
+    with study_bars(bundles) as watch:
+        train_bundles(bundles, folder / "sweep", workers=workers, device=device, precision=precision, watch=watch)
+    claims = write_report(folder, chosen)
+    if as_json:
+        click.echo(json.dumps([asdict(claim) for claim in claims]))
+        return
+    for claim in claims:
+        if claim.verdict != "not run":
+            click.echo(f"{claim.id:>4}  {claim.verdict:<14}  {claim.ours}")
+    click.echo(str(folder / "report.html"))

@@ -1,0 +1,190 @@
+"""Section 7: the study's bundles, the judging of C3 to C5, and the whole way to the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hopscope.errors import InputError
+from hopscope.experiments.depth import DepthStudy, finished_runs, judge, summarise
+from hopscope.experiments.presets import LAPTOP, PAPER, Preset
+from hopscope.report.reproduction import write_report
+from hopscope.training.bundles import Standing, standings, train_bundles
+from hopscope.training.recipe import Recipe
+
+RECIPE = Recipe(
+    layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
+)
+STUDY = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=2, plain_hops=2, seeds=(0, 1), plain_seeds=(3,))
+TINY = Preset("laptop", "tiny", STUDY)
+
+
+def group(curriculum=True, layers=2, final=(0.1,), partial=((0.1, 0.1),), crossings=((10, 20),)):
+    return {
+        "hops": 2, "chains": 4, "curriculum": curriculum, "layers": layers, "seeds": list(range(len(final))),
+        "final_validation_loss": list(final), "final_partial_losses": [list(p) for p in partial],
+        "crossings": [list(c) for c in crossings], "run": "sweep/x",
+    }  # fmt: skip
+
+
+def verdicts(*groups):
+    return {finding["id"]: finding for finding in judge(STUDY, groups, "sweep")}
+
+
+def test_c3_wants_every_run_above_0_7():
+    kept = verdicts(group(False, final=(0.75, 0.71)))["C3"]
+    assert (kept["verdict"], kept["interval"]) == ("reproduced", (0.71, 0.75))
+    assert "2 of 2" in kept["ours"]
+    broken = verdicts(group(False, 1, final=(0.75,)), group(False, 2, final=(0.75, 0.69)))["C3"]
+    assert broken["verdict"] == "not reproduced"
+    assert "0.690" in broken["ours"]
+    assert verdicts(group(False, final=(None, 0.8)))["C3"]["verdict"] == "reproduced"
+    assert verdicts(group(True))["C3"]["verdict"] == "not run"
+
+
+def test_c4_wants_later_hops_to_need_more_layers():
+    shallow, deep = group(layers=1, partial=[(0.2, 0.7)]), group(layers=2, partial=[(0.1, 0.2)])
+    found = verdicts(shallow, deep)["C4"]
+    assert found["verdict"] == "reproduced"
+    assert "x1 from 1 layers, x2 from 2 layers" in found["ours"]
+    assert verdicts(shallow, group(layers=2, partial=[(0.1, 0.6)]))["C4"]["verdict"] == "reproduced"
+    assert verdicts(group(layers=1), deep)["C4"]["verdict"] == "not reproduced"  # both hops from one layer
+    assert verdicts(group(layers=1, partial=[(0.7, 0.2)]), deep)["C4"]["verdict"] == "not reproduced"
+    assert verdicts(deep)["C4"]["verdict"] == "not run"
+    averaged = verdicts(shallow, group(layers=2, final=(1, 1), partial=[(0.1, 0.2), (0.1, 1.0)]))["C4"]
+    assert "x2 at no depth tried" in averaged["ours"]
+
+
+def test_c5_wants_every_run_in_order():
+    assert verdicts(group(crossings=[(10, 20), (5, None)]))["C5"]["verdict"] == "reproduced"
+    for crossings in ((20, 10), (10, 10), (None, 10)):
+        found = verdicts(group(crossings=[(10, 20), crossings]))["C5"]
+        assert found["verdict"] == "not reproduced"
+        assert "1 of 2" in found["ours"]
+    assert verdicts(group(crossings=[(10, None), (None, None)]))["C5"]["verdict"] == "not run"
+
+
+def test_the_paper_preset_is_the_papers():
+    study = PAPER.depth
+    assert (study.layers, len(study.seeds), len(study.plain_seeds)) == (tuple(range(1, 9)), 8, 8)
+    assert (study.hops, study.plain_hops) == (5, 3)
+    assert len(study.bundles()) == 16
+    assert {1, 2, 3, 4} <= set(LAPTOP.depth.layers)
+    assert LAPTOP.depth.hops == 3
+    assert len(LAPTOP.depth.seeds) > 1
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    seen: list[dict[str, Standing]] = []
+    train_bundles(STUDY.bundles(), folder / "sweep", watch=seen.append, precision="fp32")
+    return folder, seen
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name in ("metrics.jsonl", "result.json")
+    }
+
+
+def test_processes_train_what_one_process_trains(trained, tmp_path):
+    folder, seen = trained
+    assert all(standing.step == standing.steps for standing in seen[-1].values())
+    assert set(seen[-1]) == {"ic-layers-1", "ic-layers-2", "non-ic-layers-1", "non-ic-layers-2"}
+    train_bundles(STUDY.bundles(), tmp_path, workers=1, precision="fp32")
+    for name, run in finished_runs(tmp_path, STUDY).items():
+        there = finished_runs(folder / "sweep", STUDY)[name]
+        assert len(run.metrics()) == len(there.metrics()) > 0
+        for one, other in zip(run.metrics(), there.metrics(), strict=True):
+            assert one["validation_loss"] == pytest.approx(other["validation_loss"], rel=1e-4)
+
+
+def test_what_is_finished_is_not_trained_again(trained):
+    folder, _ = trained
+    before = {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*.json*")}
+    train_bundles(STUDY.bundles(), folder / "sweep")
+    assert before == {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*.json*")}
+
+
+def test_the_report_of_a_reproduction(trained):
+    folder, _ = trained
+    claims = write_report(folder, TINY)
+    assert [claim.id for claim in claims] == [f"C{n}" for n in range(1, 16)]
+    by_id = {claim.id: claim for claim in claims}
+    assert by_id["C3"].verdict == "reproduced"  # 30 steps learn nothing
+    assert by_id["C14"].verdict == "not run"
+    rows = json.loads((folder / "claims.json").read_text())
+    assert set(rows[0]) == {"id", "title", "paper", "ours", "interval", "scale", "verdict", "run"}
+    page = (folder / "report.html").read_text()
+    assert "Training by depth" in page
+    assert f"{by_id['C3'].ours}" in page
+    for figure in ("figure-4-left", "figure-4-right", "training"):
+        for ending in ("png", "svg", "pdf"):
+            assert (folder / "figures" / f"{figure}.{ending}").stat().st_size > 1000
+
+
+def test_crossings_are_the_first_steps_below_one_half(trained):
+    folder, _ = trained
+    run = finished_runs(folder / "sweep", STUDY)["ic-layers-2"]
+    assert summarise(run, "x")["crossings"] == [[None, None], [None, None]]
+    rows = run.metrics()
+    by_hand = {(20, 0, 0), (15, 1, 1), (30, 1, 1), (30, 0, 1)}
+    for row in rows:
+        for step, model, hop in by_hand:
+            if row["step"] == step and row["model"] == model:
+                row["partial_losses"][hop] = 0.4
+    run.metrics = lambda: rows  # type: ignore[method-assign]
+    assert summarise(run, "x")["crossings"] == [[20, 30], [None, 15]]
+
+
+def test_another_study_in_the_folder_is_named(trained):
+    folder, _ = trained
+    with pytest.raises(InputError, match="steps = 30, not 31"):
+        finished_runs(folder / "sweep", replace(STUDY, recipe=replace(RECIPE, steps=31)))
+
+
+def test_standings_read_a_torn_line(tmp_path):
+    (tmp_path / "ic-layers-1").mkdir()
+    (tmp_path / "ic-layers-1" / "metrics.jsonl").write_text('{"step": 5, "model": 0}\n{"step": 10, "mo')
+    assert standings(STUDY.bundles()[:1], tmp_path)["ic-layers-1"] == Standing(5, 30)
+
+
+def test_a_failing_worker_is_heard(tmp_path):
+    (tmp_path / "ic-layers-1").mkdir()
+    (tmp_path / "ic-layers-1" / "other.txt").write_text("mine")
+    with pytest.raises(InputError, match="ic-layers-1"):
+        train_bundles(STUDY.bundles(), tmp_path, workers=2)
+    assert (tmp_path / "ic-layers-1" / "other.txt").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_killed_at_random_and_finished_gives_the_same_metrics(trained, tmp_path):
+    """SIGKILL of the parent: its workers must go too, or two of them would write one folder."""
+    program = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2]);"
+        "from test_experiments_depth import *;"
+        "train_bundles(STUDY.bundles(), Path(sys.argv[1]), precision='fp32', watch=lambda _: None)"
+    )
+    script = tmp_path / "main.py"
+    script.write_text(f"if __name__ == '__main__':\n    {program}\n")
+    command = [sys.executable, str(script), str(tmp_path / "sweep"), str(Path(__file__).parent)]
+    generator = random.Random(1)
+    for _ in range(3):
+        process = subprocess.Popen(command)
+        time.sleep(generator.uniform(4, 9))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, check=True)
+    assert contents(tmp_path / "sweep") == contents(trained[0] / "sweep")
