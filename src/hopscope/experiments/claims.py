@@ -36,63 +36,63 @@ class Row:
 
 ROWS: Mapping[str, Row] = {
     "C1": Row(
-        "t layers cannot solve D hops if t < log3(2D)",
+        "With t < log3(2D) layers, D hops cannot be solved",
         "no D solved in fewer layers; simulated for D = 1..64 at least",
         "Theorem 1",
     ),
     "C2": Row(
-        "information in a residual stream stays one contiguous run of length <= 3^t + 1",
+        "Information in a residual stream stays one contiguous run of length <= 3^t + 1",
         "no exception; tested by simulation",
-        "Lemmas 1-3, Appendix B",
+        "Lemmas 1 to 3, Appendix B",
     ),
     "C3": Row(
-        "without the implicit curriculum, training fails even at D = 3",
+        "Without the implicit curriculum, training fails even at D = 3",
         "final validation loss > 0.7 in 100% of runs, 1..8 layers x 8 seeds",
         "Section 7.2",
     ),
     "C4": Row(
-        "later hops are harder and need more layers (D = 5, with the implicit curriculum)",
+        "Later hops are harder and need more layers (D = 5, with the implicit curriculum)",
         "partial loss by layers; no numbers published",
         "Section 7.2, Figure 4 right",
     ),
     "C5": Row(
-        "hops are learned in order",
+        "Hops are learned in order",
         "partial loss falls below 0.5 for x1 first, then x2, and so on, in 100% of runs with the curriculum",
         "Section 7.2",
     ),
     "C6": Row(
-        "transformers A, B and C (12 layers, 1 head, D = 3) learn the task",
+        "Transformers A, B and C (12 layers, 1 head, D = 3) learn the task",
         "validation MSE < 0.01",
         "Section 8.2",
     ),
-    "C7": Row("few heads matter", "4 heads in each of A, B, C; 3 would suffice", "Section 8.2"),
+    "C7": Row("Few heads matter", "4 heads in each of A, B, C; 3 would suffice", "Section 8.2"),
     "C8": Row(
-        "the first relevant head ties the second to the first member of each pair", "in all of A, B, C", "Section 8.2"
+        "The first relevant head ties the second to the first member of each pair", "in all of A, B, C", "Section 8.2"
     ),
-    "C9": Row("beyond the first head, the three circuits differ", "A, B and C compared", "Section 8.2"),
-    "C10": Row("the circuit alone solves the task", "MSE < 0.05 with everything else ablated", "Appendix E"),
+    "C9": Row("Beyond the first head, the three circuits differ", "A, B and C compared", "Section 8.2"),
+    "C10": Row("The circuit alone solves the task", "MSE < 0.05 with everything else ablated", "Appendix E"),
     "C11": Row(
-        "every path of the circuit is needed",
+        "Every path of the circuit is needed",
         "MSE 0.17 to 0.89 with one path ablated; 0.05 to 0.10 with the first useful layer made uniform",
         "Appendix E",
     ),
     "C12": Row(
-        "transformer D (24 layers, D = 4) learns the task, and its circuit alone solves it",
+        "Transformer D (24 layers, D = 4) learns the task, and its circuit alone solves it",
         "validation MSE 0.031; circuit alone 0.045",
         "Section 9.2",
     ),
     "C13": Row(
-        "heads emerge one by one, in order",
+        "Heads emerge one by one, in order",
         "a plateau of about 450 epochs, B first, then C, D, E, the last much later; "
         "the attention of the 13 paths crosses 0.5 in that order",
         "Section 9.2, Figure 7, Appendix D",
     ),
     "C14": Row(
-        "language models solve the problem untuned",
+        "Language models solve the problem untuned",
         "equations near perfect for D <= 5; the other four formulations high",
         "Figure 2",
     ),
-    "C15": Row("random guessing sets the floor", "1/4 for formulations 1 to 4, 1/16 for formulation 5", "Figure 2"),
+    "C15": Row("Random guessing sets the floor", "1/4 for formulations 1 to 4, 1/16 for formulation 5", "Figure 2"),
 }
 """The fifteen claims by id, in the paper's order. No figure values beyond these numbers are public."""
 

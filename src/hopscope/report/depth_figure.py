@@ -120,7 +120,7 @@ def _draw(axes: Axes, series: Sequence[_Series]) -> None:
         _draw_series(axes, line, 1.3 + 0.45 * under, aside)
         crosses = [layers + aside for layers, seeds in line.losses.items() for loss in seeds if not _shown(loss)]
         axes.plot(crosses, [top] * len(crosses), color=line.look.color, marker="x", linestyle="none", clip_on=False,
-                  gid=f"off the scale {line.label}", zorder=5)  # fmt: skip
+                  label=f"_off the scale {line.label}", zorder=5)  # fmt: skip
     if not all(map(_shown, losses)):
         axes.annotate("×: diverged or off the scale", (1, 1), xytext=(0, 5), xycoords="axes fraction",
                       textcoords="offset points", ha="right", fontsize=6.5)  # fmt: skip
@@ -143,7 +143,7 @@ def _draw_series(axes: Axes, line: _Series, width: float, aside: float) -> None:
               markersize=3 + width, markeredgecolor="white", markeredgewidth=0.5, label=line.label)  # fmt: skip
     dots = [(layers + aside, loss) for layers in depths for loss in kept[layers]]
     axes.plot([x for x, _ in dots], [y for _, y in dots], color=look.color, marker=look.marker, linestyle="none",
-              markersize=2.1, alpha=0.75, gid=f"seeds {line.label}", zorder=4)  # fmt: skip
+              markersize=2.1, alpha=0.75, label=f"_seeds {line.label}", zorder=4)  # fmt: skip
 
 
 def _plateau(axes: Axes, groups: Sequence[Mapping[str, Any]]) -> None:

@@ -154,5 +154,6 @@ def save(figure: Figure, stem: Path) -> list[Path]:
             path = stem.with_name(f"{stem.name}.{suffix}")
             with replacing(path) as temporary:
                 figure.savefig(temporary, format=suffix, metadata=_METADATA[suffix])
+            figure.set_layout_engine("none")  # laid out now; a second time would widen the margins again
             paths.append(path)
     return paths

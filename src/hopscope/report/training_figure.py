@@ -70,7 +70,7 @@ def _draw(axes: Axes, history: Mapping[str, Any], threshold: float) -> None:
             steps, line = _thinned(history["steps"], line)
             axes.plot(
                 steps, line, color=look.color, linestyle=look.dash, linewidth=1.0, alpha=0.85,
-                gid=f"seed {seed} hop {hop}", zorder=2,
+                label=f"_seed {seed} hop {hop}", zorder=2,
             )  # fmt: skip
     for crossings in history.get("crossings") or ():
         for hop, step in zip(history["hops"], crossings, strict=True):
@@ -78,7 +78,7 @@ def _draw(axes: Axes, history: Mapping[str, Any], threshold: float) -> None:
                 look = hop_look(hop)
                 axes.plot(
                     [step], [threshold], color=look.color, marker=look.marker, markersize=5, linestyle="none",
-                    markeredgecolor="white", markeredgewidth=0.7, gid=f"crossing hop {hop}", zorder=4,
+                    markeredgecolor="white", markeredgewidth=0.7, label=f"_crossing hop {hop}", zorder=4,
                 )  # fmt: skip
     layers = history["layers"]
     axes.set_title(history.get("title", f"{layers} layer{'' if layers == 1 else 's'}"))

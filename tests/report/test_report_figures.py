@@ -1,0 +1,239 @@
+"""Figures show what the data say, are the same bytes each time, and leave matplotlib's settings alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from report_data import group, history
+
+from hopscope.errors import InputError
+from hopscope.report.depth_figure import final_losses_figure, partial_losses_figure
+from hopscope.report.style import Look, curriculum_look, hop_look, save
+from hopscope.report.training_figure import POINTS, training_figure
+
+
+def line(axes: Axes, *, label: str) -> Line2D:
+    return next(line for line in axes.get_lines() if line.get_label() == label)
+
+
+def test_final_losses_are_means_with_every_seed_as_a_dot() -> None:
+    groups = [group(2), group(1, losses=[[0.7, 0.8, 0.75], [0.71, 0.81, 0.76]]), group(1, curriculum=False)]
+    axes = final_losses_figure(groups, {"exact": 3}).axes[0]
+    mean = line(axes, label="IC, D = 3")
+    np.testing.assert_array_equal(mean.get_xdata(), [1, 2])
+    np.testing.assert_allclose(mean.get_ydata(), [0.755, 0.21])
+    seeds = line(axes, label="_seeds IC, D = 3")
+    np.testing.assert_allclose(sorted(seeds.get_ydata()), [0.2, 0.22, 0.75, 0.76])
+    assert all(abs(x - round(x)) < 0.3 for x in seeds.get_xdata())
+    np.testing.assert_allclose(line(axes, label="no IC, D = 3").get_ydata(), [0.11])
+    np.testing.assert_array_equal(line(axes, label="exact").get_xdata(), [3, 3])
+
+
+def test_the_plateau_is_one_minus_one_over_the_candidates() -> None:
+    figure = final_losses_figure([group(1) | {"chains": 8}])
+    assert any(list(line.get_ydata()) == [0.875, 0.875] for line in figure.axes[0].get_lines())
+    assert any("0.875" in text.get_text() for text in figure.axes[0].texts)
+
+
+def test_groups_of_one_depth_are_pooled() -> None:
+    groups = [group(3, losses=[[0.1, 0.1, 0.1]]), group(3, losses=[[0.3, 0.3, 0.3]])]
+    np.testing.assert_allclose(line(final_losses_figure(groups).axes[0], label="IC, D = 3").get_ydata(), [0.2])
+
+
+def test_a_diverged_seed_is_a_cross_and_not_in_the_mean() -> None:
+    losses = [[0.1, 0.2, 0.3], None, [9.0, 9.0, 9.0]]
+    for figure, name, value in (
+        (final_losses_figure([group(4, losses=losses)]), "IC, D = 3", 0.2),
+        (partial_losses_figure([group(4, losses=losses)]), "$x_{2}$", 0.2),
+    ):
+        axes = figure.axes[0]
+        np.testing.assert_allclose(line(axes, label=name).get_ydata(), [value])
+        assert len(line(axes, label=f"_off the scale {name}").get_xdata()) == 2
+        assert any("diverged" in text.get_text() for text in axes.texts)
+
+
+def test_all_seeds_diverged_still_draws(tmp_path: Path) -> None:
+    save(final_losses_figure([group(4, losses=[None, None])]), tmp_path / "a")
+    save(partial_losses_figure([group(4, losses=[None, None])]), tmp_path / "b")
+
+
+def test_partial_losses_by_hop_and_a_panel_for_each_number_of_hops() -> None:
+    groups = [group(1), group(2), group(1, hops=5), group(1, curriculum=False)]
+    figure = partial_losses_figure(groups)
+    assert [
+        len([text for text in axes.get_lines() if str(text.get_label()).startswith("$x")]) for axes in figure.axes
+    ] == [3, 5]
+    for hop in (1, 2, 3):
+        shown = line(figure.axes[0], label=f"$x_{{{hop}}}$")
+        np.testing.assert_allclose(shown.get_ydata(), [0.1 * hop + 0.01] * 2)
+        assert shown.get_color() == hop_look(hop).color
+
+
+def test_without_the_curriculum_there_are_no_partial_losses() -> None:
+    with pytest.raises(InputError, match="implicit curriculum"):
+        partial_losses_figure([group(1, curriculum=False)])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seeds": [0]},
+        {"final_validation_loss": [0.1]},
+        {"final_partial_losses": [[0.1, 0.2], [0.1, 0.2]]},
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        partial_losses_figure([group(1) | change])
+
+
+def test_missing_groups_and_fields_are_refused() -> None:
+    with pytest.raises(InputError, match="at least one"):
+        final_losses_figure([])
+    short = group(1)
+    del short["chains"]
+    with pytest.raises(InputError, match="missing: chains"):
+        final_losses_figure([short])
+
+
+def test_training_lines_and_crossings() -> None:
+    figure = training_figure([history(1), history(2) | {"title": "with a <title>"}])
+    first, second = figure.axes[:2]
+    assert (first.get_title(loc="left"), second.get_title(loc="left")) == ("1 layer", "with a <title>")
+    shown = line(first, label="_seed 8 hop 1")
+    np.testing.assert_array_equal(shown.get_xdata(), [10, 20, 30, 40, 50])
+    np.testing.assert_allclose(shown.get_ydata(), [0.7, 0.5, 0.3, 0.1, -0.1])
+    marks = [float(mark.get_xdata()[0]) for mark in first.get_lines() if mark.get_label() == "_crossing hop 1"]
+    assert sorted(marks) == [20, 30]
+    assert not [mark for mark in first.get_lines() if mark.get_label() == "_crossing hop 2"]
+    assert any(list(line.get_ydata()) == [0.5, 0.5] for line in first.get_lines())
+
+
+def test_long_lines_are_thinned_to_means_that_keep_the_area() -> None:
+    long = history(1, steps=5 * POINTS + 3)
+    shown = line(training_figure([long]).axes[0], label="_seed 7 hop 1")
+    assert POINTS / 2 < len(shown.get_xdata()) <= POINTS
+    # The losses fall in a line, so a mean over neighbours lies on it exactly.
+    np.testing.assert_allclose(shown.get_ydata(), 1 - np.asarray(shown.get_xdata()) / 50)
+
+
+def test_a_loss_that_was_not_a_number_is_a_gap() -> None:
+    broken = history(1)
+    broken["partial_losses"][0][2] = [None, 0.75]
+    broken["partial_losses"][0][3] = None
+    values = line(training_figure([broken]).axes[0], label="_seed 7 hop 1").get_ydata()
+    assert list(np.isnan(values)) == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seeds": [7]}, {"steps": [10]}, {"hops": [1]}, {"seeds": [], "partial_losses": []}, {"crossings": [[None]]}],
+)
+def test_histories_that_do_not_fit_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        training_figure([history(1) | change])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 9])
+def test_every_history_has_its_panel(count: int) -> None:
+    figure = training_figure([history(layers) for layers in range(1, count + 1)])
+    assert sum(axes.get_visible() for axes in figure.axes) == count
+
+
+def test_looks_differ_within_a_figure() -> None:
+    def key(look: Look) -> tuple[str, str]:
+        return look.color, look.dash
+
+    assert len({key(hop_look(hop)) for hop in range(1, 19)}) == 18
+    assert len({hop_look(hop).marker for hop in range(1, 7)}) == 6
+    assert curriculum_look(True).marker != curriculum_look(False).marker
+    with pytest.raises(InputError):
+        hop_look(0)
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_hops_are_visible_on_white() -> None:
+    assert all(1.05 / (luminance(hop_look(hop).color) + 0.05) > 2 for hop in range(1, 7))
+
+
+def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
+    first = save(final_losses_figure([group(1), group(2)]), tmp_path / "a.b" / "one")
+    second = save(final_losses_figure([group(1), group(2)]), tmp_path / "two")
+    assert [path.suffix for path in first] == [".png", ".svg", ".pdf"]
+    assert first[0].name == "one.png"
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    assert not list(tmp_path.rglob("*.tmp"))
+    svg = first[1].read_text()
+    assert "<dc:date" not in svg
+    assert "<text" not in svg
+
+
+def test_the_three_files_have_one_layout(tmp_path: Path) -> None:
+    figure = final_losses_figure([group(1)])
+    save(figure, tmp_path / "a")
+    before = figure.axes[0].get_position().bounds
+    save(figure, tmp_path / "b")
+    assert figure.axes[0].get_position().bounds == before
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+@pytest.mark.slow
+def test_another_process_gives_the_same_drawing(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\nfrom report_data import group\n"
+        "from hopscope.report.depth_figure import final_losses_figure\nfrom hopscope.report.style import save\n"
+        "save(final_losses_figure([group(1)]), Path(sys.argv[2]))\n"
+    )
+    for name, seed in (("a", "1"), ("b", "2")):
+        subprocess.run(
+            [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / name)],
+            check=True,
+            env={"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1", "HOME": str(tmp_path), "MPLCONFIGDIR": str(tmp_path)},
+        )
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
+    plain = save(final_losses_figure([group(1)]), tmp_path / "plain")[1].read_bytes()
+    with matplotlib.rc_context({"lines.linewidth": 9, "font.size": 30, "svg.fonttype": "none"}):
+        before = dict(matplotlib.rcParams)
+        loud = save(final_losses_figure([group(1)]), tmp_path / "loud")[1].read_bytes()
+        assert dict(matplotlib.rcParams) == before
+    assert loud == plain
+
+
+def test_drawing_does_not_load_pyplot() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from report_data import group\nfrom hopscope.report.depth_figure import final_losses_figure\n"
+        "final_losses_figure([group(1)])\nassert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=True)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = final_losses_figure([group(1)])
+    old = {path: path.read_bytes() for path in save(figure, tmp_path / "figure")}
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    with pytest.raises(OSError, match="no space"):
+        save(figure, tmp_path / "figure")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == old

@@ -1,0 +1,263 @@
+"""The page stands alone, shows every row, lets no text become markup, and can be read by everyone."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import Markup
+from report_data import group, history
+
+from hopscope.errors import InputError
+from hopscope.experiments.claims import Finding, complete
+from hopscope.report import page as page_module
+from hopscope.report.depth_figure import final_losses_figure, partial_losses_figure
+from hopscope.report.page import PageFigure, Section, Table, inline, write_page
+from hopscope.report.style import save
+from hopscope.report.training_figure import training_figure
+
+MADE = datetime(2026, 5, 4, 3, 2, tzinfo=UTC)
+HOSTILE = "<script>alert('x')</script>\"'><img src=http://evil.example/x onerror=a()>&amp;"
+VOID = {"meta", "img", "br", "path", "use", "link", "input"}
+
+
+class Parsed(HTMLParser):
+    """Elements with their attributes, text, and a check that tags nest."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report") / "figures"
+    save(final_losses_figure([group(1), group(2)], {HOSTILE.replace("$", ""): 1}), folder / "final losses")
+    save(partial_losses_figure([group(1), group(2)]), folder / "partial-losses")
+    save(training_figure([history(1), history(2)]), folder / "training")
+    return folder
+
+
+def write(
+    folder: Path, sections: list[Section] | None = None, found: list[Finding] | None = None, text: str = "plain"
+) -> str:
+    path = folder / "report.html"
+    write_page(path, text, text, complete(found or []), sections or [], [text, "make reproduce"], made=MADE)
+    return path.read_text(encoding="utf-8")
+
+
+def full(drawings: Path, text: str = "plain") -> str:
+    """A page with everything on it, and `text` wherever text can go."""
+    figures = [PageFigure(drawings / name, text) for name in ("final losses", "partial-losses", "training")]
+    sections = [Section(text, [text], figures, [Table([text, "loss"], [[text, 0.5]], text)])]
+    found = [
+        Finding("C3", text, text, text, "reproduced", text),
+        Finding("C4", "a", [0.1234, 2], "b", "not reproduced", "sweep/ic layers"),
+    ]
+    return write(drawings.parent, sections, found, text)
+
+
+def test_hostile_text_stays_text(drawings: Path) -> None:
+    parsed = Parsed(full(drawings, HOSTILE))
+    assert not parsed.all("script")
+    assert not parsed.all("img")
+    assert not [attrs for _, attrs in parsed.elements if any(name.startswith("on") for name in attrs)]
+    assert parsed.text.count("alert(") >= 8
+
+
+@given(st.text())
+def test_inline_gives_back_the_text_it_was_given(text: str) -> None:
+    class Text(HTMLParser):
+        said = ""
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            assert tag in {"code", "var", "sub", "sup"}
+
+        def handle_data(self, data: str) -> None:
+            self.said += data
+
+    reader = Text()
+    reader.feed(inline(text))
+    reader.close()
+    letters = re.compile(r"[^\w]|x")
+    assert letters.sub("", reader.said) == letters.sub("", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("a `b <c>` d", "a <code>b &lt;c&gt;</code> d"),
+        ("one ` alone", "one ` alone"),
+        ("`x1` and x1", "<code>x1</code> and <var>x</var><sub>1</sub>"),
+        ("<= 3^t", "≤ 3<sup>t</sup>"),
+        ("log3(2D)", "log<sub>3</sub>(2D)"),
+        ("4 x 8", "4 × 8"),
+        ("max1", "max1"),
+    ],
+)
+def test_inline_markup(text: str, html: str) -> None:
+    assert inline(text) == Markup(html)
+
+
+def test_the_page_needs_nothing_but_itself(drawings: Path) -> None:
+    html = full(drawings)
+    parsed = Parsed(html)
+    for tag, attrs in parsed.elements:
+        assert tag not in {"script", "link", "iframe", "object", "embed", "base", "form"}
+        for name in ("src", "href", "xlink:href", "srcset", "poster", "data"):
+            value = attrs.get(name) or ""
+            assert not re.match(r"[a-z]+:|//|/", value) or value.startswith("data:"), (tag, name, value)
+    assert not re.search(r"url\((?!#)|@import|@font-face", html)
+    policy = next(attrs["content"] for attrs in parsed.all("meta") if attrs.get("http-equiv"))
+    assert policy == "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+
+def test_links_lead_to_files_beside_the_page(drawings: Path) -> None:
+    from urllib.parse import unquote
+
+    parsed = Parsed(full(drawings))
+    links = [attrs["href"] or "" for attrs in parsed.all("a") if not (attrs["href"] or "").startswith("#")]
+    assert "./sweep/ic%20layers" in links
+    drawn = [link for link in links if link.startswith("figures/")]
+    assert len(drawn) == 9
+    assert all((drawings.parent / unquote(link)).is_file() for link in drawn)
+
+
+@pytest.mark.parametrize("run", ["javascript:alert(1)", "http://evil.example", "/etc/passwd", "C:\\runs"])
+def test_a_run_that_is_no_relative_path_is_text(tmp_path: Path, run: str) -> None:
+    parsed = Parsed(write(tmp_path, found=[Finding("C3", "a", None, "b", "reproduced", run)]))
+    assert run in parsed.text
+    assert all((attrs["href"] or "").startswith("#") for attrs in parsed.all("a"))
+
+
+def test_ids_are_unique_and_references_resolve(drawings: Path) -> None:
+    html = full(drawings)
+    ids = re.findall(r'\sid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    referred = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)|aria-labelledby="([^"]+)"', html)
+    assert len(referred) > 50
+    assert {one or two or three for one, two, three in referred} <= set(ids)
+
+
+def test_all_fifteen_rows_with_their_verdict_in_words(drawings: Path) -> None:
+    parsed = Parsed(full(drawings))
+    assert [attrs["id"] for attrs in parsed.all("tr") if attrs.get("id")] == [f"C{n}" for n in range(1, 16)]
+    # Each verdict stands once more in the tally above the table.
+    said = re.findall(r"not reproduced|reproduced|not run", parsed.text)
+    assert [said.count(verdict) for verdict in ("reproduced", "not reproduced", "not run")] == [2, 2, 14]
+    assert re.search(r"1\s+reproduced\s+1\s+not reproduced\s+13\s+not run", parsed.text)
+    assert "[0.123 to 2]" in parsed.text
+
+
+def test_the_page_can_be_heard(drawings: Path) -> None:
+    parsed = Parsed(full(drawings))
+    assert parsed.all("html")[0]["lang"] == "en"
+    assert parsed.all("meta")[1]["content"] == "width=device-width, initial-scale=1"
+    assert len(parsed.all("h1")) == 1
+    images = [attrs for attrs in parsed.all("svg") if attrs.get("role") == "img"]
+    assert len(images) == 3
+    assert all(attrs["aria-label"] for attrs in images)
+    assert all(attrs.get("aria-label") or attrs.get("aria-hidden") for attrs in parsed.all("svg"))
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_text_has_contrast_aa_in_both_themes() -> None:
+    css = (files("hopscope.report") / "templates" / "page.css").read_text(encoding="utf-8")
+    themes = [
+        dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL)[:2]
+    ]
+    assert len(themes) == 2
+    pairs = [("ink", "paper"), ("soft", "paper"), ("link", "paper"), ("ink", "raised"), ("soft", "raised"),
+             ("good", "good-back"), ("bad", "bad-back"), ("soft", "idle-back")]  # fmt: skip
+    for theme in themes:
+        for front, back in pairs:
+            dark, light = sorted([luminance(theme[front]), luminance(theme[back])])
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
+
+
+def test_date_and_versions_but_no_host(drawings: Path) -> None:
+    import platform
+
+    html = full(drawings)
+    assert "4 May 2026" in html
+    assert "2026-05-04 03:02 UTC" in html
+    assert f"Python {platform.python_version()}" in html
+    assert str(drawings.parent) not in html
+    assert str(Path.home()) + "/" not in html
+
+
+def test_the_same_page_twice_is_the_same_bytes(drawings: Path) -> None:
+    assert full(drawings) == full(drawings)
+
+
+def test_a_large_drawing_goes_in_as_its_png(drawings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "LARGEST_SVG", 10)
+    parsed = Parsed(full(drawings, "words"))
+    assert len(parsed.all("img")) == 3
+    assert all((attrs["src"] or "").startswith("data:image/png;base64,iVBOR") for attrs in parsed.all("img"))
+    assert all(attrs["alt"] == "words" for attrs in parsed.all("img"))
+
+
+def test_a_missing_figure_is_named_and_the_old_page_kept(tmp_path: Path) -> None:
+    before = write(tmp_path)
+    with pytest.raises(InputError, match=r"lost\.svg"):
+        write(tmp_path, [Section("a", figures=[PageFigure(tmp_path / "lost", "b")])])
+    assert (tmp_path / "report.html").read_text() == before
+
+
+def test_a_drawing_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "odd.svg").write_text("<html></html>")
+    with pytest.raises(InputError, match=r"odd\.svg"):
+        write(tmp_path, [Section("a", figures=[PageFigure(tmp_path / "odd", "b")])])
+
+
+def test_columns_of_numbers_are_aligned() -> None:
+    table = Table(["layers", "run", "loss", "share"], [[1, "a", "0.74", "10%"], [2, 3, "–", "1e-3"]])
+    assert table.numeric == [True, False, True, True]
+    with pytest.raises(InputError, match="4 cells"):
+        Table(["1", "2", "3", "4"], [["1"]])
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_the_templates_and_the_licence(tmp_path: Path) -> None:
+    builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(Path(__file__).parents[2]))
+    (wheel,) = builder.build(directory=str(tmp_path), versions=["standard"])
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"hopscope/report/templates/page.html", "hopscope/report/templates/page.css"} <= set(names)
+    assert any(name.endswith("licenses/LICENSE") for name in names)
