@@ -1,4 +1,4 @@
-"""Figures 3 and 8, and what the query can know after each layer. Colours are Okabe and Ito's."""
+"""Figures 3 and 8, and what the query can know after each layer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hopscope.errors import InputError
 from hopscope.files import replacing
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import symbol_of
+from hopscope.report.style import BLUE, FORMATS, INK, VERMILION, house, new_figure
 from hopscope.theory.information_flow import Flow, minimum_layers, simulate
 from hopscope.theory.scene import place_in_sequence, reachability, role_at
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SYMBOL, PLACE = "#0072B2", "#D55E00"
-"""Blue for symbols, vermilion for places."""
+SYMBOL, PLACE = BLUE, VERMILION
+"""Colours of symbols and of places."""
 
-_FORMATS = ("png", "svg", "pdf")
-_INK = "#333333"
+_EMPTY = "#EEEEEE"
+_UNDATED = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def flow_figure(problem: RetrievalProblem) -> Figure:
@@ -29,17 +30,16 @@ def flow_figure(problem: RetrievalProblem) -> Figure:
 
     Growth is drawn twice, without a mask and with one; the rule beside each row is Lemma 3's limit on a run from x0.
     """
-    from matplotlib.figure import Figure
-
     problem = replace(problem, chains=1)
     width = min(16.0, max(6.5, 0.75 * (2 * problem.hops + 1)))
     flows = [_whole(replace(problem, causal=causal)) for causal in (False, True)]
     heights = [2.6, *(0.32 * len(flow.holdings) + 0.6 for flow in flows)]
-    figure = Figure(figsize=(width, sum(heights) + 0.4), layout="constrained")
-    axes = figure.subplots(3, 1, height_ratios=heights)
-    draw_shared(axes[0], problem)
-    draw_growth(axes[1], flows[0], "no mask")
-    draw_growth(axes[2], flows[1], f"causal mask, {problem.order.replace('-', ' ')}")
+    with house():
+        figure = new_figure(width, sum(heights) + 0.4)
+        axes = figure.subplots(3, 1, height_ratios=heights)
+        draw_shared(axes[0], problem)
+        draw_growth(axes[1], flows[0], "no mask")
+        draw_growth(axes[2], flows[1], f"causal mask, {problem.order.replace('-', ' ')}")
     return figure
 
 
@@ -56,11 +56,11 @@ def draw_shared(axes: Axes, problem: RetrievalProblem) -> None:
     size = max(5.0, min(11.0, 130 / (2 * hops + 1)))
     for role in range(2 * hops + 1):
         label = f"$x_{{{symbol_of(role, hops)}}}$"
-        axes.text(at[reachability(role, hops)], 0, label, ha="center", va="center", fontsize=size, color=_INK)
+        axes.text(at[reachability(role, hops)], 0, label, ha="center", va="center", fontsize=size, color=INK)
     widest = max(abs(at[i] - at[i + 1]) for i in range(2 * hops))
     axes.set_xlim(min(at) - 0.8, max(at) + 0.8)
     axes.set_ylim(-_rise(1.0) - 0.4, _rise(widest) + 0.4)
-    axes.set_title(f"What positions share before any layer, D = {hops}", fontsize=10, loc="left", color=_INK)
+    axes.set_title(f"What positions share before any layer, D = {hops}")
     axes.text(1, 1.02, "above: the same symbol", transform=axes.transAxes, fontsize=9, color=SYMBOL, ha="right")
     axes.text(1, -0.02, "below: the same pair", transform=axes.transAxes, fontsize=9, color=PLACE, ha="right", va="top")
     axes.axis("off")
@@ -74,7 +74,7 @@ def draw_growth(axes: Axes, flow: Flow, title: str) -> None:
     for layer in range(len(flow.holdings)):
         held = set(flow.asked(layer))
         for column, name in enumerate(chain):
-            color = (SYMBOL if name[0] == "x" else PLACE) if name in held else "#EEEEEE"
+            color = (SYMBOL if name[0] == "x" else PLACE) if name in held else _EMPTY
             axes.add_patch(Rectangle((column + 0.06, layer + 0.1), 0.88, 0.8, color=color, linewidth=0))
         limit = min(len(chain), 3**layer + 1)
         axes.plot([limit, limit], [layer + 0.05, layer + 0.95], color="black", linewidth=1.5)
@@ -88,11 +88,12 @@ def draw_growth(axes: Axes, flow: Flow, title: str) -> None:
     )
     axes.set_ylabel("after layer", fontsize=9)
     axes.tick_params(length=0)
+    axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
     layers = len(flow.holdings) - 1
     text = f"What the query can know, {title}: {layers} layers (black: the longest run Lemma 3 allows)"
-    axes.set_title(text, fontsize=10, loc="left", color=_INK)
+    axes.set_title(text)
 
 
 def save_flow(problem: RetrievalProblem, path: Path) -> None:
@@ -102,11 +103,11 @@ def save_flow(problem: RetrievalProblem, path: Path) -> None:
         InputError: a name that does not end in .png, .svg or .pdf.
     """
     suffix = path.suffix.lower().removeprefix(".")
-    if suffix not in _FORMATS:
+    if suffix not in FORMATS:
         raise InputError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
     figure = flow_figure(problem)
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format=suffix, dpi=200)
+    with house(), replacing(path) as temporary:
+        figure.savefig(temporary, format=suffix, metadata=_UNDATED[suffix])
 
 
 def _whole(problem: RetrievalProblem) -> Flow:
