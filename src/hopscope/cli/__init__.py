@@ -13,6 +13,7 @@ from hopscope.errors import InputError
 VERBS = {
     "reproduce": "The main job: train, analyse, report.",
     "train": "Train transformers on the retrieval problem.",
+    "sweep": "Train by depth, seeds and formulation, and draw Figure 4.",
     "theory": "How many layers D hops need: bound, exact minimum, a schedule, figures.",
     "benchmark": "Put the problem as text to language models.",
     "report": "Write the report anew from what is there.",

@@ -15,7 +15,7 @@ import click
 from hopscope.errors import InputError
 
 
-def field_options(record: type) -> Callable[[Any], Any]:
+def field_options(record: type, *, skip: tuple[str, ...] = ()) -> Callable[[Any], Any]:
     """Options for every field of a dataclass, each absent by default: `--learning-rate 3e-3`, `--no-mlp`.
 
     Their help is the field's own line in the dataclass's docstring.
@@ -25,6 +25,8 @@ def field_options(record: type) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         for field in reversed(dataclasses.fields(record)):
+            if field.name in skip:
+                continue
             name = field.name.replace("_", "-")
             kinds = _members(hints[field.name])
             text = texts.get(field.name, "")

@@ -1,0 +1,35 @@
+# Everything on a fresh machine: make reproduce, make test. The environment is .venv; pins are in constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+
+.PHONY: reproduce test lint race clean
+
+reproduce: $(VENV)/.installed
+	$(RUN)/hopscope reproduce
+
+test: $(VENV)/.installed-dev
+	$(RUN)/pytest -n 2 --dist loadgroup
+
+lint: $(VENV)/.installed-dev
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+race: $(VENV)/.installed
+	$(RUN)/python race/trainers.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'hopscope needs Python 3.11 or newer; say make PYTHON=...')"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(RUN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(RUN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

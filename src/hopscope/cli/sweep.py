@@ -1,0 +1,89 @@
+"""`hopscope sweep`: depth x seeds x formulation, of any recipe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.cli._common import field_options, given, numbers
+from hopscope.training import recipes
+from hopscope.training.recipe import Recipe
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--recipe",
+    "name",
+    type=click.Choice(list(recipes.BY_NAME)),
+    default="laptop",
+    show_default=True,
+    help="Start from.",
+)
+@click.option("--depths", default="1-4", show_default=True, help="Numbers of layers: 3, 1-8, 1,2,4.")
+@click.option("--hops", default=3, show_default=True, help="D with the implicit curriculum.")
+@click.option("--plain-hops", default=3, show_default=True, help="D without it.")
+@click.option("--seeds", default="0-1", show_default=True, help="With the curriculum, one model a seed.")
+@click.option("--plain-seeds", default=None, help="Without it; `none` to leave it out. [default: as --seeds]")
+@click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
+@click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]")
+@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
+@click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile [default: for long runs]")
+@click.option("--json", "as_json", is_flag=True, help="Print what every run came to, as JSON.")
+@field_options(Recipe, skip=("layers",))
+def command(
+    folder: Path,
+    name: str,
+    depths: str,
+    hops: int,
+    plain_hops: int,
+    seeds: str,
+    plain_seeds: str | None,
+    workers: int | None,
+    device: str | None,
+    precision: Any,
+    compiled: bool | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Train an ensemble for each depth, with and without the implicit curriculum, and draw Figure 4.
+
+    FOLDER gets a run folder for each, `summary.json` and `figures/`. Stopped and called again, it continues.
+
+    \b
+    Examples:
+      hopscope sweep runs/depth --depths 1-4 --seeds 0-3
+      hopscope sweep runs/deep --hops 5 --depths 1-6 --steps 8000 --plain-seeds none
+      hopscope sweep runs/figure-4 --recipe sweep --hops 5 --depths 1-8 --seeds 0-7
+    """
+    from hopscope.cli._studies import study_bars
+    from hopscope.experiments.depth import DepthStudy
+    from hopscope.report.depth_section import write_depth
+    from hopscope.training.bundles import train_bundles
+
+    with_curriculum = tuple(numbers(seeds, "seeds", least=0))
+    study = DepthStudy(
+        scale="sweep",
+        recipe=replace(recipes.BY_NAME[name], **given(fields, Recipe)),
+        layers=tuple(sorted(numbers(depths, "depths"))),
+        hops=hops,
+        plain_hops=plain_hops,
+        seeds=with_curriculum,
+        plain_seeds=() if plain_seeds == "none" else tuple(numbers(plain_seeds or seeds, "plain seeds", least=0)),
+    )
+    bundles = study.bundles()
+    with study_bars(bundles) as watch:
+        train_bundles(
+            bundles, folder, workers=workers, device=device, precision=precision, compiled=compiled, watch=watch
+        )
+    depth = write_depth(folder, folder, study)
+    if as_json:
+        click.echo(json.dumps(depth.groups))
+        return
+    for finding in depth.findings:
+        click.echo(f"{finding['id']}  {finding['verdict']:<14}  {finding['ours']}")
+    click.echo(str(folder / "figures"))

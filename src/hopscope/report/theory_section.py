@@ -1,0 +1,31 @@
+"""Section 5 in the report: how many layers D hops need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.report.flow_figure import flow_figure
+from hopscope.report.page import PageFigure, Section, Table
+from hopscope.report.style import save
+from hopscope.theory.depth import depths
+
+
+def theory_section(folder: Path, hops: int) -> Section:
+    """Theorem 1 beside the exact minima, and the flow of `hops` hops; figures go to `folder / "figures"`."""
+    stem = folder / "figures" / "flow"
+    save(flow_figure(RetrievalProblem(hops=hops)), stem)
+    rows = [[row.hops, row.theorem_1, row.no_mask, row.causal] for row in map(depths, (1, 2, 3, 4, 5, 8, 16, 32, 64))]
+    return Section(
+        "How many layers D hops need (Section 5)",
+        paragraphs=[
+            "If a position can attend only to one that it already shares information with, and then learns all that "
+            "the other knows, information spreads along the chain by a factor of three a layer at most. Theorem 1 "
+            "follows; it is not tight. The exact minimum is ceil(log3(4D + 1)) without a mask and "
+            "floor(log2 D) + 2 under a causal one. `docs/theory.md` has the proofs.",
+        ],
+        figures=[
+            PageFigure(stem, f"What the query can know after each layer, D = {hops}, causal mask (as Figure 3 and 8).")
+        ],
+        tables=[Table(["D", "Theorem 1", "exact, no mask", "exact, causal"], rows, "Layers needed for D hops.")],
+    )
