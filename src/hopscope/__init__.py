@@ -16,23 +16,49 @@ _HOMES = {
     "Batch": "hopscope.problem.vectors",
     "Examples": "hopscope.problem.vectors",
     "sample": "hopscope.problem.vectors",
+    "Architecture": "hopscope.model.architecture",
+    "Transformer": "hopscope.model.transformer",
+    "Recipe": "hopscope.training.recipe",
+    "RunFolder": "hopscope.training.run_folder",
+    "train": "hopscope.training.trainer",
 }
+_MODULES = {"recipes": "hopscope.training.recipes"}
 
 if TYPE_CHECKING:
     from hopscope.errors import InputError as InputError
+    from hopscope.model.architecture import Architecture as Architecture
+    from hopscope.model.transformer import Transformer as Transformer
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
+    from hopscope.training import recipes as recipes
+    from hopscope.training.recipe import Recipe as Recipe
+    from hopscope.training.run_folder import RunFolder as RunFolder
+    from hopscope.training.trainer import train as train
 
-__all__ = ["Batch", "Examples", "InputError", "RetrievalProblem", "sample"]
+__all__ = [
+    "Architecture",
+    "Batch",
+    "Examples",
+    "InputError",
+    "Recipe",
+    "RetrievalProblem",
+    "RunFolder",
+    "Transformer",
+    "recipes",
+    "sample",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'hopscope' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_HOMES, *_MODULES])

@@ -1,0 +1,168 @@
+"""The package as a stranger meets it: quick to import, one direction of imports, clear words on bad input."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import hopscope as hs
+from hopscope.cli import VERBS, main, program
+
+SOURCE = Path(hs.__file__).parent
+HEAVY = ("torch", "matplotlib", "numpy", "rich", "inspect_ai", "transformers", "ray", "lm_eval")
+
+ROOMS = ["problem", "theory", "model", "training", "circuits", "emergence", "benchmark", "experiments", "report", "cli"]
+EXCEPTIONS = {
+    "theory": {"problem", "model"},  # witnesses are the project's own transformers
+    "benchmark": {"problem"},
+    "model": set(),
+}
+
+
+def heavy_after(code: str) -> set[str]:
+    """Which heavy packages a fresh interpreter has imported after `code`."""
+    asked = f"import sys\n{code}\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
+    return set(ast.literal_eval(shown.splitlines()[-1]))
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    assert heavy_after("import hopscope; hopscope.RetrievalProblem(hops=3)") == set()
+    assert heavy_after("import hopscope; hopscope.sample") >= {"torch"}  # this test can fail
+
+
+def test_help_imports_nothing_heavy():
+    code = "from click.testing import CliRunner\nfrom hopscope.cli import program\n"
+    assert heavy_after(code + "assert CliRunner().invoke(program, ['--help']).exit_code == 0") == set()
+    assert heavy_after(code + "CliRunner().invoke(program, ['sample', 'vectors'])") >= {"torch"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself_with_examples(verb):
+    result = CliRunner().invoke(program, [verb, "--help"])
+    assert result.exit_code == 0
+    assert f"hopscope {verb}" in result.output
+    assert "Examples:" in result.output
+
+
+def imports(file: Path) -> set[str]:
+    """Rooms that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        found |= {name.split(".")[1] for name in names if name.startswith("hopscope.")}
+    return found & set(ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_rooms_above_it(room):
+    allowed = EXCEPTIONS.get(room, set(ROOMS[: ROOMS.index(room)])) | {room}
+    for file in (SOURCE / room).rglob("*.py"):
+        assert imports(file) <= allowed, file.name
+
+
+def test_no_file_imports_in_a_circle():
+    """Modules of the package, followed along their imports at the top of the file."""
+    edges: dict[str, set[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        name = ".".join(["hopscope", *file.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+        tree = ast.parse(file.read_text())
+        edges[name] = {
+            node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        }  # type: ignore[misc]
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join((*path, name))
+        if name in edges and name not in done:
+            for other in edges[name]:
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name in edges:
+        visit(name, ())
+
+
+def test_every_public_name_is_there():
+    for name in hs.__all__:
+        assert getattr(hs, name) is not None
+        assert name in dir(hs)
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = hs.nonsense
+
+
+def test_the_readmes_python_example(tmp_path):
+    """As in the README, with a run of a few steps."""
+    from dataclasses import replace
+
+    problem = hs.RetrievalProblem(hops=1)
+    recipe = replace(hs.recipes.LAPTOP, steps=3, layers=1, final_steps=2)
+    run = hs.train(recipe, problem, tmp_path / "first", seeds=[0, 1])
+    assert len(run.result["models"][0]["held_out_partial_losses"]) == 1
+    import torch
+
+    inputs = hs.sample(problem, 2, torch.Generator().manual_seed(0)).inputs.expand(2, 2, 12, 8)
+    patterns = run.transformer()(inputs, return_patterns=True).patterns
+    assert [tuple(pattern.shape) for pattern in patterns] == [(2, 2, recipe.heads, 12, 12)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "{}", "--hops", "-1"], "hops must be a whole number of at least 1, got -1"),
+        (["train", "{}", "--hops", "x"], "'x' is not a number"),
+        (["train", "{}", "--heads", "3", "--d-model", "16"], "divisible by heads, got 16 and 3"),
+        (["train", "{}", "--depth", "3"], "No such option"),
+        (["train", "{}", "--order", "random"], "order must be one of deepest-first, shallowest-first, got 'random'"),
+        (["train", "{}", "--seeds", "3-1"], "seeds must be a rising range"),
+        (["train", "{}/file"], "is in use and holds no hopscope run"),
+        (["train", "{}", "--device", "abacus"], "abacus"),
+        (["sweep", "{}", "--depths", "0-3"], "depths must be"),
+        (["report", "{}/nowhere"], "is not a folder"),
+        (["report", "{}"], "--preset"),
+        (["sample", "vectors", "--hops", "0"], "hops must be"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, words, tmp_path, capsys):
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / "letter.txt").write_text("Dear")
+    with pytest.raises(SystemExit) as stop:
+        main([argument.replace("{}", str(tmp_path)) for argument in arguments])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert words in " ".join(said.split())
+    assert "Traceback" not in said
+
+
+def test_a_full_disk_is_said_in_one_sentence(tmp_path, capsys, monkeypatch):
+    import errno
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "run.json"))
+
+    monkeypatch.setattr("hopscope.files.os.replace", full)
+    with pytest.raises(SystemExit) as stop:
+        main(["train", str(tmp_path / "run"), "--steps", "1", "--device", "cpu", "--precision", "fp32"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert "nothing finished was lost" in said
+    assert not list((tmp_path / "run").glob("*"))
+
+
+def test_json_output_of_train(tmp_path, capsys):
+    import json
+
+    command = ["train", str(tmp_path / "run"), "--steps", "3", "--layers", "1", "--seeds", "0-1", "--json"]
+    with pytest.raises(SystemExit) as stop:
+        main(command)
+    assert stop.value.code == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [model["seed"] for model in told["models"]] == [0, 1]
+    assert hs.RunFolder(told["folder"]).finished
