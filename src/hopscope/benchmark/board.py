@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -46,9 +47,11 @@ class Board:
             yield
 
     def _table(self) -> Table:
-        table = Table()
-        for name in ("model", "formulation", "D", "done", "accuracy", "95%", "guess", "shortcut", "attempts", "cost"):
-            table.add_column(name, justify="left" if name in {"model", "formulation"} else "right")
+        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column("model", overflow="fold")
+        table.add_column("formulation", no_wrap=True)
+        for name in ("D", "done", "accuracy", "95%", "guess, shortcut", "attempts", "cost"):
+            table.add_column(name, justify="right", no_wrap=name != "guess, shortcut")
         for point in self._points:
             # A copy: records come in from another thread than the one that draws.
             records = list(self._records[point].values())
@@ -59,11 +62,12 @@ class Board:
     def _cells(self, cell: Cell, row: Row | None) -> list[str]:
         start = [cell.formulation, str(cell.hops), f"{row.asked if row else 0}/{self._count}"]
         if row is None:
-            return [*start, *[""] * 6]
+            return [*start, *[""] * 5]
         attempts = "-" if row.mean_attempts is None else f"{row.mean_attempts:.2f}"
         between = f"{percent(row.low)}..{percent(row.high)}"
         cost = "-" if row.cost is None else f"${row.cost:.3f}"
-        return [*start, percent(row.accuracy), between, percent(row.guess), percent(row.shortcut), attempts, cost]
+        floors = percent(row.guess) + (f", {percent(row.shortcut)}" if row.shortcut > row.guess else "")
+        return [*start, percent(row.accuracy), between, floors, attempts, cost]
 
     def close(self, summary: dict[str, Any], folder: Path) -> None:
         """The last table on standard output, and what a reader must know about it."""

@@ -56,6 +56,7 @@ def weigh(
         async with anyio.create_task_group() as group:
             for _ in range(connections):
                 group.start_soon(worker)
+        await model.api.aclose()
 
     try:
         anyio.run(everything)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hopscope.benchmark.names import redacted, secrets
+from hopscope.benchmark.names import is_secret, redacted
 from hopscope.benchmark.settings import Settings
 from hopscope.errors import InputError
 from hopscope.problem.text.questions import FORMULATIONS, Question
@@ -42,13 +42,18 @@ class HostedModel:
     ) -> None:
         try:
             from inspect_ai.model import GenerateConfig, get_model
+
+            from hopscope.benchmark.guard import guard
         except ImportError:
             raise InputError("models behind a provider need inspect-ai; pip install 'hopscope[llm]'") from None
-        self.name, self.identity = name, {"arguments": {key: str(value) for key, value in (arguments or {}).items()}}
+        public = {key: str(value) for key, value in (arguments or {}).items() if not is_secret(key)}
+        self.name, self.identity = name, {"arguments": public}
         self._logs, self._price = logs, price
         config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=6)
         try:
-            self._model = get_model(name, config=config, base_url=base_url, memoize=False, **dict(arguments or {}))
+            self._model = guard(
+                get_model(name, config=config, base_url=base_url, memoize=False, **dict(arguments or {}))
+            )
         except Exception as error:  # whatever a provider raises while it starts
             raise InputError(f"the model {name} cannot be opened: {_sentence(error)}") from None
 
@@ -68,19 +73,15 @@ class HostedModel:
             for form, those in by_formulation.items()
             if those
         ]
-        scrub(self._logs)
-        try:
-            logs = evaluate(
-                tasks,
-                model=self._model,
-                log_dir=str(self._logs),
-                display="none",
-                max_tasks=len(tasks),
-                fail_on_error=False,
-                log_realtime=False,
-            )
-        finally:
-            scrub(self._logs)
+        logs = evaluate(
+            tasks,
+            model=self._model,
+            log_dir=str(self._logs),
+            display="none",
+            max_tasks=len(tasks),
+            fail_on_error=False,
+            log_realtime=False,
+        )
         if any(log.status == "cancelled" for log in logs):
             raise KeyboardInterrupt
 
@@ -94,20 +95,3 @@ class HostedModel:
 def _sentence(error: Exception) -> str:
     text = redacted(str(error)).strip().splitlines()
     return (text or [type(error).__name__])[0][:300]
-
-
-def scrub(folder: Path) -> None:
-    """Take the environment's secrets out of Inspect's logs: a server may have echoed a key in its error."""
-    known = secrets()
-    if not known or not folder.is_dir():
-        return
-    from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
-
-    for path in folder.glob("*.eval"):
-        try:
-            text = read_eval_log(str(path)).model_dump_json()
-        except Exception:  # half a log that a killed run left: it cannot be cleaned, so it is not kept
-            path.unlink()
-            continue
-        if any(secret in text for secret in known):
-            write_eval_log(EvalLog.model_validate_json(redacted(text)), str(path))

@@ -57,7 +57,7 @@ class LocalModel:
             self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
                 folder, local_files_only=True, use_safetensors=True
             )
-        except (OSError, ValueError) as error:
+        except Exception as error:  # damaged files raise whatever their readers like
             raise InputError(f"{folder} cannot be opened as a causal language model: {_first_line(error)}") from None
         finally:
             if shows_progress:
@@ -141,9 +141,10 @@ class LocalModel:
         # Special tokens stay visible: "3<pad>" is not the answer "3".
         text = self._tokenizer.decode(written, skip_special_tokens=False)
         finished = end is not None
+        used = len(written) + finished
         if not self.chat and "\n" in text:
             text, finished = text[: text.index("\n")], True
-        used = len(tokens) if end is None else end + 1
+            used = next(n for n in range(1, used + 1) if "\n" in self._tokenizer.decode(written[:n]))
         return Reply(text, finished, prompt_tokens, used)
 
     @torch.no_grad()

@@ -21,9 +21,14 @@ def file_name(model: str) -> str:
     return f"{plain or 'model'}-{sha256(model.encode()).hexdigest()[:8]}"
 
 
+def is_secret(name: str) -> bool:
+    """Whether a variable or argument of that name holds a secret; a tokenizer or a number of tokens is none."""
+    return _SECRET_NAME.search(name) is not None and re.search(r"TOKENIZER|TOKENS", name, re.IGNORECASE) is None
+
+
 def secrets() -> list[str]:
     """The values in the environment whose names say that they are secret, longest first."""
-    found = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    found = {value for name, value in os.environ.items() if is_secret(name)}
     return sorted((value for value in found if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 

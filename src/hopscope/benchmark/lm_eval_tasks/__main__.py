@@ -1,0 +1,5 @@
+"""Print the folder of the task files."""
+
+from hopscope.benchmark.lm_eval_tasks import FOLDER
+
+print(FOLDER)

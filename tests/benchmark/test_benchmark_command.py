@@ -1,0 +1,68 @@
+"""`hopscope benchmark` and what it imports when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopscope.cli import main
+
+PROBE = "import sys; from hopscope.cli import main\ntry: main(['{}', '--help'])\nexcept SystemExit: pass\n"
+HEAVY = "print(sorted({'torch', 'inspect_ai', 'transformers', 'lm_eval', 'matplotlib', 'numpy'} & set(sys.modules)))"
+
+
+@pytest.mark.parametrize(("before", "expected"), [("", "[]"), ("import numpy; ", "['numpy']")])
+def test_help_imports_nothing_heavy(before: str, expected: str) -> None:
+    """And the probe can fail."""
+    program = before + PROBE.format("benchmark") + HEAVY
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == expected
+    assert "hopscope benchmark --model openai/gpt-4o" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--model", "gpt-4"], "gpt-4 is neither a folder nor a provider's model"),
+        (["--model", "./nowhere/model"], "is neither a folder nor a provider's model"),
+        (["--model", "a/b", "--hops", "1,two"], "--hops takes whole numbers such as 1,2,3, got '1,two'"),
+        (["--model", "a/b", "--hops", "7"], 'got 7; pass names="extended"'),
+        (["--model", "a/b", "--formulation", "sums"], "there is no formulation 'sums'"),
+        (["--model", "a/b", "--temperature", "0"], "temperature must be above 0"),
+        (["--model", "a/b", "--price", "cheap"], "--price takes two numbers such as 2.5,10, got 'cheap'"),
+        (["--model", "a/b", "-M", "device"], "-M takes NAME=VALUE, got 'device'"),
+        (["--model", "a/b", "-M", "api_key=x"], "-M api_key would put a secret on the command line"),
+        (["--model", "a/b", "--model", "a/b"], "a model was named twice"),
+        (["--model", "a/b", "--names", "random"], "names does not apply to kingdoms"),
+        (["--model", "."], "is no model folder: it has no config.json"),
+    ],
+)
+def test_bad_input(
+    arguments: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if arguments == ["--model", "."]:
+        pytest.importorskip("transformers", reason="the extra `llm` is not installed")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["benchmark", *arguments])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "benchmark").exists()
+
+
+def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for module in ("inspect_ai", "inspect_ai.model"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit):
+        main(["benchmark", "--model", "openai/gpt-4o"])
+    assert "pip install 'hopscope[llm]'" in capsys.readouterr().err

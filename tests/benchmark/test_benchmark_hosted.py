@@ -1,0 +1,281 @@
+"""Models behind Inspect AI: a program of known reliability, a server that fails, a kill, an echoed key."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
+
+from inspect_ai import eval as evaluate
+from inspect_ai.log import list_eval_logs, read_eval_log
+from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, ModelUsage, modelapi
+from loopback import FAULTS, WEIGHTS, Server, serving
+
+from hopscope.benchmark.hosted import HostedModel
+from hopscope.benchmark.run import benchmark
+from hopscope.benchmark.settings import Cell, Settings, cells
+from hopscope.benchmark.trial import Reply, Trial
+from hopscope.errors import InputError
+from hopscope.problem.text.questions import Question, question
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]  # warnings of Inspect and what it imports
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What Inspect leaves open is collected here, under this file's filter for warnings, not in another test."""
+    yield
+    gc.collect()
+
+
+ACCEPTS, RIGHT = 0.5, 0.8
+CELLS = cells(["equations", "kingdoms"], [1, 2])
+SECRET = "sk-very-secret-key-0123456789"
+
+
+def all_questions(count: int) -> list[Question]:
+    return [item for cell in CELLS for item in Settings().questions(cell, count)]
+
+
+def say(item: Question, rng: random.Random) -> str:
+    """An acceptable answer with probability ACCEPTS, and then the right one with probability RIGHT."""
+    if rng.random() >= ACCEPTS:
+        return f"The answer is {item.answer}."
+    return item.answer if rng.random() < RIGHT else next(a for a in item.acceptable if a != item.answer)
+
+
+class Program:
+    """A program of known reliability, without a provider."""
+
+    name, identity = "program", {}  # type: ignore[var-annotated]
+
+    def ask(self, questions: Sequence[Question], settings: Settings, keep: Any) -> None:
+        rng = random.Random(0)
+        for item in questions:
+            trial = Trial(item, settings.rule, settings.attempts)
+            while not trial.settled:
+                trial.replies.append(Reply(say(item, rng)))
+            keep(trial.record(self.name))
+
+    weigh = ask
+
+
+def check_closed_form(point: dict[str, Any], limit: int) -> None:
+    """Five standard deviations around what the reliability says."""
+    n, miss = point["asked"], 1 - ACCEPTS
+    for found, p, trials in (
+        (point["accuracy"], RIGHT, point["accepted"]),
+        (point["first_acceptance"], ACCEPTS, n),
+        (point["first_accuracy"], ACCEPTS * RIGHT, n),
+        (point["never_accepted"] / n, miss**limit, n),
+    ):
+        assert abs(found - p) <= 5 * (p * (1 - p) / trials) ** 0.5 + 1e-12
+    expected = (1 - miss**limit) / ACCEPTS
+    variance = sum(min(k, limit) ** 2 * ACCEPTS * miss ** (k - 1) for k in range(1, 200)) - expected**2
+    assert abs(point["mean_attempts"] - expected) <= 5 * (variance / n) ** 0.5
+
+
+def test_closed_form_of_a_known_reliability(tmp_path: Path) -> None:
+    settings = Settings(attempts=3)
+    summary = benchmark([Program()], [Cell("equations", 3)], 2500, settings, tmp_path / "out")
+    [point] = summary["points"]
+    check_closed_form(point, 3)
+    assert point["never_accepted"] > 0
+    assert point["p_guess"] < 1e-100
+
+
+@modelapi(name="reliable")
+def reliable() -> type[ModelAPI]:
+    class Reliable(ModelAPI):
+        rng = random.Random(1)
+
+        async def generate(self, input: list[ChatMessage], tools: Any, tool_choice: Any, config: GenerateConfig) -> Any:
+            assert len(input) == 1, "earlier attempts must not be part of the conversation"
+            item = BY_PROMPT[input[0].text]
+            output = ModelOutput.from_content(self.model_name, say(item, self.rng))
+            output.usage = ModelUsage(input_tokens=100, output_tokens=1, total_tokens=101)
+            return output
+
+    return Reliable
+
+
+BY_PROMPT: dict[str, Question] = {}
+
+
+def test_tasks_by_entry_point_with_known_reliability(tmp_path: Path) -> None:
+    """`hopscope/equations` as `inspect eval` finds it, its arguments arriving as text."""
+    BY_PROMPT.update({item.prompt: item for d in (1, 2) for item in Settings().questions(Cell("equations", d), 40)})
+    [log] = evaluate(
+        "hopscope/equations",
+        task_args={"hops": ["1", "2"], "count": "40", "attempts": "4", "cache": False},
+        model="reliable/any",
+        log_dir=str(tmp_path / "logs"),
+        display="none",
+        log_realtime=False,
+    )
+    assert log.status == "success"
+    assert log.results is not None
+    metrics = {name: m.value for name, m in log.results.scores[0].metrics.items()}
+    assert {"D1_accuracy", "D2_accuracy", "D2_low", "D2_never_accepted"} <= set(metrics)
+    records = [s.scores["answer"].metadata["hopscope"] for s in log.samples or [] if s.scores]  # type: ignore[index]
+    assert len(records) == 80
+    for record in records:
+        assert len(record["rejected"]) == record["attempts"] - (record["accepted"] is not None)
+        assert record["rule"] == "exact"
+    right = sum(r["correct"] for r in records if r["hops"] == 2 and r["accepted"])
+    assert metrics["D2_accuracy"] == right / sum(r["accepted"] is not None for r in records if r["hops"] == 2)
+
+
+def test_all_five_tasks_are_registered() -> None:
+    from hopscope.benchmark import registry, tasks
+
+    assert set(registry.__all__) == {"equations", "lives_with", "kingdoms", "functions", "relatives"}
+    for name in registry.__all__:
+        task = getattr(registry, name)(count="2")
+        first = task.dataset[0]
+        item = question(name, hops=int(first.metadata["hops"]))
+        assert (first.input, first.target, first.id) == (item.prompt, item.answer, item.id)
+        assert len(task.dataset) == (12 if name == "equations" else 2)
+    with pytest.raises(InputError, match="temperature must be above 0 when a question may be asked again"):
+        tasks.kingdoms(temperature="0")
+    with pytest.raises(InputError, match="hops must be a whole number, got 'two'"):
+        tasks.equations(hops="1,two")
+
+
+def hosted(server: Server, out: Path, name: str = "openai-api/local/model") -> HostedModel:
+    return HostedModel(name, out / "inspect", base_url=server.url, timeout=1, price=(2.0, 10.0))
+
+
+def text_of_everything(folder: Path) -> str:
+    """All that was written below a folder, compressed logs read by the library that wrote them."""
+    texts = [path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file()]
+    for info in list_eval_logs(str(folder)):
+        texts.append(read_eval_log(info).model_dump_json())
+    return "\n".join(texts)
+
+
+def test_a_failing_server_loses_nothing(tmp_path: Path) -> None:
+    """Every tenth call fails, each in another way; and a hostile name, and a key that the server repeats."""
+    name, count = "openai-api/local/a|b`c<b>[red]$x$/../../d\n'\"e", 24
+    out = tmp_path / "out"
+    with serving(Server(all_questions(count), every=10)) as server:
+        summary = benchmark([hosted(server, out, name)], CELLS, count, Settings(), out)
+    assert set(server.faults) == set(FAULTS)
+    for point in summary["points"]:
+        assert point["model"] == name
+        assert (point["asked"], point["unanswered"], point["accuracy"]) == (count, 0, 1.0)
+        assert (point["mean_attempts"], point["first_acceptance"]) == (2.0, 0.0)
+        assert point["cost"] == pytest.approx(count * 2 * (10 * 2.0 + 2 * 10.0) / 1e6)
+    # Two good replies a question, plus those that came after Inspect had given up waiting.
+    assert set(server.served.values()) == {2}
+    assert sum(point["failures"] for point in summary["points"]) <= sum(server.faults.values())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "out"]
+    assert [path.parent.name for path in out.rglob("*.jsonl")] == ["records"]
+    assert SECRET not in text_of_everything(tmp_path)
+    markdown = (out / "accuracy.md").read_text().splitlines()
+    assert len(markdown) == 2 + len(CELLS)
+    assert all(len(line.replace("\\|", "").split("|")) == 18 for line in markdown)
+    assert "<b>" not in "".join(markdown)
+    from hopscope.report.benchmark_figure import draw_figure
+
+    assert len(draw_figure(out)) == 3
+
+
+def test_a_refused_key_stops_early_and_is_written_nowhere(tmp_path: Path) -> None:
+    out, count = tmp_path / "out", 20
+    with serving(Server(all_questions(count))) as server:
+        server.refuse = 401
+        summary = benchmark([hosted(server, out)], CELLS[:1], count, Settings(), out)
+        assert [point["unanswered"] for point in summary["points"]] == [count]
+        written = text_of_everything(tmp_path)
+        assert "AuthenticationError 401" in written
+        assert "bad key" in written
+        assert SECRET not in written
+        server.refuse = None
+        summary = benchmark([hosted(server, out)], CELLS[:1], count, Settings(), out)
+    assert [(point["unanswered"], point["accuracy"]) for point in summary["points"]] == [(0, 1.0)]
+
+
+def test_hidden_reasoning_is_noticed(tmp_path: Path) -> None:
+    with serving(Server(all_questions(3), reasoning=7)) as server:
+        summary = benchmark([hosted(server, tmp_path)], CELLS[:1], 3, Settings(), tmp_path)
+    [point] = summary["points"]
+    assert (point["reasoned"], point["reasoning_tokens"]) == (3, 3 * 2 * 7)
+
+
+def test_exact_mode_of_an_endpoint(tmp_path: Path) -> None:
+    settings = Settings(mode="exact")
+    with serving(Server(all_questions(6), every=35)) as server:
+        summary = benchmark([hosted(server, tmp_path)], CELLS, 6, settings, tmp_path)
+    weights = {item.id: dict(zip(item.acceptable, WEIGHTS, strict=True)) for item in all_questions(6)}
+    for line in next((tmp_path / "records").iterdir()).read_text().splitlines():
+        record = json.loads(line)
+        assert record["weights"] == pytest.approx({a: w / 2 for a, w in weights[record["id"]].items()})
+        assert record["accuracy"] == pytest.approx(weights[record["id"]][record["answer"]] / sum(WEIGHTS))
+    for point in summary["points"]:
+        assert point["first_acceptance"] == pytest.approx(sum(WEIGHTS) / 2)
+        assert point["mean_attempts"] == pytest.approx(2 / sum(WEIGHTS))
+        assert point["unanswered"] == 0
+    with pytest.raises(InputError, match="an endpoint weighs at temperature 1"):
+        HostedModel("openai-api/local/m", tmp_path, base_url=server.url).weigh(
+            [], Settings(mode="exact", temperature=0.5), print
+        )
+
+
+def test_endpoints_that_cannot_weigh_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import loopback
+
+    monkeypatch.setattr(loopback, "prompt_logprobs", lambda *_: None)
+    with (
+        serving(Server(all_questions(2))) as server,
+        pytest.raises(InputError, match="gives no probabilities of a prompt"),
+    ):
+        benchmark([hosted(server, tmp_path)], CELLS, 2, Settings(mode="exact"), tmp_path)
+
+
+def test_kill_and_resume_asks_nothing_twice(tmp_path: Path) -> None:
+    count, connections, out = 40, 4, tmp_path / "killed"
+    items = all_questions(count)
+    with serving(Server(items, delay=0.05, direct=True)) as server:
+        arguments = ["--model", "openai-api/local/m", "--base-url", server.url, "--connections", str(connections)]
+        arguments += ["--formulation", "equations", "--formulation", "kingdoms", "--hops", "1,2"]
+        arguments += ["--count", str(count), "--out", str(out), "--json"]
+        command = [sys.executable, "-c", "from hopscope.cli import main; main()", "benchmark", *arguments]
+        process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and sum(server.served.values()) < 30:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        asked = sum(server.served.values())
+        assert 30 <= asked < len(items)
+        summary = benchmark([hosted_plain(server, out)], CELLS, count, Settings(), out)
+    assert sum(server.served.values()) <= len(items) + connections
+    assert len(server.served) == len({item.prompt for item in items})
+    assert [point["asked"] for point in summary["points"]] == [count] * len(CELLS)
+    assert [point["accuracy"] for point in summary["points"]] == [1.0] * len(CELLS)
+    rows = next((out / "records").iterdir()).read_text().splitlines()
+    assert len(rows) == len({json.loads(row)["id"] for row in rows}) == len(items)
+
+
+def hosted_plain(server: Server, out: Path) -> HostedModel:
+    return HostedModel("openai-api/local/m", out / "inspect", base_url=server.url)
+
+
+def test_models_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name in ("nobody/nothing", "openai/gpt-4o"):
+        with pytest.raises(InputError, match=f"the model {name} cannot be opened"):
+            HostedModel(name, tmp_path)
