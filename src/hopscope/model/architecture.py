@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hopscope.errors import InputError
+from hopscope.model.held import HeldHead, check_held
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,11 @@ class Architecture:
         mlp: whether blocks have an MLP (of width 4 d_model).
         causal: whether a position attends to itself and earlier positions only.
         layer_norm: whether LayerNorms are there. Hand-built transformers do without.
+        held: heads whose attention is fixed.
 
     Raises:
-        InputError: a count below 1, or a d_model that the heads do not divide while no head_dim is given.
+        InputError: a count below 1, a d_model that the heads do not divide while no head_dim is given, or a held head
+            that is not there.
     """
 
     d_input: int
@@ -37,6 +40,7 @@ class Architecture:
     mlp: bool = True
     causal: bool = True
     layer_norm: bool = True
+    held: tuple[HeldHead, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("d_input", "d_output", "reads", "layers", "heads", "d_model", "head_dim"):
@@ -50,6 +54,7 @@ class Architecture:
                 f"d_model must be divisible by heads, got {self.d_model} and {self.heads}; "
                 "change one of them, or set head_dim"
             )
+        check_held(self.held, self.layers, self.heads)
 
     @property
     def d_head(self) -> int:

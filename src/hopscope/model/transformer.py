@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.model.architecture import Architecture
+from hopscope.model.hold import hold
 
 Pattern = Float[Tensor, "model batch head query key"]
 PatternFn = Callable[[int, Pattern], Pattern]
@@ -67,9 +68,10 @@ class LayerNorm(nn.Module):
 class Attention(nn.Module):
     """Multi-head attention, written out: at these lengths it beats fused kernels, and the pattern is in hand."""
 
-    def __init__(self, models: int, shape: Architecture) -> None:
+    def __init__(self, models: int, shape: Architecture, layer: int) -> None:
         super().__init__()
         self.heads, self.d_head, self.causal = shape.heads, shape.d_head, shape.causal
+        self.held = tuple(one for one in shape.held if one.layer == layer)
         inner = shape.heads * shape.d_head
         self.query = Linear(models, shape.d_model, inner)
         self.key = Linear(models, shape.d_model, inner)
@@ -89,6 +91,9 @@ class Attention(nn.Module):
         key = self._split(self.key(x), batch)
         value = self._split(self.value(x), batch)
         pattern = torch.baddbmm(self._mask(query, key), query, key.mT).softmax(dim=-1)
+        if self.held:
+            grouped = pattern.view(models, batch, self.heads, *pattern.shape[-2:])
+            pattern = hold(grouped, self.held, self.causal).flatten(0, 2)
         if edit is not None:
             pattern = edit(pattern.view(models, batch, self.heads, *pattern.shape[-2:])).flatten(0, 2)
         mixed = (pattern @ value).view(models, batch, self.heads, -1, self.d_head)
@@ -127,10 +132,10 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Attention, then MLP, each on a normalised copy of the residual stream and added to it."""
 
-    def __init__(self, models: int, shape: Architecture) -> None:
+    def __init__(self, models: int, shape: Architecture, layer: int) -> None:
         super().__init__()
         self.attention_norm = LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()
-        self.attention = Attention(models, shape)
+        self.attention = Attention(models, shape, layer)
         self.mlp_norm = LayerNorm(models, shape.d_model) if shape.layer_norm and shape.mlp else nn.Identity()
         self.mlp = MLP(models, shape.d_model) if shape.mlp else None
 
@@ -162,7 +167,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.shape, self.models = shape, models
         self.embed = Linear(models, shape.d_input, shape.d_model)
-        self.blocks = nn.ModuleList(Block(models, shape) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(Block(models, shape, layer) for layer in range(1, shape.layers + 1))
         self.norm = LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()
         self.read = Linear(models, shape.d_model, shape.d_output)
 

@@ -8,10 +8,12 @@ from typing import Any, Literal, get_args
 
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
+from hopscope.model.held import HeldHead, check_held
 from hopscope.problem.retrieval import RetrievalProblem
 
 InitialWeights = Literal["torch", "gpt2"]
 Schedule = Literal["constant", "cosine"]
+CheckpointPrecision = Literal["fp32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,13 @@ class Recipe:
         validation_size: sequences in the fresh validation batch behind each row.
         checkpoint_every: steps between checkpoints of the weights; `None` for the last alone.
         steps_per_epoch: the paper's unit of logging for transformer D, 6,400 steps in 800 epochs.
+        checkpoints_per_doubling: further checkpoints, evenly spaced in the logarithm of the step: so many from every
+            step n to 2n.
+        checkpoint_jump_every: steps between further checkpoints while a hop is being learned: at rows of metrics where
+            the validation loss of a hop is on its way from the plateau down to 0.1.
+        checkpoint_precision: of all checkpoints but the last; `bf16` takes half the disk and shifts attention weights
+            by less than 0.01 or so.
+        held: heads whose attention is held to a pattern, in training and after; written `1.2=previous`.
 
     Raises:
         InputError: a value out of range.
@@ -66,12 +75,17 @@ class Recipe:
     validation_size: int = 128
     checkpoint_every: int | None = None
     steps_per_epoch: int = 8
+    checkpoints_per_doubling: int | None = None
+    checkpoint_jump_every: int | None = None
+    checkpoint_precision: CheckpointPrecision = "fp32"
+    held: tuple[HeldHead, ...] = ()
 
     def __post_init__(self) -> None:
         counts = ("layers", "heads", "d_model", "steps", "batch_size", "log_every", "final_steps", "validation_size")
         for name in (*counts, "steps_per_epoch"):
             _check_count(name, getattr(self, name))
-        for name in ("head_dim", "examples", "checkpoint_every"):
+        optional = ("head_dim", "examples", "checkpoint_every", "checkpoints_per_doubling", "checkpoint_jump_every")
+        for name in optional:
             if getattr(self, name) is not None:
                 _check_count(name, getattr(self, name))
         if self.examples is not None and self.examples > 2**30:
@@ -89,11 +103,17 @@ class Recipe:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < most:
                 raise InputError(f"{name} must be a number of at least {least:g} and below {most:g}, got {value!r}")
-        for name, choices in (("schedule", get_args(Schedule)), ("init", get_args(InitialWeights))):
+        for name, kind in (
+            ("schedule", Schedule),
+            ("init", InitialWeights),
+            ("checkpoint_precision", CheckpointPrecision),
+        ):
+            choices = get_args(kind)
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
         if not isinstance(self.mlp, bool):
             raise InputError(f"mlp must be true or false, got {self.mlp!r}")
+        check_held(self.held, self.layers, self.heads)
 
     def architecture(self, problem: RetrievalProblem) -> Architecture:
         """The transformer this recipe trains on `problem`."""
@@ -107,6 +127,7 @@ class Recipe:
             head_dim=self.head_dim,
             mlp=self.mlp,
             causal=problem.causal,
+            held=self.held,
         )
 
     def learning_rate_at(self, step: int) -> float:
@@ -123,10 +144,19 @@ class Recipe:
         return step % self.log_every == 0 or step > self.steps - self.final_steps
 
     def checkpoints(self, step: int) -> bool:
-        """Whether the weights after `step` updates are kept. The first and last are, where any are."""
+        """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""
         if step == self.steps:
             return True
-        return self.checkpoint_every is not None and step % self.checkpoint_every == 0
+        if self.checkpoint_every is not None and step % self.checkpoint_every == 0:
+            return True
+        if self.checkpoints_per_doubling is None:
+            return False
+        return step == 0 or _rung(step, self.checkpoints_per_doubling) > _rung(step - 1, self.checkpoints_per_doubling)
+
+    def checkpoints_in_jump(self, step: int) -> bool:
+        """Whether the weights after `step` updates are kept if a hop is being learned there."""
+        every = self.checkpoint_jump_every
+        return every is not None and step % every == 0 and self.logs(step)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Recipe:
@@ -142,9 +172,15 @@ class Recipe:
         missing = [name for name in ("layers", "heads", "d_model", "steps", "batch_size") if name not in values]
         if missing:
             raise InputError(f"the recipe lacks {', '.join(missing)}")
-        return cls(**values)
+        held = tuple(HeldHead(**one) for one in values.get("held", ()))
+        return cls(**{**values, "held": held})
 
 
 def _check_count(name: str, value: Any, least: int = 1) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def _rung(step: int, per_doubling: int) -> int:
+    """How many rungs of a ladder with `per_doubling` rungs a doubling, the first at 1, are at or below `step`."""
+    return 0 if step < 1 else 1 + math.floor(per_doubling * math.log2(step) + 1e-9)

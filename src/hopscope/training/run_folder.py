@@ -42,6 +42,9 @@ from hopscope.training.recipe import Recipe
 FORMAT = 1
 """Of run.json; a newer one is refused."""
 
+_OF_RUN = " of run "
+"""Between step and run in a file's one mark: the order of several would differ from file to file."""
+
 
 class RunFolder:
     """One run: an ensemble of models that share problem and recipe and differ by their seeds.
@@ -194,8 +197,11 @@ class RunFolder:
         return found
 
     def save_checkpoint(self, step: int, weights: dict[str, Tensor]) -> None:
-        """Keep the weights after `step` updates."""
-        save_tensors(self.path / "checkpoints" / f"step-{step:06d}.safetensors", weights, step)
+        """Keep the weights after `step` updates, marked as this run's. All but the last in the recipe's precision."""
+        if self.recipe.checkpoint_precision == "bf16" and step != self.recipe.steps:
+            weights = {name: tensor.bfloat16() for name, tensor in weights.items()}
+        path = self.path / "checkpoints" / f"step-{step:06d}.safetensors"
+        save_tensors(path, weights, step, self.record["content_hash"])
 
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
         """Replace the point to resume from."""
@@ -214,7 +220,7 @@ class RunFolder:
         """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
 
         Raises:
-            InputError: there is no such checkpoint, or it is damaged or does not fit the recipe.
+            InputError: there is no such checkpoint, or it is damaged, of another step or another run.
         """
         checkpoints = self.checkpoints
         if not checkpoints:
@@ -223,7 +229,7 @@ class RunFolder:
         if step not in checkpoints:
             near = min(checkpoints, key=lambda known: abs(known - step))
             raise InputError(f"{self.path} has no checkpoint at step {step}; the nearest is at step {near}")
-        _, weights = load_tensors(checkpoints[step])
+        weights = self._load_checkpoint(checkpoints[step], step)
         transformer = Transformer(self.recipe.architecture(self.problem), len(self.seeds))
         try:
             transformer.load_state_dict(weights)
@@ -233,6 +239,18 @@ class RunFolder:
             ) from None
         return transformer.requires_grad_(False)
 
+    def _load_checkpoint(self, path: Path, step: int) -> dict[str, Tensor]:
+        """The weights in `path`, if they are this run's at that step."""
+        held, weights = load_tensors(path)
+        if held != step:
+            raise InputError(f"{path} holds the weights of step {held}, not {step}; give it back its name")
+        with safe_open(path, framework="pt") as file:
+            run = file.metadata()["step"].partition(_OF_RUN)[2]
+        # Files written before checkpoints were marked have no mark.
+        if run and run != self.record["content_hash"]:
+            raise InputError(f"{path} is a checkpoint of another run; move it away")
+        return weights
+
 
 def content_hash(value: Any) -> str:
     """A short name for a JSON value: the start of the SHA-256 of its canonical text."""
@@ -240,13 +258,13 @@ def content_hash(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], step: int) -> None:
-    """Write tensors and their step atomically, as safetensors."""
+def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str | None = None) -> None:
+    """Write tensors, their step and the content hash of their run atomically, as safetensors."""
     with replacing(path) as temporary:
         save_file(
             {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
             temporary,
-            metadata={"step": str(step)},
+            metadata={"step": f"{step}{_OF_RUN}{run}" if run else str(step)},
         )
 
 
@@ -258,7 +276,7 @@ def load_tensors(path: Path) -> tuple[int, dict[str, Tensor]]:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            step = int((file.metadata() or {})["step"])
+            step = int((file.metadata() or {})["step"].partition(_OF_RUN)[0])
             return step, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
     except (SafetensorError, KeyError, ValueError) as error:
         raise InputError(f"{path} is damaged or not a checkpoint ({error}); it was left untouched") from None

@@ -115,6 +115,8 @@ def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
         training = torch.stack(since_row).mean(dim=0)
         since_row.clear()
         validation = ensemble.evaluate(data.validation(done))
+        if recipe.checkpoints_in_jump(done) and not recipe.checkpoints(done) and _learning(run.problem, validation):
+            run.save_checkpoint(done, ensemble.weights())
         run.append_metrics(_rows(done, training, validation))
         now = time.monotonic()
         if watch is not None:
@@ -123,6 +125,12 @@ def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
             run.save_state(done, ensemble.state())
             saved_at = now
     _finish(run)
+
+
+def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"]) -> bool:
+    """Whether a hop has left the plateau, where the candidates are averaged, and is not yet learned."""
+    plateau = 1 - 1 / problem.chains
+    return bool(((validation > 0.1) & (validation < 0.93 * plateau)).any())
 
 
 def _rows(

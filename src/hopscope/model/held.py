@@ -1,0 +1,73 @@
+"""Held heads: attention that is fixed beforehand, in training and ever after.
+
+A held head is part of the architecture, so that whoever takes the model up later (to analyse it, to intervene, to train
+on) meets the head that it was trained with. Its query and key weights do nothing; its values and output are learned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hopscope.errors import InputError
+
+HeldPattern = Literal["previous", "itself", "uniform", "nothing"]
+"""`previous`: all weight on the token before (the first on itself). `itself`: on the position itself. `uniform`: equal
+on all that may be seen. `nothing`: no weight at all, a head that is forbidden; all it still writes is a constant."""
+
+
+@dataclass(frozen=True)
+class HeldHead:
+    """A head held to a pattern.
+
+    Args:
+        layer: from 1.
+        head: from 1.
+        pattern: one of `HeldPattern`.
+
+    Raises:
+        InputError: an unknown pattern, or a number below 1.
+    """
+
+    layer: int
+    head: int
+    pattern: HeldPattern
+
+    def __post_init__(self) -> None:
+        for name in ("layer", "head"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"the {name} of a held head must be a whole number of at least 1, got {value!r}")
+        if self.pattern not in get_args(HeldPattern):
+            raise InputError(f"a head is held to one of {', '.join(get_args(HeldPattern))}, got {self.pattern!r}")
+
+    @classmethod
+    def parse(cls, text: str) -> HeldHead:
+        """The head that `1.2=previous` names: layer 1, head 2.
+
+        Raises:
+            InputError: the text says no such thing.
+        """
+        match = re.fullmatch(r"\s*(\d+)\.(\d+)=(\w+)\s*", text)
+        if match is None:
+            raise InputError(f"a held head is written LAYER.HEAD=PATTERN, as in 1.2=previous, got {text!r}")
+        return cls(int(match[1]), int(match[2]), match[3])  # type: ignore[arg-type]  # checked when made
+
+
+def check_held(held: Sequence[HeldHead], layers: int, heads: int) -> None:
+    """See that held heads are there.
+
+    Raises:
+        InputError: one that the architecture lacks, or one that is named twice.
+    """
+    seen = set()
+    for one in held:
+        if one.layer > layers or one.head > heads:
+            raise InputError(
+                f"head {one.layer}.{one.head} cannot be held: there are {layers} layers of {heads} heads, from 1"
+            )
+        if (one.layer, one.head) in seen:
+            raise InputError(f"head {one.layer}.{one.head} is held twice; keep one")
+        seen.add((one.layer, one.head))
