@@ -170,6 +170,10 @@ def test_initial_weights_have_the_scale_of_their_scheme():
     for mine, other in ((up.weight, theirs.weight), (up.bias, theirs.bias)):
         assert mine.std().item() == pytest.approx(other.std().item(), rel=0.15)
         assert mine.abs().max() <= 128**-0.5
+    query, value = (transformer.blocks[0].attention.get_submodule(name).weight.clone() for name in ("query", "value"))
+    initialise(transformer, [0], "torch", qk_gain=3.0)
+    assert torch.equal(transformer.blocks[0].attention.query.weight, 3 * query)
+    assert torch.equal(transformer.blocks[0].attention.value.weight, value)
     initialise(transformer, [0], "gpt2")
     assert up.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert transformer.blocks[1].attention.out.weight.std().item() == pytest.approx(0.01, rel=0.02)

@@ -253,6 +253,9 @@ def test_the_schedule():
     cosine = replace(recipe, schedule="cosine", warmup=0)
     assert [cosine.learning_rate_at(step) for step in (0, 50)] == pytest.approx([1.0, 0.5])
     assert 0 < cosine.learning_rate_at(99) < 0.001
+    trapezoid = replace(cosine, schedule="trapezoid")
+    rates = [trapezoid.learning_rate_at(step) for step in (0, 70, 85, 99)]
+    assert rates == pytest.approx([1.0, 1.0, 0.5, 1 / 30])
 
 
 def test_bf16_and_fp32_learn_the_same():

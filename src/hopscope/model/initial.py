@@ -14,7 +14,9 @@ InitialWeights = Literal["torch", "gpt2"]
 
 
 @torch.no_grad()
-def initialise(transformer: Transformer, seeds: Sequence[int], scheme: InitialWeights = "torch") -> None:
+def initialise(
+    transformer: Transformer, seeds: Sequence[int], scheme: InitialWeights = "torch", qk_gain: float = 1.0
+) -> None:
     """Draw the weights of model m from `seeds[m]`.
 
     Args:
@@ -23,6 +25,7 @@ def initialise(transformer: Transformer, seeds: Sequence[int], scheme: InitialWe
         scheme: `torch` is what `torch.nn.Linear` does, uniform within 1/sqrt(fan-in) for weights and biases. `gpt2`
             is normal with deviation 0.02, shrunk by sqrt(2 layers) where a block writes to the residual stream, and
             no biases (Radford et al. 2019). It decides how long training stays on its plateau.
+        qk_gain: factor on the weights that make queries and keys.
     """
     writes_per_block = 2 if transformer.shape.mlp else 1
     shrink = 1 / math.sqrt(writes_per_block * transformer.shape.layers)
@@ -38,4 +41,6 @@ def initialise(transformer: Transformer, seeds: Sequence[int], scheme: InitialWe
             else:
                 writes = name.endswith(("attention.out", "mlp.down"))
                 weight.normal_(0, 0.02 * (shrink if writes else 1.0), generator=generator)
+            if name.endswith(("attention.query", "attention.key")):
+                weight *= qk_gain
             linear.weight[model], linear.bias[model] = weight, bias

@@ -80,7 +80,7 @@ class _Part:
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
         self.transformer = Transformer(recipe.architecture(problem), len(seeds))
-        initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.init)
+        initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.init, recipe.qk_gain)
         self.transformer.to(engine.device)
         self._clip, self._device = recipe.clip, torch.device(engine.device)
         self._autocast = engine.precision == "bf16"

@@ -12,7 +12,7 @@ from hopscope.model.held import HeldHead, check_held
 from hopscope.problem.retrieval import RetrievalProblem
 
 InitialWeights = Literal["torch", "gpt2"]
-Schedule = Literal["constant", "cosine"]
+Schedule = Literal["constant", "cosine", "trapezoid"]
 CheckpointPrecision = Literal["fp32", "bf16"]
 
 
@@ -30,13 +30,16 @@ class Recipe:
         mlp: whether blocks have an MLP.
         examples: size of the training set, passed through in a new order each time; `None` for endless fresh data.
         learning_rate: of AdamW, at its highest.
-        schedule: `constant`, or `cosine` down to zero at the last step.
+        schedule: `constant`; `cosine` down to zero at the last step; `trapezoid`, constant and then straight down to
+            zero over the last three tenths.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
         beta2: AdamW's.
         clip: largest gradient norm, for each model on its own; `None` for no clipping.
         init: `torch` or `gpt2`; see `hopscope.model.initial.initialise`.
+        qk_gain: factor on the initial query and key weights. Above 1, heads look somewhere from the start, and the
+            plateau is shorter.
         log_every: steps between rows of metrics; every one of the last `final_steps` gets a row.
         final_steps: the final validation loss is the mean over this many last steps (the paper's 100).
         validation_size: sequences in the fresh validation batch behind each row.
@@ -70,6 +73,7 @@ class Recipe:
     beta2: float = 0.999
     clip: float | None = None
     init: InitialWeights = "torch"
+    qk_gain: float = 1.0
     log_every: int = 8
     final_steps: int = 100
     validation_size: int = 128
@@ -97,6 +101,7 @@ class Recipe:
             ("beta1", 0.0, 1.0),
             ("beta2", 0.0, 1.0),
             ("clip", 0.0, math.inf),
+            ("qk_gain", 0.0, math.inf),
         ):
             value = getattr(self, name)
             if name == "clip" and value is None:
@@ -137,6 +142,8 @@ class Recipe:
             rate *= min(1.0, (step + 1) / self.warmup)
         if self.schedule == "cosine":
             rate *= 0.5 * (1 + math.cos(math.pi * step / self.steps))
+        elif self.schedule == "trapezoid":
+            rate *= min(1.0, (self.steps - step) / (0.3 * self.steps))
         return rate
 
     def logs(self, step: int) -> bool:
