@@ -17,6 +17,7 @@ import pytest
 from hopscope.errors import InputError
 from hopscope.experiments.depth import DepthStudy, finished_runs, judge, summarise
 from hopscope.experiments.presets import LAPTOP, PAPER, Preset
+from hopscope.files import json_lines
 from hopscope.report.reproduction import write_report
 from hopscope.training.bundles import Standing, standings, train_bundles
 from hopscope.training.recipe import Recipe
@@ -156,9 +157,12 @@ def test_another_study_in_the_folder_is_named(trained):
 
 
 def test_standings_read_a_torn_line(tmp_path):
+    rows = [{"step": step, "model": model, "partial_losses": [step / 10, None]} for step in (5, 10) for model in (0, 1)]
     (tmp_path / "ic-layers-1").mkdir()
-    (tmp_path / "ic-layers-1" / "metrics.jsonl").write_text('{"step": 5, "model": 0}\n{"step": 10, "mo')
-    assert standings(STUDY.bundles()[:1], tmp_path)["ic-layers-1"] == Standing(5, 30)
+    (tmp_path / "ic-layers-1" / "metrics.jsonl").write_text(json_lines(rows * 200) + '{"step": 15, "mo')
+    standing = standings(STUDY.bundles(), tmp_path)
+    assert (standing["ic-layers-1"].step, standing["ic-layers-1"].partial_losses[0]) == (10, (1.0, None))
+    assert standing["ic-layers-2"] == Standing(0, 30)
 
 
 def test_a_failing_worker_is_heard(tmp_path):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -39,8 +39,10 @@ def training_bar(what: str, problem: RetrievalProblem, steps: int) -> Iterator[C
         yield move
 
 
-def losses_by_hop(problem: RetrievalProblem, partial_losses: list[list[Any]]) -> str:
-    """Mean over models, hop by hop: `x1 0.012  x2 0.754`."""
-    models = len(partial_losses)
-    means = [sum(losses) / models for losses in zip(*partial_losses, strict=True)]
-    return "  ".join(f"x{hop} {mean:.3f}" for hop, mean in zip(problem.target_hops, means, strict=True))
+def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:
+    """Mean over models, hop by hop: `x1 0.012  x2 0.754`; of those that have not diverged."""
+    shown = []
+    for hop, losses in zip(problem.target_hops, zip(*partial_losses, strict=True), strict=True):
+        known = [loss for loss in losses if loss is not None and math.isfinite(loss)]
+        shown.append(f"x{hop} {sum(known) / len(known):.3f}" if known else f"x{hop} diverged")
+    return "  ".join(shown)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from hopscope.cli._common import for_people
+from hopscope.cli._progress import losses_by_hop
 from hopscope.training.bundles import Bundle, Standing
 
 
@@ -40,9 +41,20 @@ def study_bars(bundles: Sequence[Bundle]) -> Iterator[Callable[[dict[str, Standi
                 done += bundle.work * standing.step / standing.steps
                 finished += standing.step == standing.steps
                 under_way = 0 < standing.step < standing.steps
-                models = len(bundle.seeds)
-                note = f"{standing.step}/{standing.steps} steps, {models} model{'s' if models > 1 else ''}"
-                bars.update(tasks[name], completed=standing.step, visible=under_way, note=note)
+                bars.update(
+                    tasks[name],
+                    completed=standing.step,
+                    visible=under_way,
+                    note=_note(bundle, standing, bars.tasks[tasks[name]].speed),
+                )
             bars.update(everything, completed=done, note=f"{finished} of {len(standings)} runs")
 
         yield move
+
+
+def _note(bundle: Bundle, standing: Standing, speed: float | None) -> str:
+    """Models, steps a second, and mean losses hop by hop."""
+    models = f"{len(bundle.seeds)} model{'s' if len(bundle.seeds) > 1 else ''}"
+    rate = f", {speed:.1f} steps/s" if speed else ""
+    losses = losses_by_hop(bundle.problem, standing.partial_losses) if standing.partial_losses else ""
+    return f"{models}{rate}  {losses}"

@@ -6,6 +6,7 @@ is finished is not touched, one that was cut short continues, and nothing else h
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import threading
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -51,10 +52,17 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a bundle stands: updates done, of how many."""
+    """Where a bundle stands.
+
+    Attributes:
+        step: updates done.
+        steps: updates in all.
+        partial_losses: latest validation losses by model and hop asked for; null where a model diverged.
+    """
 
     step: int
     steps: int
+    partial_losses: tuple[tuple[float | None, ...], ...] = ()
 
 
 def train_bundles(
@@ -116,7 +124,13 @@ def train_bundles(
 
 def standings(bundles: Iterable[Bundle], folder: Path) -> dict[str, Standing]:
     """Where every bundle stands, read from its run folder."""
-    return {bundle.name: Standing(_last_step(folder / bundle.name), bundle.recipe.steps) for bundle in bundles}
+    found = {}
+    for bundle in bundles:
+        rows = _last_rows(folder / bundle.name)
+        step = rows[-1]["step"] if rows else 0
+        losses = tuple(tuple(row["partial_losses"]) for row in rows if row["step"] == step)
+        found[bundle.name] = Standing(step, bundle.recipe.steps, losses)
+    return found
 
 
 def _train_bundle(
@@ -157,19 +171,16 @@ def _follow(
             watch(standings(bundles, folder))
 
 
-def _last_step(run: Path) -> int:
-    """The step of the last whole row of a run's metrics; 0 before the first."""
+def _last_rows(run: Path) -> list[dict[str, Any]]:
+    """The last whole rows of a run's metrics that a few kilobytes hold; none before the first."""
     try:
         with (run / "metrics.jsonl").open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
+            start = max(0, file.seek(0, os.SEEK_END) - 16384)
+            file.seek(start)
             lines = file.read().split(b"\n")[:-1]
     except FileNotFoundError:
-        return 0
-    for line in reversed(lines):
-        start = line.find(b'"step": ')
-        if start >= 0:
-            return int(line[start + 8 :].split(b",")[0])
-    return 0
+        return []
+    return [json.loads(line) for line in lines[1 if start else 0 :]]
 
 
 def _die_with_parent(parent: int) -> None:
