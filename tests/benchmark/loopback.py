@@ -14,6 +14,9 @@ from typing import Any
 
 from hopscope.problem.text.questions import Question
 
+SILENCE = 6.0
+"""Seconds; clients that wait less must ask again."""
+
 FAULTS = ("429", "500", "garbage", "truncation", "silence", "empty", "echo")
 
 
@@ -88,7 +91,7 @@ def serving(server: Server) -> Iterator[Server]:
                     self.send(200, b'{"id": "x", "choi', length=4000)
                     self.close_connection = True
                 case "silence":
-                    time.sleep(2.5)
+                    time.sleep(SILENCE)
                     self.close_connection = True
                 case "empty":
                     self.send(200, b'{"id": "x", "object": "chat.completion", "choices": []}')

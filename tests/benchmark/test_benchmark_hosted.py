@@ -155,7 +155,7 @@ def test_all_five_tasks_are_registered() -> None:
 
 
 def hosted(server: Server, out: Path, name: str = "openai-api/local/model") -> HostedModel:
-    return HostedModel(name, out / "inspect", base_url=server.url, timeout=1, price=(2.0, 10.0))
+    return HostedModel(name, out / "inspect", base_url=server.url, timeout=3, connections=8, price=(2.0, 10.0))
 
 
 def text_of_everything(folder: Path) -> str:
@@ -176,10 +176,13 @@ def test_a_failing_server_loses_nothing(tmp_path: Path) -> None:
     for point in summary["points"]:
         assert point["model"] == name
         assert (point["asked"], point["unanswered"], point["accuracy"]) == (count, 0, 1.0)
-        assert (point["mean_attempts"], point["first_acceptance"]) == (2.0, 0.0)
-        assert point["cost"] == pytest.approx(count * 2 * (10 * 2.0 + 2 * 10.0) / 1e6)
-    # Two good replies a question, plus those that came after Inspect had given up waiting.
-    assert set(server.served.values()) == {2}
+        assert point["cost"] == pytest.approx(count * point["mean_attempts"] * (10 * 2.0 + 2 * 10.0) / 1e6)
+    rows = [json.loads(row) for row in next((out / "records").iterdir()).read_text().splitlines()]
+    assert len(rows) == len({row["id"] for row in rows}) == len(CELLS) * count
+    assert all(len(row["rejected"]) == row["attempts"] - 1 for row in rows)
+    # Two good replies a question; on a busy machine one may come after the caller gave up waiting.
+    replies, attempts = sum(server.served.values()), sum(row["attempts"] for row in rows)
+    assert attempts <= replies <= attempts + server.calls // 10
     assert sum(point["failures"] for point in summary["points"]) <= sum(server.faults.values())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "out"]
     assert [path.parent.name for path in out.rglob("*.jsonl")] == ["records"]
