@@ -1,0 +1,149 @@
+"""Progress measures, read off the weights: do they move before the loss does?
+
+Musat et al. (2511.01033) find that three numbers tell the emergence of an induction head: how well one head matches the
+token before, how well another matches symbols against what the first one brought, and how well it copies. Here they are
+for the trained heads of a circuit, each between -1 and 1 and about 0 at random weights, computed on the direct way
+through the heads named: what other layers and MLPs add is left out, so they are measures, not explanations.
+
+- previous-token match, of a head with a path `>x{k} -> x{k-1}>`: the attention it would pay to the token before, on
+  average, if streams held position codes alone; less what uniform attention pays.
+- symbol match, of such a head and a later head with a path `x0? -> >x1`: the cosine between the identity and the
+  K x K matrix of scores that a query's symbol gets from a symbol brought by the first head.
+- copy, of a head with a path `x0? -> >x{k}`: the cosine between the identity and the K x K matrix that takes a symbol
+  through its values and the read-out of hop k.
+
+LayerNorms are taken as centring and their gains; scales do not change a cosine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.model.transformer import Attention, Block, LayerNorm, Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import first_member, role_number, second_member
+from hopscope.problem.vectors import position_codes
+from hopscope.theory.paths import Path
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A progress measure and where it is taken.
+
+    Attributes:
+        name: `previous-token match`, `symbol match` or `copy`.
+        heads: (layer, head), from 1: one, or for the symbol match the earlier and the later.
+        hop: for `copy`, the hop whose read-out it uses.
+    """
+
+    name: str
+    heads: tuple[tuple[int, int], ...]
+    hop: int | None = None
+
+    def __str__(self) -> str:
+        heads = " and ".join(f"{layer}.{head}" for layer, head in self.heads)
+        return f"{self.name}{'' if self.hop is None else f' of x{self.hop}'}, head{'s' * (len(self.heads) > 1)} {heads}"
+
+
+def defined(paths: Sequence[Path], problem: RetrievalProblem) -> list[Measure]:
+    """The measures that a circuit's heads have."""
+    hops = problem.hops
+    looks = {(path.layer, path.head, role_number(path.query, hops), role_number(path.key, hops)) for path in paths}
+    asker = 2 * hops
+    pairs = {(second_member(k), first_member(k)) for k in range(1, hops + 1)}
+    before = sorted({(layer, head) for layer, head, query, key in looks if (query, key) in pairs})
+    first = sorted((layer, head) for layer, head, query, key in looks if (query, key) == (asker, second_member(1)))
+    measures = []
+    if problem.position == "token":
+        measures += [Measure("previous-token match", (head,)) for head in before]
+    measures += [Measure("symbol match", (one, later)) for one in before for later in first if one[0] < later[0]]
+    for hop in problem.target_hops:
+        there = sorted(
+            (layer, head) for layer, head, query, key in looks if (query, key) == (asker, second_member(hop))
+        )
+        measures += [Measure("copy", (head,), hop) for head in there]
+    return measures
+
+
+@torch.no_grad()
+def measure(transformer: Transformer, problem: RetrievalProblem, measures: Sequence[Measure]) -> list[float]:
+    """The measures of one model."""
+    return [_measure(transformer, problem, one) for one in measures]
+
+
+def _measure(transformer: Transformer, problem: RetrievalProblem, what: Measure) -> float:
+    heads = [_Head(transformer, layer, head) for layer, head in what.heads]
+    symbols = transformer.embed.weight[0, : problem.symbol_dim]
+    if what.name == "previous-token match":
+        return _previous(heads[0], transformer, problem)
+    if what.name == "symbol match":
+        early, late = heads
+        brought = early.moves(symbols)
+        scores = (late.normed(symbols) @ late.query) @ (late.normed(brought) @ late.key).T
+        return _likeness(scores)
+    place = problem.target_hops.index(what.hop) if what.hop is not None else 0
+    columns = slice(place * problem.symbol_dim, (place + 1) * problem.symbol_dim)
+    gain = _gain(transformer.norm, transformer.shape.d_model)
+    written = heads[0].moves(symbols)
+    return _likeness(_centred(written, transformer.shape.layer_norm) * gain @ transformer.read.weight[0, :, columns])
+
+
+def _previous(head: _Head, transformer: Transformer, problem: RetrievalProblem) -> float:
+    codes = position_codes(problem) @ transformer.embed.weight[0, problem.symbol_dim :] + transformer.embed.bias[0]
+    stream = codes
+    if transformer.shape.layer_norm:
+        stream = F.layer_norm(codes, codes.shape[-1:]) * head.gain + head.offset
+    query, key = stream @ head.query + head.query_bias, stream @ head.key + head.key_bias
+    scores = query @ key.T / head.query.shape[1] ** 0.5
+    length = scores.shape[0]
+    allowed = torch.ones(length, length, dtype=torch.bool)
+    allowed = allowed.tril() if problem.causal else allowed
+    uniform = allowed / allowed.sum(dim=-1, keepdim=True)
+    pattern = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
+    before = (pattern.diagonal(-1).mean() - uniform.diagonal(-1).mean()).item()
+    return float(before / (1 - uniform.diagonal(-1).mean().item()))
+
+
+class _Head:
+    """The weights of one head."""
+
+    def __init__(self, transformer: Transformer, layer: int, head: int) -> None:
+        block = transformer.blocks[layer - 1]
+        assert isinstance(block, Block)
+        attention: Attention = block.attention
+        at = slice((head - 1) * attention.d_head, head * attention.d_head)
+        self._layer_norm = transformer.shape.layer_norm
+        self.gain = _gain(block.attention_norm, transformer.shape.d_model)
+        self.offset = block.attention_norm.bias[0, 0] if isinstance(block.attention_norm, LayerNorm) else 0.0
+        self.query, self.query_bias = attention.query.weight[0, :, at], attention.query.bias[0, :, at]
+        self.key, self.key_bias = attention.key.weight[0, :, at], attention.key.bias[0, :, at]
+        self._value, self._out = attention.value.weight[0, :, at], attention.out.weight[0, at]
+
+    def normed(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
+        """What the head reads of a stream, up to scale."""
+        return _centred(x, self._layer_norm) * self.gain
+
+    def moves(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
+        """What the head writes where it attends to `x`."""
+        moved: Tensor = self.normed(x) @ self._value @ self._out
+        return moved
+
+
+def _centred(x: Float[Tensor, "row d_model"], layer_norm: bool) -> Float[Tensor, "row d_model"]:
+    return x - x.mean(dim=-1, keepdim=True) if layer_norm else x
+
+
+def _gain(norm: object, d_model: int) -> Float[Tensor, " d_model"]:
+    return norm.weight[0, 0] if isinstance(norm, LayerNorm) else torch.ones(d_model)
+
+
+def _likeness(matrix: Float[Tensor, "k k"]) -> float:
+    """The cosine between a matrix and the identity; 0 for a matrix of zeros."""
+    size = matrix.norm() * matrix.shape[0] ** 0.5
+    return float(matrix.trace() / size) if size > 0 else 0.0

@@ -1,0 +1,122 @@
+"""One checkpoint under observation: what every path of a circuit does there, and what its absence costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.bench import Bench
+from hopscope.circuits.coordinates import Coordinates
+from hopscope.circuits.interventions import UNIFORM, Edit, Intervention, Program, Row
+from hopscope.circuits.maps import RoleMaps, role_maps
+from hopscope.errors import InputError
+from hopscope.model.architecture import Architecture
+from hopscope.model.transformer import Pattern, Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_number
+from hopscope.problem.vectors import Batch
+from hopscope.theory.paths import Path
+
+Ablation = Literal["uniform", "knock_out"]
+"""How a path is taken away: its whole row made uniform, as the paper does, or its key alone masked."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one model does on one batch.
+
+    Attributes:
+        attention: mean weight along each path, by sequence, over the chains.
+        foremost: share of chains in which the path's key gets more weight than any other position.
+        errors: squared errors by sequence and hop asked for.
+        ablated: the same with each path taken away.
+        maps: role maps of every head.
+    """
+
+    attention: Float[Tensor, "path sequence"]
+    foremost: Float[Tensor, "path sequence"]
+    errors: Float[Tensor, "sequence hop"]
+    ablated: Float[Tensor, "path sequence hop"]
+    maps: RoleMaps
+
+
+@torch.no_grad()
+def observe(
+    transformer: Transformer,
+    problem: RetrievalProblem,
+    batch: Batch,
+    paths: Sequence[Path],
+    ablation: Ablation = "uniform",
+) -> Observation:
+    """Look at one model: one forward pass with patterns, and one from its layer on for each path that is taken away.
+
+    Args:
+        transformer: one model.
+        problem: what it answers.
+        batch: sequences; one leading axis.
+        paths: of the circuit.
+        ablation: how a path is taken away.
+    """
+    bench = Bench(transformer, problem, batch)
+    patterns = transformer(batch.inputs[None], return_patterns=True).patterns
+    weights, foremost = zip(*(_along(path, patterns, bench.where, problem.hops) for path in paths), strict=True)
+    return Observation(
+        attention=torch.stack(weights),
+        foremost=torch.stack(foremost),
+        errors=bench.errors([{}])[0],
+        ablated=_ablated(bench, paths, ablation),
+        maps=role_maps(patterns, bench.where),
+    )
+
+
+def check_paths(paths: Sequence[Path], problem: RetrievalProblem, shape: Architecture) -> None:
+    """See that paths are there in a model.
+
+    Raises:
+        InputError: no paths, or one with a layer, head or role that the model lacks.
+    """
+    if not paths:
+        raise InputError("the circuit has no paths, so there is nothing to follow; find one with `hopscope circuit`")
+    for path in paths:
+        if not (1 <= path.layer <= shape.layers and 1 <= path.head <= shape.heads):
+            raise InputError(
+                f"the circuit has a path in layer {path.layer}, head {path.head}; the run has {shape.layers} layers of "
+                f"{shape.heads} heads, so it is not this run's circuit"
+            )
+        for name in (path.query, path.key):
+            role_number(name, problem.hops)
+
+
+def _along(
+    path: Path, patterns: Sequence[Pattern], where: Coordinates, hops: int
+) -> tuple[Float[Tensor, " sequence"], Float[Tensor, " sequence"]]:
+    """Mean weight along a path, and how often it is the largest of its row, by sequence."""
+    pattern = patterns[path.layer - 1][0, :, path.head - 1]  # sequence query key
+    query = where.place[..., role_number(path.query, hops)]
+    key = where.place[..., role_number(path.key, hops)]
+    rows = pattern.gather(1, query[..., None].expand(-1, -1, pattern.shape[-1]))  # sequence chain key
+    weight = rows.gather(2, key[..., None])[..., 0]
+    others = rows.scatter(2, key[..., None], -1.0).amax(dim=-1)
+    return weight.mean(dim=-1), (weight > others).float().mean(dim=-1)
+
+
+def _ablated(bench: Bench, paths: Sequence[Path], ablation: Ablation) -> Float[Tensor, "path sequence hop"]:
+    """Errors without each path; layer by layer, because what lies below a layer is then computed once."""
+    results: dict[Path, Tensor] = {}
+    for layer in sorted({path.layer for path in paths}):
+        mine = [path for path in paths if path.layer == layer]
+        programs = [_without(path, ablation, bench.problem.hops) for path in mine]
+        results |= dict(zip(mine, bench.errors(programs), strict=True))
+    return torch.stack([results[path] for path in paths])
+
+
+def _without(path: Path, ablation: Ablation, hops: int) -> Program:
+    row = Row(path.layer - 1, path.head - 1, role_number(path.query, hops))
+    if ablation == "uniform":
+        return {row: UNIFORM}
+    return {row: Edit(Intervention.KNOCK_OUT, (role_number(path.key, hops),))}

@@ -1,0 +1,193 @@
+"""A circuit followed through training (Section 9.2, Appendix D)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.bench import single
+from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.checkpoints import readable
+from hopscope.emergence.crossing import Crossing, crossings, first_crossings
+from hopscope.emergence.history import Emergence, MeasureHistory, PathHistory
+from hopscope.emergence.maps_over_time import MapsOverTime
+from hopscope.emergence.measures import Measure, defined, measure
+from hopscope.emergence.observe import Ablation, Observation, check_paths, observe
+from hopscope.emergence.order import hop_of, order
+from hopscope.emergence.plateau import plateau
+from hopscope.errors import InputError
+from hopscope.theory.paths import Path
+from hopscope.training.data import held_out
+from hopscope.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a circuit is followed.
+
+    Args:
+        sequences: at every checkpoint the same; the paper's 32.
+        seed: of the sequences and the resampling.
+        ablation: how a path is taken away; `uniform` is the paper's way.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    sequences: int = 32
+    seed: int = 0
+    ablation: Ablation = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.sequences < 2:
+            raise InputError(f"sequences must be at least 2, got {self.sequences}; the paper's number is 32")
+        if self.ablation not in get_args(Ablation):
+            raise InputError(f"ablation must be one of {', '.join(get_args(Ablation))}, got {self.ablation!r}")
+
+
+def track(
+    run: RunFolder,
+    circuit: Circuit,
+    settings: Settings | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> tuple[Emergence, MapsOverTime]:
+    """Follow a circuit through the checkpoints of its run.
+
+    Args:
+        run: the run; it may still be training.
+        circuit: of one of its models.
+        settings: how.
+        watch: told the step of every checkpoint as it has been looked at, and that of the last.
+
+    Returns:
+        the record, and the role maps of every head over time.
+
+    Raises:
+        InputError: the circuit is of another run or has no paths, or fewer than two checkpoints can be read.
+    """
+    if circuit.model not in run.model_hashes or run.model_hashes.index(circuit.model) != circuit.number:
+        raise InputError(
+            f"the circuit is of model {circuit.model}, which {run.path} did not train; find this run's own with "
+            f"`hopscope circuit {run.path}`"
+        )
+    paths = [Path(path.layer, path.query, path.key, path.head) for path in circuit.paths]
+    return follow(run, paths, circuit.number, settings or Settings(), circuit.losses, watch)
+
+
+def follow(
+    run: RunFolder,
+    paths: Sequence[Path],
+    number: int,
+    settings: Settings,
+    circuit_losses: dict[str, float] | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> tuple[Emergence, MapsOverTime]:
+    """Follow any paths of one model of a run; otherwise as `track`."""
+    problem = run.problem
+    check_paths(paths, problem, run.recipe.architecture(problem))
+    batch = held_out(problem, settings.sequences, settings.seed, "emergence")
+    measures = defined(paths, problem)
+    troubles: list[str] = []
+    steps: list[int] = []
+    seen: list[Observation] = []
+    progress: list[list[float]] = []
+    for step, ensemble in readable(run, troubles.append):
+        transformer = single(ensemble, number)
+        observation = observe(transformer, problem, batch, paths, settings.ablation)
+        if not bool(torch.isfinite(observation.errors).all() and torch.isfinite(observation.attention).all()):
+            troubles.append(f"the model of step {step} gives answers that are not finite: training had diverged")
+            continue
+        steps.append(step)
+        seen.append(observation)
+        progress.append(measure(transformer, problem, measures))
+        if watch is not None:
+            watch(step, max(run.checkpoints))
+    if len(steps) < 2:
+        raise InputError(
+            f"{run.path} has {len(steps)} checkpoint{'' if len(steps) == 1 else 's'} that can be read, and a curve "
+            f"needs two{': ' if troubles else ''}{'; '.join(troubles)}; train with --checkpoint-every"
+        )
+    emergence = _history(run, paths, number, settings, circuit_losses or {}, steps, seen, measures, progress, troubles)
+    return emergence, MapsOverTime.of(steps, [observation.maps for observation in seen], problem.roles)
+
+
+def _history(
+    run: RunFolder,
+    paths: Sequence[Path],
+    number: int,
+    settings: Settings,
+    circuit_losses: dict[str, float],
+    steps: list[int],
+    seen: list[Observation],
+    measures: Sequence[Measure],
+    progress: list[list[float]],
+    troubles: list[str],
+) -> Emergence:
+    problem, recipe = run.problem, run.recipe
+    attention = torch.stack([one.attention for one in seen], dim=1)  # path step sequence
+    errors = torch.stack([one.errors for one in seen])  # step sequence hop
+    found, resampled = crossings(steps, attention, seed=settings.seed)
+    learned, _ = crossings(steps, errors.permute(2, 0, 1), falling=True, seed=settings.seed)
+    progressed = torch.tensor(progress, dtype=torch.float64).T  # measure step
+    return Emergence(
+        run=run.record["content_hash"],
+        model=run.model_hashes[number],
+        number=number,
+        seed=run.seeds[number],
+        hops=problem.hops,
+        chains=problem.chains,
+        layers=recipe.layers,
+        heads=recipe.heads,
+        total_steps=recipe.steps,
+        steps_per_epoch=recipe.steps_per_epoch,
+        sequences=settings.sequences,
+        data_seed=settings.seed,
+        ablation=settings.ablation,
+        steps=tuple(steps),
+        losses=_means(errors.mean(dim=-1)),
+        partial_losses=tuple(_means(errors[step].T) for step in range(len(steps))),
+        paths=tuple(
+            _path(path, place, problem.hops, seen, found[place], settings.seed) for place, path in enumerate(paths)
+        ),
+        learned=tuple(learned),
+        order=order(paths, found, resampled, problem.hops),
+        plateau=plateau(run.metrics(), problem.chains, number),
+        measures=tuple(
+            MeasureHistory(what.name, what.heads, what.hop, tuple(values.tolist()), _first(steps, values))
+            for what, values in zip(measures, progressed, strict=True)
+        ),
+        circuit=circuit_losses,
+        troubles=tuple(troubles),
+    )
+
+
+def _path(path: Path, place: int, hops: int, seen: Sequence[Observation], crossing: Crossing, seed: int) -> PathHistory:
+    rises = torch.stack([(one.ablated[place] - one.errors).mean(dim=-1) for one in seen])  # step sequence
+    return PathHistory(
+        layer=path.layer,
+        head=path.head,
+        query=path.query,
+        key=path.key,
+        hop=hop_of(path, hops),
+        attention=_means(torch.stack([one.attention[place] for one in seen])),
+        foremost=_means(torch.stack([one.foremost[place] for one in seen])),
+        change=_means(rises),
+        change_interval=tuple(intervals(rises, seed)),
+        crossing=crossing,
+    )
+
+
+def _means(values: Float[Tensor, "row sequence"]) -> tuple[float, ...]:
+    return tuple(values.double().mean(dim=-1).tolist())
+
+
+def _first(steps: Sequence[int], values: Float[Tensor, " step"]) -> float | None:
+    crossed = first_crossings(steps, values).item()
+    return crossed if math.isfinite(crossed) else None

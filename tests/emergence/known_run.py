@@ -1,0 +1,98 @@
+"""Runs whose emergence is known: the weights of a witness, laid on its layers one by one at set steps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.witness import Witness, build_witness
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.run_folder import RunFolder
+
+WITNESS = build_witness(3)
+STEPS, EVERY = 600, 100
+SWITCHED_ON = {1: 200, 2: 300, 3: 500}
+"""The step from which on each layer attends as the witness does; before, it attends uniformly and writes nothing."""
+
+
+def recipe(witness: Witness = WITNESS) -> Recipe:
+    shape = witness.transformer.shape
+    return Recipe(
+        layers=shape.layers, heads=shape.heads, d_model=shape.d_model, head_dim=shape.head_dim, mlp=False,
+        steps=STEPS, batch_size=1, checkpoint_every=EVERY, log_every=EVERY, final_steps=1,
+    )  # fmt: skip
+
+
+def weights_at(step: int, witness: Witness = WITNESS, on: dict[int, int] | None = None) -> dict[str, torch.Tensor]:
+    weights = {name: tensor.clone() for name, tensor in witness.transformer.state_dict().items()}
+    for layer, since in (SWITCHED_ON if on is None else on).items():
+        if step < since:
+            for name, tensor in weights.items():
+                if name.startswith(f"blocks.{layer - 1}.attention."):
+                    tensor.zero_()
+    return weights
+
+
+def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = None) -> RunFolder:
+    """A run folder with the checkpoints of that schedule and the metrics that belong to it.
+
+    `on` gives each model a schedule of its own. Tests patch `Recipe.architecture` with `witness_shape`.
+    """
+    problem = WITNESS.problem
+    schedules = on or [SWITCHED_ON] * models
+    run = RunFolder.create(path, problem, recipe(), list(range(len(schedules))), Engine())
+    for step in range(0, STEPS + 1, EVERY):
+        parts = [weights_at(step, on=schedule) for schedule in schedules]
+        run.save_checkpoint(step, {name: torch.cat([part[name] for part in parts]) for name in parts[0]})
+        if step:
+            run.append_metrics([row(step, model, schedule) for model, schedule in enumerate(schedules)])
+    return run
+
+
+def row(step: int, model: int, schedule: dict[int, int]) -> dict[str, object]:
+    partial = [0.0 if step >= schedule[2] else 0.75, *[0.0 if step >= schedule[3] else 0.75] * 2]
+    return {
+        "step": step, "model": model, "train_loss": sum(partial) / 3, "validation_loss": sum(partial) / 3,
+        "partial_losses": partial, "train_partial_losses": partial,
+    }  # fmt: skip
+
+
+def witness_shape(self: Recipe, problem: RetrievalProblem):
+    return WITNESS.transformer.shape
+
+
+def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object) -> Path:
+    """The record of the witness's own circuit, as `hopscope circuit` would write it."""
+    interval = [0.5, 0.6]
+    paths = [
+        {"layer": p.layer, "head": p.head, "query": p.query, "key": p.key, "form": "one_hot", "weight": 1.0,
+         "ablation_mse": 0.55, "interval": interval, "natural_mse": 0.55, "natural_interval": interval, "feeds": []}
+        for p in WITNESS.circuit
+    ]  # fmt: skip
+    record = {
+        "schema": 1, "kind": "hopscope circuit", "model": run.model_hashes[number], "hops": 3, "found": True,
+        "certified": True, "seed": run.seeds[number], "number": number, "problem": asdict(run.problem), "layers": 3,
+        "heads": 1, "bar": 0.05, "losses": {"full": 0.0, "imposed": 0.01, "natural": 0.01}, "paths": paths,
+        "program": [], "others": [], "search": {}, "certificate": {},
+    }  # fmt: skip
+    path.write_text(json.dumps({**record, **changes}))
+    return path
+
+
+def scaled(factor: float) -> Transformer:
+    """The witness with the scores of its first layer scaled."""
+    transformer = Transformer(WITNESS.transformer.shape)
+    transformer.load_state_dict(WITNESS.transformer.state_dict())
+    with torch.no_grad():
+        transformer.blocks[0].attention.query.weight.mul_(factor)
+        transformer.blocks[0].attention.query.bias.mul_(factor)
+    return transformer.requires_grad_(False)
+
+
+__all__ = ["WITNESS", "circuit_json", "known_run", "recipe", "row", "scaled", "weights_at", "witness_shape"]

@@ -1,0 +1,295 @@
+"""A circuit followed through runs whose emergence is known: right steps, right costs, and never a wrong curve."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, recipe, scaled, weights_at
+
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.crossing import Crossing
+from hopscope.emergence.history import Emergence
+from hopscope.emergence.maps_over_time import MapsOverTime
+from hopscope.emergence.observe import observe
+from hopscope.emergence.order import order
+from hopscope.emergence.track import Settings, follow, track
+from hopscope.errors import InputError
+from hopscope.problem.roles import role_number
+from hopscope.theory.paths import Path as AttentionPath
+from hopscope.training.data import held_out
+from hopscope.training.recipe import Recipe
+
+PROBLEM = WITNESS.problem
+PATHS = WITNESS.circuit
+QUICK = Settings(sequences=8)
+
+
+@pytest.fixture(autouse=True)
+def _witness_architecture(monkeypatch):
+    """These runs hold witnesses, which do without LayerNorm; no recipe says that."""
+    monkeypatch.setattr(Recipe, "architecture", lambda self, problem: WITNESS.transformer.shape)
+
+
+def uniform_attention(path: AttentionPath, sequences: int) -> float:
+    """Mean of 1 / (number of positions a query may see), worked out from the places alone."""
+    place = held_out(PROBLEM, sequences, 0, "emergence").place[..., role_number(path.query, PROBLEM.hops)]
+    return (1 / (place.double() + 1)).mean().item()
+
+
+def test_paths_emerge_at_the_step_at_which_their_layer_was_laid_on(tmp_path):
+    """Layers come at 200, 300 and 500: attention goes from uniform to 1 in the interval before, and is interpolated."""
+    emergence, _ = follow(known_run(tmp_path / "run"), PATHS, 0, QUICK)
+    assert emergence.steps == tuple(range(0, STEPS + 1, EVERY))
+    assert not emergence.troubles
+    came = {1: 200, 2: 300, 3: 500}
+    for path, history in zip(PATHS, emergence.paths, strict=True):
+        uniform, there = uniform_attention(path, 8), came[path.layer]
+        assert history.attention[: there // EVERY] == pytest.approx([uniform] * (there // EVERY), rel=1e-5)
+        assert history.attention[there // EVERY :] == pytest.approx([1.0] * (7 - there // EVERY), abs=1e-3)
+        right = there - EVERY + EVERY * (0.5 - uniform) / (history.attention[there // EVERY] - uniform)
+        assert history.crossing.step == pytest.approx(right, rel=1e-6)
+        assert history.crossing.between == (there - EVERY, there)
+        assert there - EVERY < history.crossing.low <= history.crossing.step <= history.crossing.high < there
+        assert history.foremost[-1] == 1.0
+
+
+def test_a_path_costs_nothing_before_it_emerges_and_much_after(tmp_path):
+    emergence, _ = follow(known_run(tmp_path / "run"), PATHS, 0, QUICK)
+    for history in emergence.paths:
+        before = [change for step, change in zip(emergence.steps, history.change, strict=True) if step < 100]
+        assert before == [0.0] * len(before)
+        assert history.change[-1] > 0.1
+        low, high = history.change_interval[-1]
+        assert low <= history.change[-1] <= high
+    by_hop = [[losses[hop] for losses in emergence.partial_losses] for hop in range(3)]
+    assert [sum(loss > 0.5 for loss in hop) for hop in by_hop] == [3, 5, 5]  # x1 with layer 2, x2 and x3 with layer 3
+    assert [crossing.between for crossing in emergence.learned] == [(200, 300), (400, 500), (400, 500)]
+
+
+def test_the_order_of_hops_and_the_plateau(tmp_path):
+    """The witness doubles: layer 2 brings x1, layer 3 brings x2 and x3 together. So x1 first, the others at once."""
+    run = known_run(tmp_path / "run")
+    emergence, _ = follow(run, PATHS, 0, QUICK)
+    by_layer = {layer: max(p.crossing.step for p in emergence.paths if p.layer == layer) for layer in (1, 2, 3)}
+    last = next(p.crossing.step for p in emergence.paths if p.layer == 3)
+    first, second, third = emergence.order.emerged
+    assert by_layer[1] < first <= by_layer[2]
+    assert (second, third) == (last, last)
+    assert emergence.order.certainty == (1.0, 0.0)
+    assert not emergence.order.one_by_one
+    assert (emergence.plateau.left, emergence.plateau.learned) == (300, (300, 500, 500))
+    assert (emergence.plateau.reached, emergence.plateau.length) == (100, 200)
+
+
+def crossing_at(step):
+    return Crossing(step, step, step, None)
+
+
+def test_the_order_of_a_serial_circuit():
+    """Transformer D's way: a head that ties pairs, then one head a hop. The third never comes in the second case."""
+    pairs = [AttentionPath(1, f">x{k}", f"x{k - 1}>") for k in (1, 2, 3)]
+    readers = [AttentionPath(k + 1, "x0?", f">x{k}") for k in (1, 2, 3)]
+    for steps, right in (
+        ([10.0, 10.0, 40.0, 20.0, 30.0, 35.0], (20, 30, 40)),
+        ([10.0, 10.0, 10.0, 20.0, 30.0, math.nan], (20, 30, None)),
+        ([10.0, 10.0, 10.0, 50.0, 30.0, 35.0], (50, 50, 50)),
+    ):
+        found = [crossing_at(None if math.isnan(step) else step) for step in steps]
+        found_order = order(pairs + readers, found, torch.tensor(steps, dtype=torch.float64)[:, None], 3)
+        assert found_order.emerged == right
+        assert found_order.one_by_one == (right == (20, 30, 40))
+
+
+def test_attention_is_read_where_chain_and_role_stand():
+    """Against an oracle that loops over sequences, chains and heads; a transposed index would not survive it."""
+    transformer, batch = scaled(0.004), held_out(PROBLEM, 3, 0, "emergence")
+    seen = observe(transformer, PROBLEM, batch, PATHS)
+    patterns = transformer(batch.inputs[None], return_patterns=True).patterns
+    for number, path in enumerate(PATHS):
+        query, key = (role_number(name, 3) for name in (path.query, path.key))
+        for sequence in range(3):
+            rows = [
+                (patterns[path.layer - 1][0, sequence, path.head - 1, place[query]], place[key])
+                for place in batch.place[sequence]
+            ]
+            weight = sum(row[at].item() for row, at in rows) / len(rows)
+            first = sum(row.argmax().item() == at.item() for row, at in rows) / len(rows)
+            assert seen.attention[number, sequence].item() == pytest.approx(weight, abs=1e-6)
+            assert seen.foremost[number, sequence].item() == pytest.approx(first)
+    assert 0.1 < seen.attention[0].min() < 0.9  # the case is not trivial
+    errors = (transformer(batch.inputs[None]).answers[0] - batch.targets).square()
+    assert seen.errors.mean().item() == pytest.approx(errors.mean().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("ablation", ["uniform", "knock_out"])
+def test_ablation_is_what_the_seam_makes_of_it(ablation):
+    """The same through `pattern_fn`, edited by hand."""
+    batch, path = held_out(PROBLEM, 4, 0, "emergence"), PATHS[-1]
+    seen = observe(WITNESS.transformer, PROBLEM, batch, [path], ablation)
+    query, key = (role_number(name, 3) for name in (path.query, path.key))
+
+    def edit(layer, pattern):
+        if layer != path.layer - 1:
+            return pattern
+        pattern = pattern.clone()
+        for sequence in range(4):
+            for place in batch.place[sequence]:
+                row = pattern[0, sequence, path.head - 1, place[query]]
+                if ablation == "uniform":
+                    row[: place[query] + 1] = 1 / (place[query] + 1)
+                else:
+                    row[place[key]] = 0
+                    if row.sum() < 1e-6:
+                        row[: place[query] + 1] = 1
+                        row[place[key]] = 0
+                    row /= row.sum()
+        return pattern
+
+    answers = WITNESS.transformer(batch.inputs[None], edit).answers[0]
+    errors = (answers - batch.targets).square().unflatten(-1, (3, -1)).mean(dim=(1, 3))
+    assert torch.allclose(seen.ablated[0], errors, atol=1e-3)
+
+
+def test_each_model_of_an_ensemble_has_its_own_history(tmp_path):
+    run = known_run(tmp_path / "run", on=[{1: 100, 2: 200, 3: 300}, {1: 400, 2: 500, 3: 600}])
+    first, _ = follow(run, PATHS, 0, QUICK)
+    second, _ = follow(run, PATHS, 1, QUICK)
+    assert [path.crossing.between for path in first.paths] == [((p.layer) * 100 - 100, p.layer * 100) for p in PATHS]
+    assert [path.crossing.between for path in second.paths] == [
+        (p.layer * 100 + 200, p.layer * 100 + 300) for p in PATHS
+    ]
+    assert first.model != second.model
+
+
+def test_a_missing_checkpoint_is_named_and_the_crossing_says_how_wide_the_gap_is(tmp_path):
+    run = known_run(tmp_path / "run")
+    run.checkpoints[200].unlink()
+    emergence, _ = follow(run, PATHS, 0, QUICK)
+    assert emergence.troubles == ("the checkpoint of step 200 is missing",)
+    assert emergence.steps == (0, 100, 300, 400, 500, 600)
+    assert emergence.paths[0].crossing.between == (100, 300)
+
+
+def damage(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def foreign(path):
+    """The weights of another run of the same shape, under this one's name."""
+    other = known_run(path.parents[2] / "other", on=[{1: 0, 2: 0, 3: 0}, {1: 0, 2: 0, 3: 0}])
+    shutil.copy(other.checkpoints[300], path)
+
+
+def misnamed(path):
+    shutil.copy(path.with_name("step-000500.safetensors"), path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"), [(damage, "damaged"), (foreign, "another run"), (misnamed, "holds the weights of step 500")]
+)
+def test_a_checkpoint_that_cannot_be_trusted_is_named_and_left_out(tmp_path, harm, words):
+    run = known_run(tmp_path / "run")
+    path = run.checkpoints[300]
+    harm(path)
+    before = path.read_bytes()
+    emergence, maps = follow(run, PATHS, 0, QUICK)
+    assert 300 not in emergence.steps
+    assert 300 not in maps.steps
+    assert [words in trouble and "step-000300" in trouble for trouble in emergence.troubles] == [True]
+    assert path.read_bytes() == before
+
+
+def test_strangers_among_the_checkpoints(tmp_path):
+    run = known_run(tmp_path / "run")
+    run.save_checkpoint(250, weights_at(300))
+    (run.path / "checkpoints" / "step-last.safetensors").write_bytes(b"?")
+    nan = {name: tensor * float("nan") for name, tensor in weights_at(600).items()}
+    run.save_checkpoint(600, nan)
+    emergence, _ = follow(run, PATHS, 0, QUICK)
+    assert emergence.steps == (0, 100, 200, 300, 400, 500)
+    assert len(emergence.troubles) == 3
+    for name, words in (("step-000250", "schedule"), ("step-last", "not a checkpoint"), ("step-000600", "not finite")):
+        assert any(name in trouble and words in trouble for trouble in emergence.troubles)
+
+
+def test_too_few_checkpoints_give_no_curve(tmp_path):
+    run = known_run(tmp_path / "run")
+    for step in range(0, 600, 100):
+        run.checkpoints[step].unlink()
+    with pytest.raises(InputError, match=r"1 checkpoint that can be read.*step 0 is missing.*--checkpoint-every"):
+        follow(run, PATHS, 0, QUICK)
+    run.checkpoints[600].unlink()
+    with pytest.raises(InputError, match="no checkpoint yet"):
+        follow(run, PATHS, 0, QUICK)
+
+
+def test_a_run_still_training_is_read_as_far_as_it_has_come(tmp_path):
+    run = known_run(tmp_path / "run")
+    for step in (400, 500, 600):
+        run.checkpoints[step].unlink()
+    emergence, _ = follow(run, PATHS, 0, QUICK)
+    assert emergence.steps == (0, 100, 200, 300)
+    assert not emergence.troubles
+    assert emergence.paths[-1].crossing.step is None
+    assert emergence.order.emerged[0] is not None
+    assert emergence.order.emerged[1:] == (None, None)
+
+
+def test_bf16_checkpoints_measure_the_same(tmp_path, monkeypatch):
+    exact, _ = follow(known_run(tmp_path / "exact"), PATHS, 0, QUICK)
+    monkeypatch.setattr("known_run.recipe", lambda: replace(recipe(), checkpoint_precision="bf16"))
+    run = known_run(tmp_path / "halved")
+    assert run.checkpoints[300].stat().st_size < 0.6 * run.checkpoints[600].stat().st_size
+    halved, _ = follow(run, PATHS, 0, QUICK)
+    for one, other in zip(exact.paths, halved.paths, strict=True):
+        assert one.crossing.step == pytest.approx(other.crossing.step, abs=1.0)
+
+
+def test_the_record_comes_back_as_it_was(tmp_path):
+    run = known_run(tmp_path / "run")
+    circuit = Circuit.load(circuit_json(run, tmp_path / "circuit.json"))
+    emergence, maps = track(run, circuit, QUICK)
+    emergence.save(tmp_path / "emergence.json")
+    maps.save(tmp_path / "maps.json")
+    assert Emergence.load(tmp_path / "emergence.json") == emergence
+    again = MapsOverTime.load(tmp_path / "maps.json")
+    assert again == maps
+    assert emergence.circuit["natural"] == 0.01
+    frame = again.frame(6)
+    assert frame.shape == (3, 1, 2, 7, 7)
+    for path in PATHS:
+        query, key = (role_number(name, 3) for name in (path.query, path.key))
+        assert frame[path.layer - 1, 0, 0, query, key].item() == pytest.approx(1.0, abs=0.01)
+    assert frame.sum(dim=(2, 4)) == pytest.approx(torch.ones(3, 1, 7).numpy(), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"schema": 9}, "schema 9"), ({"kind": "cake"}, "not the record"), ({"steps": [0]}, "each of 1"),
+     ({"seed": "zero"}, "seed must be a number"), ({"order": {}}, "order lacks"), ({"extra": 1}, "extra")],
+)  # fmt: skip
+def test_a_damaged_record_is_named(tmp_path, change, words):
+    emergence, _ = follow(known_run(tmp_path / "run"), PATHS[:1], 0, QUICK)
+    values = json.loads(json.dumps(emergence.to_json()))
+    path = tmp_path / "emergence.json"
+    path.write_text(json.dumps({**values, **change}))
+    with pytest.raises(InputError, match=words):
+        Emergence.load(path)
+
+
+def test_a_circuit_of_another_run_is_refused(tmp_path):
+    run, other = known_run(tmp_path / "run"), known_run(tmp_path / "other", models=2)
+    stranger = Circuit.load(circuit_json(other, tmp_path / "circuit.json", number=1))
+    with pytest.raises(InputError, match="did not train"):
+        track(run, stranger, QUICK)
+    with pytest.raises(InputError, match="no paths"):
+        follow(run, [], 0, QUICK)
+    with pytest.raises(InputError, match="layer 4"):
+        follow(run, [AttentionPath(4, "x0?", ">x1")], 0, QUICK)
+    with pytest.raises(InputError, match="x9"):
+        follow(run, [AttentionPath(1, "x0?", ">x9")], 0, QUICK)
