@@ -34,7 +34,7 @@ LAPTOP = Preset(
         hops=3,
         plain_hops=3,
         seeds=(0, 1),
-        plain_seeds=(0, 1),
+        plain_seeds=(0,),
     ),
 )
 

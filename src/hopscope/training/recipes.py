@@ -19,18 +19,23 @@ TRANSFORMER_D = Recipe(
 """Transformer D (Section 9.1), D = 4."""
 
 LAPTOP = Recipe(
-    layers=3,
-    heads=4,
-    d_model=128,
-    steps=2_000,
+    layers=4,
+    heads=8,
+    head_dim=16,
+    d_model=64,
+    mlp=False,
+    steps=3_000,
     batch_size=32,
     examples=None,
-    learning_rate=3e-3,
-    beta2=0.99,
-    mlp=False,
+    learning_rate=6e-3,
+    schedule="trapezoid",
+    beta2=0.98,
+    clip=1.0,
+    qk_gain=4.0,
     log_every=10,
 )
-"""Small and quick, for two cores: D = 3."""
+"""Small and quick, for two cores, D = 3. No recipe of the paper: half its width, no MLP, a sixteenth of its batch, and
+what shortens the plateau: heads that look somewhere from the start (`qk_gain`), a high rate, quick second moments."""
 
 BY_NAME = {
     "laptop": LAPTOP,
