@@ -1,0 +1,1 @@
+"""Circuits: which attention paths carry a model's answers, found by search and proved by certificate (Appendix E)."""

@@ -1,0 +1,120 @@
+"""What a certificate is judged on: a model, a program, fresh sequences, and what one asks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.bench import Bench
+from hopscope.circuits.bootstrap import Interval, intervals
+from hopscope.circuits.coordinates import visible_roles
+from hopscope.circuits.forms import Forms, Rows, form_of
+from hopscope.circuits.interventions import IDENTITY, UNIFORM, Edit, Intervention, Row, one_hot
+from hopscope.circuits.reduce import every_row
+from hopscope.problem.counter import derive_seed
+from hopscope.training.data import held_out
+
+Part = dict[str, Any]
+"""One part of a certificate: `passed`, a sentence `says`, its numbers and its seed."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many sequences and random draws stand behind a certificate.
+
+    Attributes:
+        sequences: behind the losses of the circuit and of its paths.
+        few: behind everything that is compared with random draws.
+        draws: random paths, circuits or subsets in each such comparison.
+    """
+
+    sequences: int = 256
+    few: int = 48
+    draws: int = 16
+
+
+class Evidence:
+    """A program on fresh sequences.
+
+    Args:
+        bench: the model, on any batch; its transformer and problem are used.
+        forms: of the search.
+        program: the circuit with its forms imposed, every row named.
+        bar: the loss a circuit may have at most.
+        seed: of the fresh sequences and random draws; no search sees them.
+        effort: how much of each.
+    """
+
+    def __init__(self, bench: Bench, forms: Forms, program: Rows, bar: float, seed: int, effort: Effort) -> None:
+        self.problem, self.bar, self.seed, self.effort, self.forms = bench.problem, bar, seed, effort, forms
+        batch = held_out(bench.problem, effort.sequences, seed, "circuit certificate")
+        self.bench = Bench(bench.transformer, bench.problem, batch)
+        self.few = Bench(bench.transformer, bench.problem, batch[: effort.few])
+        self.program = program
+        self.natural: Rows = {r: e if forms.is_off(r, e) else form_of({}, r) for r, e in program.items()}
+        self.nothing: Rows = dict.fromkeys(every_row(bench), UNIFORM)
+
+    @cached_property
+    def paths(self) -> list[tuple[Row, int]]:
+        """Row and key role of every path."""
+        return [(row, key) for row, edit in sorted(self.program.items()) for key, _ in self.forms.keys(row, edit)]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Rows in use."""
+        return list(dict.fromkeys(row for row, _ in self.paths))
+
+    @cached_property
+    def outside(self) -> list[Row]:
+        """Rows that could reach an answer and are not in use."""
+        last, query = self.bench.shape.layers - 1, self.bench.where.roles - 1
+        used = set(self.rows)
+        return [r for r in every_row(self.bench) if r not in used and (r.layer < last or r.query == query)]
+
+    @cached_property
+    def visible(self) -> Bool[Tensor, "role role"]:
+        """Whether a role may attend to another."""
+        return visible_roles(self.bench.batch.place, self.bench.shape.causal)
+
+    def without(self, path: tuple[Row, int]) -> Rows:
+        """The imposed circuit without one path: its row uniform, or, where it has several keys, without this one."""
+        row, key = path
+        return {**self.program, row: removed(self.program[row], row, key)}
+
+    def random(self, purpose: str) -> torch.Generator:
+        """A generator for one purpose."""
+        return torch.Generator().manual_seed(derive_seed(self.seed, "circuit certificate", purpose))
+
+    def bootstrap_seed(self) -> int:
+        """The seed of every bootstrap."""
+        return derive_seed(self.seed, "circuit certificate", "bootstrap")
+
+
+def by_sequence(bench: Bench, programs: list[Rows]) -> Float[Tensor, "program sequence"]:
+    """Losses by sequence."""
+    return bench.errors(programs).double().mean(dim=2)
+
+
+def measured(evidence: Evidence, values: Float[Tensor, "measurement sequence"]) -> list[tuple[float, Interval]]:
+    """Means with their intervals, rounded for people."""
+    found = intervals(values, evidence.bootstrap_seed())
+    means: list[float] = values.mean(dim=1).tolist()
+    return [(tidy(mean), (tidy(low), tidy(high))) for mean, (low, high) in zip(means, found, strict=True)]
+
+
+def removed(edit: Edit, row: Row, key: int) -> Edit:
+    """An edit without one of its keys."""
+    if edit.kind is Intervention.MIXTURE:
+        (rest,) = [other for other in edit.keys if other != key]
+        return IDENTITY if rest == row.query else one_hot(rest)
+    return UNIFORM
+
+
+def tidy(value: float) -> float:
+    """Six digits: more would be noise."""
+    return float(f"{value:.6g}")

@@ -1,0 +1,234 @@
+"""From a trained run to a certified circuit: search, certificate, and why each path is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hopscope.circuits.bench import single
+from hopscope.circuits.certificate import certify, no_circuit
+from hopscope.circuits.evidence import Effort, Evidence, by_sequence, measured, tidy
+from hopscope.circuits.forms import Rows
+from hopscope.circuits.interventions import UNIFORM, Row
+from hopscope.circuits.programs import to_json
+from hopscope.circuits.record import Circuit, CircuitPath, Feed
+from hopscope.circuits.search import Found, Search, Searcher, Settings, Standing
+from hopscope.circuits.why import Patcher, Use
+from hopscope.errors import InputError
+from hopscope.files import read_json, write_json
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.run_folder import RunFolder, content_hash
+
+_LEAST_ATTENTION = 0.1
+"""Fall of a later path's attention, from which it counts as fed."""
+
+_LEAST_CHANGE = 0.2
+"""Rise of the loss, as a share of the bar, from which a use counts."""
+
+_WAYS_TO_SEARCH = ("orders", "growing", "sequences", "confirming", "seed", "every_subset", "prefilter")
+
+
+def find_circuit(
+    transformer: Transformer,
+    problem: RetrievalProblem,
+    *,
+    model: str,
+    seed: int = 0,
+    number: int = 0,
+    settings: Settings | None = None,
+    effort: Effort | None = None,
+    watch: Callable[[Standing], None] | None = None,
+    memory: dict[str, Any] | None = None,
+    remember: Callable[[dict[str, Any]], None] | None = None,
+) -> Circuit:
+    """The circuit of one model, certified; a record without paths where there is none.
+
+    Args:
+        transformer: one model.
+        problem: what it was trained on.
+        model: its hash.
+        seed: it was trained from.
+        number: its number in its run.
+        settings: of the search.
+        effort: of the certificate.
+        watch: told where things stand.
+        memory: of an interrupted search.
+        remember: called with the memory after each order.
+    """
+    settings, effort = settings or Settings(), effort or Effort()
+    searcher = Searcher(transformer, problem, settings, watch, memory, remember)
+    search = searcher.run()
+    shape = transformer.shape
+    known: dict[str, Any] = {
+        "model": model,
+        "seed": seed,
+        "number": number,
+        "problem": problem,
+        "layers": shape.layers,
+        "heads": shape.heads,
+        "bar": settings.bar,
+        "search": _described(search, settings),
+    }
+    certificate_seed = settings.seed + 1
+    if not search.found:
+        certificate = no_circuit(search.full_mse, settings.bar, settings.seed)
+        losses = {"full": tidy(search.full_mse)}
+        return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
+    first = search.found[0]
+    evidence = Evidence(searcher.bench, searcher.forms, first.program, settings.bar, certificate_seed, effort)
+    stages = settings.orders + settings.growing + 1
+    certificate = certify(
+        evidence,
+        search.minimality,
+        lambda part: watch(Standing(f"certificate: {part}", stages, stages)) if watch else None,
+    )
+    sufficient = certificate["sufficiency"]
+    return Circuit(
+        **known,
+        losses={name: sufficient[f"{name}_mse"] for name in ("full", "imposed", "natural", "nothing")},
+        paths=_paths(evidence),
+        program=tuple(to_json(first.program, problem)),
+        others=tuple(_other(searcher, found, first) for found in search.found[1:]),
+        certificate=certificate,
+    )
+
+
+def circuit_of_run(
+    run: RunFolder,
+    number: int = 0,
+    *,
+    settings: Settings | None = None,
+    effort: Effort | None = None,
+    watch: Callable[[Standing], None] | None = None,
+    anew: bool = False,
+) -> Circuit:
+    """The circuit of a model of a run, kept beside it in `circuit.json` (`circuit-N.json` for model N > 0).
+
+    A record that is there is returned as it is, unless it was made with other settings or `anew`. A search that was
+    interrupted goes on where it was.
+
+    Raises:
+        InputError: no such model, or a run without a checkpoint.
+    """
+    settings = settings or Settings()
+    if not 0 <= number < len(run.seeds):
+        raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
+    path = record_path(run, number)
+    step = max(run.checkpoints, default=0)
+    model = run.model_hashes[number] if step == run.recipe.steps else content_hash([run.model_hashes[number], step])
+    if path.exists() and not anew:
+        circuit = Circuit.load(path)
+        if circuit.model == model and circuit.bar == settings.bar and _same_search(circuit, settings):
+            return circuit
+    state = path.with_name(f".{path.stem}-search.json")
+    asked = {"model": model, **asdict(settings)}
+    memory: dict[str, Any] = {}
+    if state.exists() and not anew:
+        saved = read_json(state, "an interrupted search")
+        if isinstance(saved, dict) and saved.get("asked") == asked:
+            memory = saved["memory"]
+    circuit = find_circuit(
+        single(run.transformer(), number),
+        run.problem,
+        model=model,
+        seed=run.seeds[number],
+        number=number,
+        settings=settings,
+        effort=effort,
+        watch=watch,
+        memory=memory,
+        remember=lambda memory: write_json(state, {"asked": asked, "memory": memory}),
+    )
+    circuit.save(path)
+    state.unlink(missing_ok=True)
+    return circuit
+
+
+def record_path(run: RunFolder, number: int) -> Path:
+    """Where the circuit of a model is kept."""
+    return run.path / (f"circuit-{number}.json" if number else "circuit.json")
+
+
+def _same_search(circuit: Circuit, settings: Settings) -> bool:
+    return all(circuit.search.get(name) == getattr(settings, name) for name in _WAYS_TO_SEARCH)
+
+
+def _described(search: Search, settings: Settings) -> dict[str, Any]:
+    used = {name: getattr(settings, name) for name in _WAYS_TO_SEARCH}
+    found = [list(found.orders) for found in search.found]
+    check = None
+    if search.prefilter is not None:
+        check = {
+            "checked": search.prefilter.checked,
+            "rank_correlation": tidy(search.prefilter.rank_correlation),
+            "used": search.prefilter.agrees,
+        }
+    return used | {
+        "minimality": search.minimality,
+        "evaluations": search.evaluations,
+        "orders_ending_here": found[0] if found else [],
+        "prefilter_check": check,
+    }
+
+
+def _paths(evidence: Evidence) -> tuple[CircuitPath, ...]:
+    """The paths with their ablations and uses."""
+    names = evidence.problem.roles
+    imposed = measured(evidence, by_sequence(evidence.bench, [evidence.without(path) for path in evidence.paths]))
+    cut: list[Rows] = [{**evidence.natural, row: UNIFORM} for row in evidence.rows]
+    natural = dict(zip(evidence.rows, measured(evidence, by_sequence(evidence.bench, cut)), strict=True))
+    patcher = Patcher(evidence.few, evidence.natural)
+    uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
+    return tuple(
+        CircuitPath(
+            layer=row.layer + 1,
+            head=row.head + 1,
+            query=names[row.query],
+            key=names[key],
+            form=evidence.program[row].kind.value,
+            weight=tidy(evidence.forms.weights(row)[key]),
+            ablation_mse=mse,
+            interval=interval,
+            natural_mse=natural[row][0],
+            natural_interval=natural[row][1],
+            feeds=_feeds(uses[row], names, evidence.bar),
+        )
+        for (row, key), (mse, interval) in zip(evidence.paths, imposed, strict=True)
+    )
+
+
+def _feeds(uses: Sequence[Use], names: Sequence[str], bar: float) -> tuple[Feed, ...]:
+    """The uses that count."""
+    feeds = []
+    for use in uses:
+        if use.change < _LEAST_CHANGE * bar and use.attention < _LEAST_ATTENTION:
+            continue
+        change, attention = tidy(use.change), tidy(use.attention)
+        if use.reader is None:
+            feeds.append(Feed("answer", change=change))
+            continue
+        row, key = use.reader
+        feeds.append(Feed(use.into, row.layer + 1, row.head + 1, names[row.query], names[key], change, attention))
+    return tuple(feeds)
+
+
+def _other(searcher: Searcher, found: Found, first: Found) -> dict[str, Any]:
+    """Another circuit the search ended in, briefly."""
+    names = searcher.bench.problem.roles
+
+    def named(paths: Sequence[tuple[Row, int]]) -> list[dict[str, Any]]:
+        return [
+            {"layer": row.layer + 1, "head": row.head + 1, "query": names[row.query], "key": names[key]}
+            for row, key in paths
+        ]
+
+    mine, theirs = set(searcher.paths(found.program)), set(searcher.paths(first.program))
+    return {
+        "paths": named(searcher.paths(found.program)),
+        "mse": tidy(found.mse),
+        "orders": list(found.orders),
+        "overlap": tidy(len(mine & theirs) / len(mine | theirs)),
+    }

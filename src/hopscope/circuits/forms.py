@@ -1,0 +1,120 @@
+"""The hypotheses about a row of attention, simplest first (Appendix E, steps 2 and 3)."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool
+from torch import Tensor
+
+from hopscope.circuits.interventions import IDENTITY, KEEP, POSITIONAL, UNIFORM, Edit, Intervention, Row, one_hot
+from hopscope.circuits.maps import RoleMaps
+from hopscope.problem.roles import symbol_of
+
+Rows = dict[Row, Edit]
+"""A program under construction."""
+
+_LEAST_WEIGHT = 0.1
+"""Mean weight, beyond that on the same role of another chain, from which a role counts as attended to."""
+
+
+class Forms:
+    """What each row of a model could be doing.
+
+    Args:
+        maps: role maps of the model as it is.
+        visible: whether a role may attend to another.
+        hops: D.
+    """
+
+    def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], hops: int) -> None:
+        self._maps, self._visible, self._hops = maps, visible, hops
+
+    def of(self, row: Row) -> list[Edit]:
+        """The hypotheses about a row in use: one role, two roles, the mean pattern, the positional one, its own.
+
+        Single roles come in the order: the other member of the pair, the same symbol elsewhere, then by falling weight.
+        """
+        weight = self.weights(row)
+        forms = [one_hot(key) for key in self.heavy(row)]
+        two = sorted((*self._others(row), row.query), key=lambda key: -weight[key])[:2]
+        if len(two) == 2 and weight[two[1]] >= _LEAST_WEIGHT:
+            forms.append(Edit(Intervention.MIXTURE, tuple(two), tuple(weight[key] for key in two)))
+        return [*forms, self.mean(row), POSITIONAL, KEEP]
+
+    def offs(self, row: Row) -> list[Edit]:
+        """Ways to switch a row off, simplest first.
+
+        Uniform and identity; and for a row that tells its own chain from others nowhere, its average by role or by
+        position: such a pattern knows nothing of the chains, it can only be part of the background.
+        """
+        return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
+
+    def is_off(self, row: Row, edit: Edit) -> bool:
+        """Whether an edit leaves a row nothing to carry from one position of a chain to another."""
+        if edit.kind in (Intervention.MEAN, Intervention.POSITIONAL):
+            return self.chainless(row)
+        return edit in (UNIFORM, IDENTITY)
+
+    def chainless(self, row: Row) -> bool:
+        """Whether a row attends to no other role of its own chain any more than to that role of other chains."""
+        return all(excess < _LEAST_WEIGHT for excess in self._excess(row).values())
+
+    def mean(self, row: Row) -> Edit:
+        """The mean pattern of a row."""
+        expected = self._maps.expected[0, row.layer, row.head, row.query].double()
+        # So that no query is left without a key where the average never looked at what it may see.
+        return Edit(Intervention.MEAN, (), tuple((expected + 1e-12).tolist()))
+
+    def weights(self, row: Row) -> list[float]:
+        """Mean weight of a row on every role of its own chain."""
+        weights: list[float] = self._maps.same[0, row.layer, row.head, row.query].double().tolist()
+        return weights
+
+    def heavy(self, row: Row) -> list[int]:
+        """Other roles that a row attends to in its own chain, or the foremost of them, in order of preference."""
+        query, excess = row.query, self._excess(row)
+        if not excess:
+            return []
+        foremost = max(excess, key=lambda key: excess[key])
+
+        def preference(key: int) -> tuple[int, float]:
+            if key // 2 == query // 2 and 2 * self._hops not in (key, query):
+                return (0, 0.0)
+            if symbol_of(key, self._hops) == symbol_of(query, self._hops):
+                return (1, -excess[key])
+            return (2, -excess[key])
+
+        chosen = (key for key, more in excess.items() if more >= _LEAST_WEIGHT or key == foremost)
+        return sorted(chosen, key=preference)
+
+    def keys(self, row: Row, edit: Edit) -> list[tuple[int, float]]:
+        """The key roles an edit attends to besides the query itself, each with its weight.
+
+        None where it moves nothing between positions. The mean pattern, the positional one and the model's own attend
+        to the roles of `heavy`.
+        """
+        if edit.kind is Intervention.ONE_HOT:
+            return [(edit.keys[0], 1.0)]
+        if edit.kind is Intervention.MIXTURE:
+            total = sum(edit.weights)
+            pairs = [(key, weight / total) for key, weight in zip(edit.keys, edit.weights, strict=True)]
+            return [(key, weight) for key, weight in pairs if key != row.query]
+        if self.is_off(row, edit):
+            return []
+        weight = self.weights(row)
+        return [(key, weight[key]) for key in sorted(self.heavy(row), key=lambda key: -weight[key])]
+
+    def _excess(self, row: Row) -> dict[int, float]:
+        """Mean weight on a position of every other role in the own chain, less that in another chain."""
+        expected = self._maps.expected[0, row.layer, row.head, row.query].double()
+        roles = len(expected) // 2
+        excess = (expected[:roles] - expected[roles:]).tolist()
+        return {key: excess[key] for key in self._others(row)}
+
+    def _others(self, row: Row) -> list[int]:
+        """Other roles that a row may attend to."""
+        return [key for key in range(2 * self._hops + 1) if key != row.query and self._visible[row.query, key]]
+
+
+def form_of(program: Rows, row: Row) -> Edit:
+    """What a program does to a row."""
+    return program.get(row, KEEP)

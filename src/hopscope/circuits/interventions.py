@@ -1,0 +1,107 @@
+"""What can be put in the place of a row of attention.
+
+A row is one (layer, head, query role): what the positions of that role attend to, in one head. An intervention says
+what multiplies the values there instead; a program says it for any number of rows, and leaves the others as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from hopscope.errors import InputError
+
+
+class Intervention(Enum):
+    """What is put in the place of a row."""
+
+    KEEP = "keep"
+    """The model's own pattern, to the bit."""
+
+    UNIFORM = "uniform"
+    """The same weight on every position that may be attended to. The paper's way to switch a head off."""
+
+    IDENTITY = "identity"
+    """All weight on the position itself. The paper's other way to switch a head off."""
+
+    ONE_HOT = "one_hot"
+    """All weight on one role of the same chain. The paper's way to state what a head does."""
+
+    MIXTURE = "mixture"
+    """Fixed weights on a few roles of the same chain."""
+
+    MEAN = "mean"
+    """The average pattern of this row, as weights by relation: what the head does on average, told nothing of the
+    content. Weights that stand where a key may not be attended to are dropped and the rest scaled to sum to 1."""
+
+    POSITIONAL = "positional"
+    """The row's own pattern averaged over the sequences of the batch, position by position: what the head does by
+    position alone, told nothing of content or shuffle. Heads that look at neighbours are like this."""
+
+    KNOCK_OUT = "knock_out"
+    """The model's own pattern without some roles of the same chain, scaled to sum to 1 again. Where nothing is left,
+    the positions that remain share the weight; where none remain, the row attends to its own position."""
+
+    RESAMPLE = "resample"
+    """The pattern this row has on the next sequence of the batch, position by position: a real pattern of this head,
+    but one that knows nothing of this sequence's shuffle."""
+
+
+class Row(NamedTuple):
+    """One row of attention. All three numbers count from 0; `query` is a role number."""
+
+    layer: int
+    head: int
+    query: int
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An intervention with what it needs.
+
+    Args:
+        kind: which.
+        keys: role numbers, for `ONE_HOT` (one), `MIXTURE` (weighted) and `KNOCK_OUT` (those removed).
+        weights: for `MIXTURE`, one a key; for `MEAN`, one a relation (see `coordinates`).
+
+    Raises:
+        InputError: keys or weights that do not suit the kind.
+    """
+
+    kind: Intervention
+    keys: tuple[int, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        kind, keys, weights = self.kind, len(self.keys), len(self.weights)
+        wrong = ""
+        if kind is Intervention.ONE_HOT and keys != 1:
+            wrong = "one key"
+        elif kind is Intervention.MIXTURE and (keys < 1 or keys != weights):
+            wrong = "a weight for each key"
+        elif kind is Intervention.KNOCK_OUT and not keys:
+            wrong = "at least one key"
+        elif kind is Intervention.MEAN and not weights:
+            wrong = "a weight for each relation"
+        if wrong:
+            raise InputError(f"{kind.value} needs {wrong}, got {keys} keys and {weights} weights")
+        if any(weight < 0 for weight in self.weights) or (weights and sum(self.weights) <= 0):
+            raise InputError(f"the weights of {kind.value} must be at least 0 and not all 0, got {self.weights}")
+
+
+UNIFORM = Edit(Intervention.UNIFORM)
+IDENTITY = Edit(Intervention.IDENTITY)
+KEEP = Edit(Intervention.KEEP)
+RESAMPLE = Edit(Intervention.RESAMPLE)
+POSITIONAL = Edit(Intervention.POSITIONAL)
+
+
+def one_hot(key: int) -> Edit:
+    """All weight on role `key` of the same chain."""
+    return Edit(Intervention.ONE_HOT, (key,))
+
+
+Program = Mapping[Row, Edit]
+"""What is put in the place of which rows; rows not named are kept."""

@@ -1,0 +1,54 @@
+"""Programs as plain JSON: what every row does that is not switched off by `uniform`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hopscope.circuits.forms import Rows
+from hopscope.circuits.interventions import UNIFORM, Edit, Intervention, Row
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_number
+
+
+def to_json(program: Rows, problem: RetrievalProblem) -> list[dict[str, Any]]:
+    """Rows with layer and head from 1, roles by name; rows at `uniform` are left out."""
+    names = problem.roles
+    return [
+        {
+            "layer": row.layer + 1,
+            "head": row.head + 1,
+            "query": names[row.query],
+            "form": edit.kind.value,
+            "keys": [names[key] for key in edit.keys],
+            "weights": list(edit.weights),
+        }
+        for row, edit in sorted(program.items(), key=lambda item: item[0])
+        if edit != UNIFORM
+    ]
+
+
+def from_json(rows: Any, problem: RetrievalProblem) -> Rows:
+    """The program that `to_json` wrote.
+
+    Raises:
+        InputError: something is missing or not what it should be.
+    """
+    program: Rows = {}
+    try:
+        for row in rows:
+            kinds = {kind.value: kind for kind in Intervention}
+            if row["form"] not in kinds:
+                raise InputError(f"{row['form']!r} is no form of a row; the forms are {', '.join(kinds)}")
+            edit = Edit(
+                kinds[row["form"]],
+                tuple(role_number(key, problem.hops) for key in row["keys"]),
+                tuple(float(weight) for weight in row["weights"]),
+            )
+            query = role_number(row["query"], problem.hops)
+            program[Row(int(row["layer"]) - 1, int(row["head"]) - 1, query)] = edit
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"a row of a program needs layer, head, query, form, keys and weights ({error})") from None
+    return program
