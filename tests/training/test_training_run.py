@@ -286,3 +286,25 @@ def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
     rows = recipes.SWEEP.batch_size * problem.sequence_length
     shape = recipes.SWEEP.architecture(problem)
     assert choose_engine(shape, models=8, rows=rows, steps=1, device="cpu").models_at_once == 1
+
+
+@pytest.mark.slow
+def test_the_papers_largest_ensemble_trains_in_16_gib():
+    """8 models, 8 layers, batch 512, D = 5, one step, in a process of its own."""
+    program = (
+        "import resource\n"
+        "from hopscope.problem.retrieval import RetrievalProblem\n"
+        "from hopscope.training import recipes\n"
+        "from hopscope.training.data import Data\n"
+        "from hopscope.training.engine import choose_engine\n"
+        "from hopscope.training.ensemble import Ensemble\n"
+        "problem, recipe, seeds = RetrievalProblem(hops=5), recipes.SWEEP, range(8)\n"
+        "engine = choose_engine(recipe.architecture(problem), models=8, rows=512 * problem.sequence_length, steps=1,\n"
+        "                       device='cpu', precision='fp32', compiled=False)\n"
+        "ensemble, data = Ensemble(problem, recipe, seeds, engine), Data(problem, recipe, seeds)\n"
+        "assert ensemble.update(data.training(0), 1e-3).isfinite().all()\n"
+        "ensemble.evaluate(data.validation(1))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert int(shown) < 16 * 2**20  # kilobytes
