@@ -36,6 +36,9 @@ class DepthStudy:
         plain_hops: D without.
         seeds: one model each, with the implicit curriculum.
         plain_seeds: likewise without.
+        followed: the depth whose runs with the implicit curriculum keep checkpoints, for circuits and emergence;
+            `None` for none.
+        checkpoint_every: steps between these.
     """
 
     scale: str
@@ -45,6 +48,8 @@ class DepthStudy:
     plain_hops: int
     seeds: tuple[int, ...]
     plain_seeds: tuple[int, ...]
+    followed: int | None = None
+    checkpoint_every: int = 50
 
     def bundles(self) -> list[Bundle]:
         """One run of an ensemble for each formulation and depth."""
@@ -52,13 +57,20 @@ class DepthStudy:
             Bundle(
                 run_name(curriculum, layers),
                 self.problem(curriculum),
-                replace(self.recipe, layers=layers),
+                self.recipe_of(curriculum, layers),
                 self.seeds if curriculum else self.plain_seeds,
             )
             for curriculum in (True, False)
             for layers in self.layers
             if (self.seeds if curriculum else self.plain_seeds)
         ]
+
+    def recipe_of(self, curriculum: bool, layers: int) -> Recipe:
+        """The recipe of one formulation and depth."""
+        recipe = replace(self.recipe, layers=layers)
+        if curriculum and layers == self.followed:
+            return replace(recipe, checkpoint_every=self.checkpoint_every, checkpoint_precision="bf16")
+        return recipe
 
     def problem(self, curriculum: bool) -> RetrievalProblem:
         """The problem of one formulation."""
