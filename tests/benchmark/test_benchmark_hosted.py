@@ -257,7 +257,7 @@ def test_kill_and_resume_asks_nothing_twice(tmp_path: Path) -> None:
         arguments += ["--count", str(count), "--out", str(out), "--json"]
         command = [sys.executable, "-c", "from hopscope.cli import main; main()", "benchmark", *arguments]
         process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 400
         while time.monotonic() < deadline and sum(server.served.values()) < 30:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)

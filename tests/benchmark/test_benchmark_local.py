@@ -127,7 +127,7 @@ def test_kill_and_resume_gives_the_same_result(tmp_path: Path, folders: dict[str
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command(tmp_path / "killed", *arguments), env=environment, stdout=subprocess.DEVNULL)
     records = tmp_path / "killed" / "records"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while time.monotonic() < deadline and sum(p.read_bytes().count(b"\n") for p in records.glob("*.jsonl")) < 10:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
