@@ -83,6 +83,19 @@ def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Floa
     return means
 
 
+def spread(values: Sequence[float | None], seed: int = 0) -> tuple[float | None, float | None, float | None]:
+    """Median over models of different seeds, and a 95% interval by resampling them. None is never, beyond all steps.
+
+    With few seeds the interval is coarse: it cannot be wider than from the least to the greatest.
+    """
+    steps = torch.tensor([math.inf if value is None else value for value in values], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = steps[torch.randint(len(steps), (_RESAMPLES, len(steps)), generator=generator)]
+    medians = drawn.median(dim=-1).values.sort().values
+    low, high = (medians[round(share * (_RESAMPLES - 1))].item() for share in (0.025, 0.975))
+    return _or_none(steps.median().item()), _or_none(low), _or_none(high)
+
+
 def _or_none(step: float) -> float | None:
     return step if math.isfinite(step) else None
 

@@ -25,7 +25,7 @@ from hopscope.emergence.plateau import plateau
 from hopscope.errors import InputError
 from hopscope.theory.paths import Path
 from hopscope.training.data import held_out
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run_folder import RunFolder, content_hash
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,21 @@ def track(
     Raises:
         InputError: the circuit is of another run or has no paths, or fewer than two checkpoints can be read.
     """
-    if circuit.model not in run.model_hashes or run.model_hashes.index(circuit.model) != circuit.number:
+    if not _is_of(circuit, run):
         raise InputError(
             f"the circuit is of model {circuit.model}, which {run.path} did not train; find this run's own with "
             f"`hopscope circuit {run.path}`"
         )
     paths = [Path(path.layer, path.query, path.key, path.head) for path in circuit.paths]
     return follow(run, paths, circuit.number, settings or Settings(), circuit.losses, watch)
+
+
+def _is_of(circuit: Circuit, run: RunFolder) -> bool:
+    """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
+    if circuit.number >= len(run.seeds):
+        return False
+    model = run.model_hashes[circuit.number]
+    return circuit.model in {model, *(content_hash([model, step]) for step in run.checkpoints)}
 
 
 def follow(

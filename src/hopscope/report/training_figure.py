@@ -47,7 +47,7 @@ def training_figure(histories: Sequence[Mapping[str, Any]], threshold: float = T
         figure = new_figure(width, 0.5 + (2.0 if columns < 3 else 1.6) * rows + (0.4 if rows == 1 else 0))
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for axes, history in zip(panels.flat, histories, strict=False):
-            _draw(axes, history, threshold)
+            draw_history(axes, history, threshold)
         for axes in panels.flat[len(histories) :]:
             axes.set_visible(False)
         for axes in panels[:, 0]:
@@ -61,13 +61,14 @@ def training_figure(histories: Sequence[Mapping[str, Any]], threshold: float = T
     return figure
 
 
-def _draw(axes: Axes, history: Mapping[str, Any], threshold: float) -> None:
+def draw_history(axes: Axes, history: Mapping[str, Any], threshold: float = THRESHOLD) -> None:
+    """One panel: a line a seed and hop, a mark where it falls below `threshold`."""
     axes.axhline(threshold, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     for seed, losses in zip(history["seeds"], history["partial_losses"], strict=True):
         for place, hop in enumerate(history["hops"]):
             look = hop_look(hop)
             line = [math.nan if row is None or row[place] is None else float(row[place]) for row in losses]
-            steps, line = _thinned(history["steps"], line)
+            steps, line = thinned(history["steps"], line)
             axes.plot(
                 steps, line, color=look.color, linestyle=look.dash, linewidth=1.0, alpha=0.85,
                 label=f"_seed {seed} hop {hop}", zorder=2,
@@ -103,7 +104,7 @@ def _legend(figure: Figure, histories: Sequence[Mapping[str, Any]], threshold: f
     figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 4 if len(histories) == 1 else 8))
 
 
-def _thinned(steps: Sequence[float], losses: Sequence[float]) -> tuple[list[float], list[float]]:
+def thinned(steps: Sequence[float], losses: Sequence[float]) -> tuple[list[float], list[float]]:
     """At most `POINTS` points: means over as many neighbours as that takes."""
     width = math.ceil(len(steps) / POINTS)
     blocks = range(0, len(steps), width)

@@ -1,0 +1,120 @@
+"""`hopscope emergence`: a circuit followed through its run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from hopscope.emergence.history import Emergence
+    from hopscope.training.run_folder import RunFolder
+
+
+@click.command()
+@click.argument("folder", metavar="RUN", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--model", default=0, show_default=True, help="Which model of the run, from 0.")
+@click.option("--sequences", default=32, show_default=True, help="At every checkpoint; the paper's number is 32.")
+@click.option("--seed", default=0, show_default=True, help="Of the sequences.")
+@click.option(
+    "--ablation",
+    type=click.Choice(["uniform", "knock_out"]),
+    default="uniform",
+    show_default=True,
+    help="How a path is taken away: its row made uniform, or its key masked.",
+)
+@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
+@click.option("--anew", is_flag=True, help="Measure again what is already there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
+def command(
+    folder: Path, model: int, sequences: int, seed: int, ablation: Any, figures: bool, anew: bool, as_json: bool
+) -> None:
+    """How the heads of a run's circuit came to be, checkpoint by checkpoint.
+
+    RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
+    emergence.json and emergence-maps.json beside them, and Figures 6, 7 and Appendix D of the paper.
+
+    \b
+    Examples:
+      hopscope emergence runs/d
+      hopscope emergence runs/laptop --model 1
+      hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
+    """
+    from hopscope.cli._common import for_people
+    from hopscope.emergence.of_run import emergence_of_run
+    from hopscope.emergence.track import Settings
+    from hopscope.training.run_folder import RunFolder
+
+    run = RunFolder(folder)
+    settings = Settings(sequences=sequences, seed=seed, ablation=ablation)
+
+    def watch(step: int, last: int) -> None:
+        if for_people():
+            click.echo(f"\rcheckpoint of step {step} of {last}", nl=step == last, err=True)
+
+    emergence = emergence_of_run(run, model, settings, watch=watch, anew=anew)
+    drawn = _draw(run, emergence) if figures else []
+    for trouble in emergence.troubles:
+        click.echo(f"left out: {trouble}", err=True)
+    if as_json:
+        click.echo(json.dumps(emergence.to_json()))
+        return
+    for line in _lines(emergence):
+        click.echo(line)
+    for path in drawn:
+        click.echo(path)
+
+
+def _draw(run: RunFolder, emergence: Emergence) -> list[str]:
+    """Figures 6, 7 and Appendix D; gives their files' names without endings."""
+    from hopscope.circuits.find import record_path
+    from hopscope.circuits.record import Circuit
+    from hopscope.report.emergence_figure import crossing_figure, losses_figure, paths_figure
+    from hopscope.report.style import save
+
+    circuit = Circuit.load(record_path(run, emergence.number))
+    suffix = f"-model-{emergence.number}" if emergence.number else ""
+    figures = {"figure-7": crossing_figure(emergence, circuit), "appendix-d": paths_figure(emergence)}
+    rows = run.metrics()
+    if rows:
+        figures["figure-6"] = losses_figure(rows, run.problem.target_hops, emergence.number)
+    stems = []
+    for name, figure in figures.items():
+        stem = run.path / "figures" / f"{name}{suffix}"
+        save(figure, stem)
+        stems.append(str(stem))
+    return sorted(stems)
+
+
+def _lines(emergence: Emergence) -> list[str]:
+    """What people read."""
+    lines = [f"{'path':<28} {'attention':>9}  {'without it':>10}  crosses 0.5 at step (95%), epoch"]
+    for path in emergence.paths:
+        name = f"{path.layer:>2}.{path.head}  {path.query:>4} -> {path.key}"
+        lines.append(
+            f"{name:<28} {path.attention[-1]:>9.3f}  {path.change[-1]:>+10.3f}  {_when(emergence, path.crossing)}"
+        )
+    hops = [
+        f"x{hop} {'never' if step is None else f'{step:.0f}'}"
+        for hop, step in enumerate(emergence.order.emerged, start=1)
+    ]
+    lines.append(f"delivered by the paths that have emerged: {', '.join(hops)}")
+    left, learned = emergence.plateau.left, emergence.plateau.learned
+    end = "not left" if left is None else f"left at step {left} (epoch {emergence.epoch(left):.0f})"
+    below = ", ".join("never" if step is None else str(step) for step in learned)
+    lines.append(f"plateau at {emergence.plateau.level:g} {end}; losses by hop below 0.5 at step {below or 'unknown'}")
+    for measure in emergence.measures:
+        heads = " and ".join(f"{layer}.{head}" for layer, head in measure.heads)
+        crossed = "never" if measure.crossed is None else f"step {measure.crossed:.0f}"
+        of = f" of x{measure.hop}" if measure.hop else ""
+        lines.append(f"{measure.name}{of}, {heads}: {measure.values[-1]:.2f} at the end, above 0.5 from {crossed}")
+    return lines
+
+
+def _when(emergence: Emergence, crossing: Any) -> str:
+    if crossing.step is None:
+        return "never"
+    low, high = ("..." if end is None else f"{end:.0f}" for end in (crossing.low, crossing.high))
+    return f"{crossing.step:.0f} ({low} to {high}), {emergence.epoch(crossing.step):.1f}"

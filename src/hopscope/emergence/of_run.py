@@ -1,0 +1,83 @@
+"""The emergence of a run's circuit, kept beside it.
+
+emergence.json         the record of model 0; `emergence-N.json` of model N
+emergence-maps.json    its role maps over time; `emergence-maps-N.json` of model N
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hopscope.circuits.find import record_path as circuit_path
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.history import Emergence
+from hopscope.emergence.track import Settings, track
+from hopscope.errors import InputError
+from hopscope.training.run_folder import RunFolder
+
+
+def emergence_of_run(
+    run: RunFolder,
+    number: int = 0,
+    settings: Settings | None = None,
+    *,
+    watch: Callable[[int, int], None] | None = None,
+    anew: bool = False,
+) -> Emergence:
+    """How the circuit of a model of a run came to be, written beside the run.
+
+    A record that is there is returned as it is if it was made of the same circuit, checkpoints and settings and nothing
+    had troubled it.
+
+    Args:
+        run: finished or still training.
+        number: of the model, from 0.
+        settings: how it is measured.
+        watch: told the step of each checkpoint done, and the last step.
+        anew: measure whatever is there.
+
+    Raises:
+        InputError: no such model, no circuit, a circuit of another run, or too few checkpoints.
+    """
+    settings = settings or Settings()
+    if not 0 <= number < len(run.seeds):
+        raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
+    if not circuit_path(run, number).exists():
+        model = f" --model {number}" if number else ""
+        raise InputError(
+            f"{circuit_path(run, number)} does not exist, and emergence follows a known circuit; find it first with "
+            f"`hopscope circuit {run.path}{model}`"
+        )
+    circuit = Circuit.load(circuit_path(run, number))
+    path, maps_path = record_path(run, number), maps_over_time_path(run, number)
+    if path.exists() and maps_path.exists() and not anew:
+        known = Emergence.load(path)
+        if _still_holds(known, run, circuit, settings):
+            return known
+    emergence, maps = track(run, circuit, settings, watch)
+    maps.save(maps_path)
+    emergence.save(path)
+    return emergence
+
+
+def record_path(run: RunFolder, number: int) -> Path:
+    """Where the emergence of a model is kept."""
+    return run.path / (f"emergence-{number}.json" if number else "emergence.json")
+
+
+def maps_over_time_path(run: RunFolder, number: int) -> Path:
+    """Where a model's role maps over time are kept."""
+    return run.path / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
+
+
+def _still_holds(known: Emergence, run: RunFolder, circuit: Circuit, settings: Settings) -> bool:
+    return (
+        known.model == run.model_hashes[circuit.number]
+        and known.steps == tuple(sorted(run.checkpoints))
+        and not known.troubles
+        and (known.sequences, known.data_seed, known.ablation) == (settings.sequences, settings.seed, settings.ablation)
+        and [(path.layer, path.head, path.query, path.key) for path in known.paths]
+        == [path.where for path in circuit.paths]
+        and known.circuit == circuit.losses
+    )

@@ -1,0 +1,118 @@
+"""Does handing a model its first head remove the plateau?
+
+The first useful head of every circuit in the paper ties the two members of a pair by looking at the token before. Two
+arms are trained from the same seeds on the same data: one free, one with a head of its first layer held to the token
+before from the first step on. What differs is how long the plateau lasts. A control arm holds the same head to itself:
+it loses a head as the other does, and is handed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hopscope.emergence.crossing import spread
+from hopscope.emergence.plateau import Plateau, plateau
+from hopscope.model.held import HeldHead
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training import recipes
+from hopscope.training.bundles import Bundle, train_bundles
+from hopscope.training.recipe import Recipe
+from hopscope.training.run_folder import RunFolder
+
+ARMS: Mapping[str, tuple[HeldHead, ...]] = {
+    "free": (),
+    "handed": (HeldHead(1, 1, "previous"),),
+    "control": (HeldHead(1, 1, "itself"),),
+}
+"""What is held in each arm."""
+
+REMOVED = 0.1
+"""A plateau counts as removed if what is left of it is at most this share of the free arm's."""
+
+
+@dataclass(frozen=True)
+class HeldHeadStudy:
+    """What is trained.
+
+    Attributes:
+        recipe: of every arm, but for what is held.
+        problem: what on.
+        seeds: one model each, the same in every arm.
+    """
+
+    recipe: Recipe = recipes.LAPTOP
+    problem: RetrievalProblem = field(default_factory=lambda: RetrievalProblem(hops=3))
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    def bundles(self) -> list[Bundle]:
+        """One run an arm."""
+        return [Bundle(name, self.problem, replace(self.recipe, held=held), self.seeds) for name, held in ARMS.items()]
+
+
+def run_held_head(study: HeldHeadStudy, folder: Path, **how: Any) -> dict[str, Any]:
+    """Train what is not yet trained, and judge.
+
+    Args:
+        study: what.
+        folder: of the arms' run folders.
+        how: passed on to `train_bundles`.
+
+    Raises:
+        InputError: a folder in use for something else.
+    """
+    train_bundles(study.bundles(), folder, **how)
+    plateaus = {}
+    for bundle in study.bundles():
+        run = RunFolder(folder / bundle.name).require(bundle.problem, bundle.recipe, bundle.seeds)
+        rows = run.metrics()
+        plateaus[bundle.name] = [plateau(rows, study.problem.chains, model) for model in range(len(run.seeds))]
+    return judge(plateaus, study.recipe.steps)
+
+
+def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> dict[str, Any]:
+    """The answer, by rule.
+
+    The plateau is `removed` if in every seed the handed arm's lasts at most a tenth of the free arm's, `shortened` if
+    it is shorter in every seed, `not shortened` otherwise; nothing can be said if a free arm never leaves its plateau
+    and the handed one does not either.
+
+    Args:
+        plateaus: by arm, one a seed in the same order.
+        steps: of a run; a plateau that is not left counts as lasting so long at least.
+
+    Returns:
+        `verdict`; by arm `left` (the step at which each seed leaves the plateau, null for never), `length`, `median`
+        (median and interval over seeds, of `left`), `learned` (per seed and hop); and `sentence`.
+    """
+    arms = {}
+    for name, ones in plateaus.items():
+        middle, low, high = spread([one.left for one in ones])
+        arms[name] = {
+            "left": [one.left for one in ones],
+            "length": [one.length for one in ones],
+            "median": {"step": middle, "low": low, "high": high},
+            "learned": [list(one.learned) for one in ones],
+        }
+    pairs = list(zip(plateaus["free"], plateaus["handed"], strict=True))
+    if all(free.left is None and handed.left is None for free, handed in pairs):
+        verdict = "undecided"
+    elif all(_lasts(handed, steps) <= REMOVED * _lasts(free, steps) for free, handed in pairs):
+        verdict = "removed"
+    elif all(_lasts(handed, steps) < _lasts(free, steps) for free, handed in pairs):
+        verdict = "shortened"
+    else:
+        verdict = "not shortened"
+    told = "; ".join(
+        f"{name}: left at {', '.join('never' if step is None else str(step) for step in arm['left'])}"
+        for name, arm in arms.items()
+    )
+    sentence = f"With the first head handed over the plateau is {verdict} ({told}; steps, one a seed)."
+    return {"verdict": verdict, "arms": arms, "sentence": sentence}
+
+
+def _lasts(one: Plateau, steps: int) -> int:
+    """Steps until the plateau is left. Counted from the first step, so that reaching it late is no advantage."""
+    return steps + 1 if one.left is None else one.left

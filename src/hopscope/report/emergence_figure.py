@@ -1,0 +1,188 @@
+"""Section 9 in pictures: losses (Figure 6), when each path emerges (Figure 7), every path over time (Appendix D)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.history import Emergence, PathHistory
+from hopscope.errors import InputError
+from hopscope.report.circuit_figure import arrows, draw_circuit
+from hopscope.report.style import (
+    BLUE,
+    COLUMN,
+    INK,
+    PAGE,
+    VERMILION,
+    hop_label,
+    hop_look,
+    house,
+    new_figure,
+    thousands,
+)  # fmt: skip
+from hopscope.report.training_figure import draw_history, thinned
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LEVEL_STYLE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3)), "zorder": 1}
+
+
+def losses_figure(rows: Sequence[Mapping[str, Any]], hops: Sequence[int], model: int = 0) -> Figure:
+    """Figure 6. Left: training and validation loss. Right: validation loss by hop, marked where it falls below 0.5.
+
+    Args:
+        rows: of a run's metrics.
+        hops: asked for.
+        model: from 0.
+
+    Raises:
+        InputError: no rows of that model.
+    """
+    mine = [row for row in rows if row["model"] == model]
+    if not mine:
+        raise InputError(f"the metrics have no row of model {model} yet")
+    steps = [row["step"] for row in mine]
+    partial = [row["partial_losses"] for row in mine]
+    learned = [
+        next((step for step, row in zip(steps, partial, strict=True) if row[k] is not None and row[k] < 0.5), None)
+        for k in range(len(hops))
+    ]
+    history = {
+        "layers": 0, "title": "Validation loss by hop", "hops": list(hops), "steps": steps, "seeds": [model],
+        "partial_losses": [partial], "crossings": [learned],
+    }  # fmt: skip
+    with house():
+        figure = new_figure(PAGE, 2.6)
+        left, right = figure.subplots(1, 2, sharex=True)
+        for name, label, color in (("train_loss", "training", VERMILION), ("validation_loss", "validation", BLUE)):
+            line = [math.nan if row[name] is None else row[name] for row in mine]
+            left.plot(*thinned(steps, line), color=color, linewidth=1.1, label=label)
+        left.set_title("Loss")
+        left.set_ylim(0, 1.05)
+        left.set_ylabel("mean squared error")
+        left.legend(loc="upper right")
+        draw_history(right, history)
+        for hop in hops:
+            look = hop_look(hop)
+            right.plot([], [], color=look.color, marker=look.marker, linestyle=look.dash, label=hop_label(hop))
+        right.legend(loc="upper right")
+        for axes in (left, right):
+            axes.set_xlim(0, steps[-1])
+            axes.set_xlabel("step")
+            thousands(axes)
+    return figure
+
+
+def crossing_figure(emergence: Emergence, circuit: Circuit) -> Figure:
+    """Figure 7. Left: the circuit. Right: the epoch at which each of its paths crosses 0.5, with 95% intervals.
+
+    Args:
+        emergence: of one model.
+        circuit: the one that was followed.
+    """
+    paths = sorted(emergence.paths, key=_when)
+    drawn = arrows(circuit)
+    layers = max((arrow.row for arrow in drawn), default=1)
+    with house():
+        figure = new_figure(PAGE + 0.6, max(2.8, 0.21 * len(paths) + 1.1, 0.62 * layers + 1.0))
+        left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.85))
+        draw_circuit(left, circuit, drawn)
+        _draw_crossings(right, emergence, paths)
+    return figure
+
+
+def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistory]) -> None:
+    end = emergence.steps[-1] / emergence.steps_per_epoch
+    for row, path in enumerate(paths):
+        look, found = hop_look(path.hop), path.crossing
+        if found.step is None:
+            axes.text(end, row, "never", ha="right", va="center", fontsize=7, color=look.color)
+            continue
+        low = found.step if found.low is None else found.low
+        high = emergence.steps[-1] if found.high is None else found.high
+        ends = [step / emergence.steps_per_epoch for step in (low, high)]
+        axes.plot(ends, [row, row], color=look.color, linewidth=1.0, zorder=2)
+        axes.plot(
+            [found.step / emergence.steps_per_epoch], [row], color=look.color, marker=look.marker, markersize=5,
+            markeredgecolor="white", markeredgewidth=0.6, linestyle="none", zorder=3,
+        )  # fmt: skip
+    learned: dict[int, list[int]] = {}
+    for hop, step in zip(_asked(emergence), emergence.plateau.learned, strict=False):
+        if step is not None:
+            learned.setdefault(step, []).append(hop)
+    for step, hops in learned.items():
+        epoch, color = step / emergence.steps_per_epoch, hop_look(hops[0]).color
+        axes.axvline(epoch, color=color, linewidth=0.9, linestyle=":", zorder=1)
+        axes.annotate(
+            ", ".join(map(hop_label, hops)), (epoch, 1), xycoords=("data", "axes fraction"), xytext=(0, 1),
+            textcoords="offset points", color=color, fontsize=7, ha="center", va="bottom",
+        )  # fmt: skip
+    axes.set_yticks(range(len(paths)), [_name(path, emergence) for path in paths])
+    axes.set_ylim(len(paths) - 0.5, -0.5)
+    axes.set_xlim(0, end * 1.01)
+    axes.set_xlabel(f"epoch ({emergence.steps_per_epoch} steps) of emergence; dotted: loss below 0.5")
+
+
+def paths_figure(emergence: Emergence) -> Figure:
+    """Appendix D. A panel a path: mean attention, how often its key comes first, and what its absence costs."""
+    columns = min(4, len(emergence.paths))
+    rows = math.ceil(len(emergence.paths) / columns)
+    costliest = max(1.0, *(max(path.change) for path in emergence.paths))
+    with house():
+        figure = new_figure(COLUMN if columns == 1 else PAGE, 1.45 * rows + 0.6)
+        panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, path in zip(panels.flat, emergence.paths, strict=False):
+            color = hop_look(path.hop).color
+            axes.axhline(0.5, **_LEVEL_STYLE)
+            axes.plot(emergence.steps, path.attention, color=color, linewidth=1.5, zorder=3)
+            axes.plot(emergence.steps, path.foremost, color=color, linewidth=0.9, linestyle=":", zorder=2)
+            axes.plot(emergence.steps, path.change, color=INK, linewidth=0.8, zorder=2)
+            if path.crossing.step is not None:
+                axes.plot(
+                    [path.crossing.step], [0.5], color=color, marker="o", markersize=4.5, markeredgecolor="white",
+                    markeredgewidth=0.6, zorder=4,
+                )  # fmt: skip
+            axes.set_title(_name(path, emergence), fontsize=7.5)
+            axes.set_ylim(min(0.0, *path.change) - 0.03, 1.05 * costliest)
+            thousands(axes)
+        for axes in panels.flat[len(emergence.paths) :]:
+            axes.set_visible(False)
+        for column in range(columns):
+            lowest = panels[(len(emergence.paths) - 1 - column) // columns][column]
+            lowest.set_xlabel("step")
+            lowest.tick_params(labelbottom=True)
+        _legend(figure)
+    return figure
+
+
+def _legend(figure: Figure) -> None:
+    from matplotlib.lines import Line2D
+
+    figure.legend(
+        handles=[
+            Line2D([], [], color=BLUE, linewidth=1.5, label="mean attention (colour: hop)"),
+            Line2D([], [], color=BLUE, linewidth=0.9, linestyle=":", label="share of queries where it is the largest"),
+            Line2D([], [], color=INK, linewidth=0.8, label="rise of the loss without it"),
+        ],
+        loc="outside upper left",
+        ncols=3,
+    )
+
+
+def _when(path: PathHistory) -> tuple[float, int]:
+    return (math.inf if path.crossing.step is None else path.crossing.step, path.layer)
+
+
+def _name(path: PathHistory, emergence: Emergence) -> str:
+    head = f".{path.head}" if emergence.heads > 1 else ""
+    return f"{path.layer}{head}   {path.query} → {path.key}"
+
+
+def _asked(emergence: Emergence) -> Sequence[int]:
+    """The hops that losses are of: all of them with the implicit curriculum, the last alone without."""
+    count = len(emergence.plateau.learned)
+    return range(emergence.hops - count + 1, emergence.hops + 1)
