@@ -32,7 +32,8 @@ LAPTOP = Recipe(
     beta2=0.98,
     clip=1.0,
     qk_gain=4.0,
-    log_every=10,
+    log_every=20,
+    validation_size=64,
 )
 """Small and quick, for two cores, D = 3. No recipe of the paper: half its width, no MLP, a sixteenth of its batch, and
 what shortens the plateau: heads that look somewhere from the start (`qk_gain`), a high rate, quick second moments."""
