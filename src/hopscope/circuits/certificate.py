@@ -13,7 +13,7 @@ import torch
 from hopscope.circuits.controls import harness, untrained
 from hopscope.circuits.evidence import Evidence, Part, by_sequence, measured, tidy
 from hopscope.circuits.forms import Rows
-from hopscope.circuits.interventions import IDENTITY, POSITIONAL, RESAMPLE, UNIFORM, Intervention, Row, one_hot
+from hopscope.circuits.interventions import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Row, one_hot
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_causal, minimum_paths, minimum_without_mask
 from hopscope.theory.paths import Path
@@ -106,40 +106,37 @@ def necessity(evidence: Evidence) -> Part:
 
 
 def random_keys(evidence: Evidence) -> Part:
-    """Each path pointed at another role instead: is it this key, or just any?
+    """Each row pointed at another role instead, the rest making its own patterns: is it this key, or just any?
 
-    Only paths whose row looks at one role in the imposed circuit can be pointed elsewhere. Another key may serve as
-    well where it holds the same symbol; more than a quarter of them must not.
+    Another key may serve as well where it holds the same symbol; more than a quarter of them must not.
     """
     programs: list[Rows] = []
-    for row, key in evidence.paths:
-        if evidence.program[row].kind is not Intervention.ONE_HOT:
-            continue
+    for row in evidence.rows:
+        own = {key for at, key in evidence.paths if at == row}
         for other in range(evidence.bench.where.roles):
-            if other not in (key, row.query) and bool(evidence.visible[row.query, other]):
-                programs.append({**evidence.program, row: one_hot(other)})
+            if other not in own and other != row.query and bool(evidence.visible[row.query, other]):
+                programs.append({**evidence.natural, row: one_hot(other)})
     losses = [tidy(loss) for loss in evidence.few.mse(programs)]
     holding = sum(loss <= evidence.bar for loss in losses)
     return {
         "passed": holding <= len(losses) / 4,
-        "says": f"of {len(losses)} paths pointed at another role, {holding} still hold the bar",
+        "says": f"of {len(losses)} times that a row is pointed at another role, {holding} hold the bar",
         "mse": losses,
     }
 
 
 def recovery(evidence: Evidence) -> Part:
-    """How much of the way from nothing to the model the circuit goes, beside random circuits of its size."""
-    generator, visible = evidence.random("circuits"), evidence.visible
+    """How much of the way from nothing to the model the circuit goes, beside random circuits of its size.
+
+    A random circuit keeps as many rows, with the model's own patterns, and has everything else uniform.
+    """
+    generator = evidence.random("circuits")
     candidates = [*evidence.outside, *evidence.rows]
     drawn: list[Rows] = []
     for _ in range(evidence.effort.draws):
-        rows = [candidates[n] for n in torch.randperm(len(candidates), generator=generator).tolist()]
-        program = dict(evidence.nothing)
-        for row in rows[: len(evidence.rows)]:
-            keys = [key for key in range(visible.shape[0]) if bool(visible[row.query, key])]
-            program[row] = one_hot(keys[int(torch.randint(len(keys), (), generator=generator))])
-        drawn.append(program)
-    nothing, full, own, *random = evidence.few.mse([evidence.nothing, {}, evidence.program, *drawn])
+        chosen = torch.randperm(len(candidates), generator=generator).tolist()[: len(evidence.rows)]
+        drawn.append({**evidence.nothing, **{candidates[number]: KEEP for number in chosen}})
+    nothing, full, own, *random = evidence.few.mse([evidence.nothing, {}, evidence.natural, *drawn])
     way = max(nothing - full, 1e-12)
     mine, others = tidy((nothing - own) / way), [tidy((nothing - loss) / way) for loss in random]
     return {

@@ -51,10 +51,11 @@ def _one_layer(
     relation = where.relation.gather(1, rows[..., None].expand(-1, -1, pattern.shape[-1]))
     total = gathered.new_zeros(*gathered.shape[:-1], 2 * roles)
     total.scatter_add_(-1, relation[None, :, None].expand(gathered.shape), gathered)
-    summed = total.unflatten(-2, (chains, roles)).sum(dim=(1, 3))  # model head role relation
+    by_chain = total.view(*total.shape[:3], chains, roles, 2 * roles)
+    summed = by_chain.sum(dim=(1, 3))  # model head role relation
 
     allowed = where.allowed.expand(batch, -1, -1).gather(1, rows[..., None].expand(-1, -1, pattern.shape[-1]))
     pairs = total.new_zeros(batch, rows.shape[1], 2 * roles).scatter_add_(-1, relation, allowed.to(total.dtype))
-    pairs = pairs.unflatten(-2, (chains, roles)).sum(dim=(0, 1))  # role relation
+    pairs = pairs.view(batch, chains, roles, 2 * roles).sum(dim=(0, 1))  # role relation
     mean = summed / (batch * chains)
     return mean[..., :roles], mean[..., roles:], summed / pairs.clamp(min=1)

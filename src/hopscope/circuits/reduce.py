@@ -62,8 +62,8 @@ class Reducer:
         live = set(self.live_rows())
         return {row: UNIFORM for row in every_row(self.bench) if row not in live}
 
-    def fewer(self, jitter: torch.Generator | None, heads_in_order: Sequence[int] = ()) -> Rows:
-        """Heads and rows that are easily done without switched off.
+    def fewer(self, jitter: torch.Generator | None, heads_in_order: Sequence[int] = ()) -> list[Rows]:
+        """Heads and rows that are easily done without switched off: after the heads, some rows, all rows that can go.
 
         Args:
             jitter: perturbs the order in which things go; `None` for the least costly first.
@@ -78,12 +78,16 @@ class Reducer:
             program = self._in_order(program, [units[number] for number in heads_in_order], self._limit(_HEADS))
         else:
             program = self._eliminate(program, list(units.values()), self._limit(_HEADS), jitter)
-        for share in (_ROWS, _LAST):
-            singles: list[Rows] = [{row: UNIFORM} for row, _ in self.on(program)]
-            program = self._eliminate(program, singles, self._limit(share), jitter)
-            for off in (self.forms.mean, lambda row: POSITIONAL):
-                background = [{row: off(row)} for row, _ in self.on(program) if self.forms.chainless(row)]
-                program = self._eliminate(program, background, self._limit(share), jitter)
+        some = self.trimmed(program, jitter, _ROWS)
+        return [program, some, self.trimmed(some, jitter)]
+
+    def trimmed(self, program: Rows, jitter: torch.Generator | None, share: float = _LAST) -> Rows:
+        """Rows switched off, several at a time: by `uniform`, or by their average where they know nothing of chains."""
+        singles: list[Rows] = [{row: UNIFORM} for row, _ in self.on(program)]
+        program = self._eliminate(program, singles, self._limit(share), jitter)
+        for off in (self.forms.mean, lambda row: POSITIONAL):
+            background = [{row: off(row)} for row, _ in self.on(program) if self.forms.chainless(row)]
+            program = self._eliminate(program, background, self._limit(share), jitter)
         return program
 
     def minimal(self, program: Rows, jitter: torch.Generator | None, screen: Reducer | None = None) -> Rows:

@@ -50,8 +50,8 @@ class Settings:
     bar: float = 0.05
     orders: int = 3
     growing: int = 2
-    sequences: int = 48
-    confirming: int = 128
+    sequences: int = 64
+    confirming: int = 256
     seed: int = 0
     every_subset: int = 13
     prefilter: bool | None = None
@@ -185,30 +185,31 @@ class Searcher:
     def _descend(self, name: str) -> dict[str, Any]:
         """One way down: the rows that are left when what is easily done without is off, and the circuit it ends in."""
         jitter = None if name == "least-cost" else self._generator(name)
-        pool = self._scan.fewer(jitter, self._gradient_order())
-        return {"pool": self._json(pool), "end": self._json(self._end(self._scan.minimal(pool, jitter), pool))}
+        pools = self._scan.fewer(jitter, self._gradient_order())
+        end = self._end([*pools, self._scan.minimal(pools[-1], jitter)])
+        return {"pool": self._json(pools[-1]), "end": self._json(end)}
 
     def _grow(self, name: str, down: Sequence[str]) -> dict[str, Any]:
         """One way up, out of what a way down had left."""
         number = int(name.partition("-")[2])
         pool = self._complete(from_json(self._memory[down[(number - 1) % len(down)]]["pool"], self._problem))
         grown = self._scan.minimal(self._scan.grown(pool, self._generator(name)), None)
-        return {"end": self._json(self._end(grown, pool))}
+        return {"end": self._json(self._end([pool, grown]))}
 
-    def _end(self, program: Rows, pool: Rows) -> Rows | None:
-        """The circuit for the rows of `program`: minimal on the confirming sequences, every row in its form.
+    def _end(self, stages: Sequence[Rows]) -> Rows | None:
+        """The circuit for the last of `stages`: minimal on the confirming sequences, every row in its form.
 
-        Where `program` does not hold the bar there, the search falls back on the pool, then begins again from the model
-        on the confirming sequences. None if even the model does not hold the bar beyond doubt.
+        Where the last does not hold the bar there, the search goes back to the last that does, and on from there on the
+        confirming sequences. None if not even the first does.
         """
-        signature = self._rows(program)
+        signature = self._rows(stages[-1])
         if signature not in self._ends:
-            start = next((start for start in (program, pool) if self._confirm.passes(start)), None)
-            if start is None and self._confirm.passes({}):
-                start = self._confirm.fewer(None, self._gradient_order())
-            self._ends[signature] = (
-                None if start is None else self._formed(self._confirm.minimal(start, None, self._scan))
-            )
+            end = next((stage for stage in reversed(stages) if self._confirm.passes(stage)), None)
+            if end is not None:
+                if end is not stages[-1]:
+                    end = self._confirm.trimmed(end, None)
+                end = self._formed(self._confirm.minimal(end, None, self._scan))
+            self._ends[signature] = end
         return self._ends[signature]
 
     def _formed(self, program: Rows) -> Rows:

@@ -1,0 +1,102 @@
+"""Circuits as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hopscope.circuits.compare import Comparison, strategy
+from hopscope.circuits.record import Circuit
+
+
+def describe(circuit: Circuit) -> str:
+    """The paths as a table, then the certificate."""
+    lines = [_headline(circuit), ""]
+    if circuit.found:
+        lines += _table(
+            ["layer", "head", "path", "weight", "MSE without", "own patterns", "feeds"],
+            [
+                [
+                    str(path.layer),
+                    str(path.head),
+                    f"{path.query} -> {path.key}",
+                    f"{path.weight:.2f}",
+                    f"{path.ablation_mse:.3f}",
+                    f"{path.natural_mse:.3f}",
+                    "; ".join(feed.describe() for feed in path.feeds) or "-",
+                ]
+                for path in circuit.paths
+            ],
+        )
+        lines.append("")
+    lines += [
+        f"{'pass' if part['passed'] else 'FAIL'}  {name:<15} {part['says']}"
+        for name, part in circuit.certificate.items()
+    ]
+    if circuit.others:
+        lines += ["", "Other circuits the search ended in:"]
+        for other in circuit.others:
+            paths = len(other["paths"])
+            lines.append(f"  {paths} paths, loss {other['mse']:.3f}, {other['overlap']:.0%} shared with this one")
+    return "\n".join(lines) + "\n"
+
+
+def _headline(circuit: Circuit) -> str:
+    what = f"model {circuit.model} (seed {circuit.seed}), D = {circuit.hops}, {circuit.layers} layers x {circuit.heads}"
+    if not circuit.found:
+        return f"no circuit: {what}, loss {circuit.losses['full']:.3f}"
+    verdict = "certified" if circuit.certified else "not certified"
+    return (
+        f"{verdict} circuit: {what}; {len(circuit.paths)} paths in {len(circuit.used_heads)} heads, "
+        f"{strategy(circuit)}; loss {circuit.losses['imposed']:.3f} alone, {circuit.losses['full']:.3f} in the model"
+    )
+
+
+def describe_comparison(names: Sequence[str], comparison: Comparison) -> str:
+    """Two circuits in a few lines."""
+    if comparison.identical:
+        sameness = "the same circuit"
+    elif comparison.same_order:
+        sameness = "the same up to layer and head numbers"
+    elif comparison.same_mechanism:
+        sameness = "the same mechanism, laid out otherwise"
+    else:
+        sameness = "different mechanisms"
+    lines = [f"{names[0]} and {names[1]}: {sameness}; {comparison.step_overlap:.0%} of their steps are shared"]
+    for title, paths in (
+        ("both", comparison.shared),
+        (f"only {names[0]}", comparison.only_first),
+        (f"only {names[1]}", comparison.only_second),
+        ("steps of both, wherever they stand", comparison.shared_steps),
+    ):
+        lines += [f"  {title}:", *(f"    {path}" for path in paths)] if paths else []
+    return "\n".join(lines) + "\n"
+
+
+def describe_census(census: dict[str, Any]) -> str:
+    """Many circuits in a few lines."""
+    lines = [
+        f"{census['with_circuit']} of {census['models']} models have a circuit, {census['certified']} certified; "
+        f"in {census['first_head_ties_pairs']} the first layer in use ties the members of pairs"
+    ]
+    for name in ("heads", "layers", "paths", "strategies"):
+        counts = ", ".join(f"{value}: {count}" for value, count in census[name].items())
+        lines.append(f"  {name:<11} {counts or '-'}")
+    for mechanism in census["mechanisms"]:
+        steps = ", ".join(f"{step['query']} -> {step['key']} ({step['depth']})" for step in mechanism["steps"])
+        lines.append(f"  {mechanism['count']} x {steps}")
+    return "\n".join(lines) + "\n"
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    right = {0, 1, 3, 4, 5}
+
+    def line(row: list[str]) -> str:
+        cells = (
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        return "  ".join(cells).rstrip()
+
+    return [line(header), *map(line, rows)]

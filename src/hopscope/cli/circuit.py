@@ -1,0 +1,198 @@
+"""`hopscope circuit`: find the circuit of a trained model and prove it; compare circuits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopscope.cli._common import for_people
+from hopscope.errors import InputError
+
+if TYPE_CHECKING:
+    from hopscope.circuits.record import Circuit
+    from hopscope.training.run_folder import RunFolder
+
+
+class _RunOrVerb(click.Group):
+    """`circuit RUN` finds; `circuit compare ...` compares. A folder named like a verb is written `./compare`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `find` in front of anything that does not begin with a verb."""
+        if not args or args[0] not in self.commands:
+            args = ["find", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_RunOrVerb, add_help_option=False)
+def command() -> None:
+    """Find circuits and compare them."""
+
+
+@command.command("find")
+@click.argument("run", type=click.Path(file_okay=False))
+@click.option("--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the run.")
+@click.option("--bar", type=float, default=0.05, show_default=True, help="Loss a circuit may have at most.")
+@click.option("--orders", type=int, default=3, show_default=True, help="Ways down from the model.")
+@click.option("--growing", type=int, default=2, show_default=True, help="Ways up from nothing.")
+@click.option("--sequences", type=int, default=64, show_default=True, help="Behind each decision of the search.")
+@click.option("--confirming", type=int, default=256, show_default=True, help="Behind its last decisions.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the search.")
+@click.option(
+    "--prefilter/--no-prefilter", default=None, help="Order heads by gradients [default: 32 heads or more, 8 a layer]."
+)
+@click.option("--show", is_flag=True, help="Print the circuit that is there; search nothing.")
+@click.option("--anew", is_flag=True, help="Search again even if a circuit is there.")
+@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw the circuit and attention maps.")
+@click.option("--json", "as_json", is_flag=True, help="Print circuit.json.")
+def find(run: str, number: int, show: bool, anew: bool, figures: bool, as_json: bool, **settings: Any) -> None:
+    """Find the circuit of a trained model, certify it, draw it.
+
+    Writes circuit.json beside the run (circuit-N.json for model N), and figures under RUN/figures. A model that does
+    not solve the problem gets a record that says "no circuit". An interrupted search continues.
+
+    \b
+    Columns of the table:
+      weight        mean attention along the path in the model
+      MSE without   loss of the circuit, its patterns imposed, without this path
+      own patterns  the same where the rest of the circuit makes its own patterns
+      feeds         which later query (Q), key (K) or value (V) uses what the path brings
+
+    \b
+    Examples:
+      hopscope circuit runs/first                       find, certify, draw
+      hopscope circuit runs/first --show                print what was found
+      hopscope circuit runs/first --model 3 --json
+      hopscope circuit compare runs/a runs/b runs/c     circuits side by side
+      hopscope circuit census runs/sweep/*              what many models learned
+    """
+    from hopscope.training.run_folder import RunFolder
+
+    folder = RunFolder(run)
+    circuit = _shown(folder, number) if show else _found(folder, number, anew, settings)
+    written = [] if show or not figures else _draw(folder, circuit)
+    if as_json:
+        click.echo(json.dumps(circuit.to_json()))
+        return
+    from hopscope.circuits.text import describe
+
+    click.echo(describe(circuit), nl=False)
+    for path in written:
+        click.echo(f"wrote {path}")
+
+
+@command.command("compare")
+@click.argument("runs", nargs=-1, required=True, type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print the comparisons as JSON.")
+def compare(runs: tuple[str, ...], as_json: bool) -> None:
+    """Set circuits side by side, each pair: same paths, same up to layer numbers, same mechanism?
+
+    RUN is a folder whose circuit was found, or a circuit.json.
+
+    \b
+    Examples:
+      hopscope circuit compare runs/a runs/b runs/c
+      hopscope circuit compare runs/a/circuit.json runs/a/circuit-1.json --json
+    """
+    if len(runs) < 2:
+        raise InputError(f"compare needs at least two circuits, got {len(runs)}; name another run")
+
+    from hopscope.circuits.compare import compare as side_by_side
+    from hopscope.circuits.text import describe_comparison
+
+    circuits = {name: _load(name) for name in runs}
+    for first, second in combinations(circuits, 2):
+        comparison = side_by_side(circuits[first], circuits[second])
+        if as_json:
+            click.echo(json.dumps({"first": first, "second": second, **asdict(comparison)}))
+        else:
+            click.echo(describe_comparison((first, second), comparison), nl=False)
+
+
+@command.command("census")
+@click.argument("runs", nargs=-1, required=True, type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print the census as JSON.")
+def census(runs: tuple[str, ...], as_json: bool) -> None:
+    """Count what many models learned: heads, strategies, mechanisms. Counts every circuit*.json of each folder.
+
+    \b
+    Examples:
+      hopscope circuit census runs/*
+      hopscope circuit census runs/a runs/b --json
+    """
+    from hopscope.circuits.compare import census as count
+    from hopscope.circuits.text import describe_census
+
+    circuits = [circuit for name in runs for circuit in _load_all(name)]
+    counted = count(circuits)
+    click.echo(json.dumps(counted) if as_json else describe_census(counted), nl=as_json)
+
+
+def _shown(folder: RunFolder, number: int) -> Circuit:
+    from hopscope.circuits.find import record_path
+    from hopscope.circuits.record import Circuit
+
+    return Circuit.load(record_path(folder, number))
+
+
+def _found(folder: RunFolder, number: int, anew: bool, options: dict[str, Any]) -> Circuit:
+    from hopscope.circuits.find import circuit_of_run
+    from hopscope.circuits.search import Settings
+    from hopscope.training.engine import Engine, available_cores, using_threads
+
+    settings = Settings(**options)
+    with using_threads(Engine(threads=available_cores())), _progress() as watch:
+        return circuit_of_run(folder, number, settings=settings, watch=watch, anew=anew)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A bar over the stages of a search, where somebody watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bar:
+        task = bar.add_task("circuit", total=None)
+        yield lambda at: bar.update(task, description=at.stage, completed=at.done, total=at.stages)
+
+
+def _draw(folder: RunFolder, circuit: Circuit) -> list[Path]:
+    from hopscope.circuits.bench import single
+    from hopscope.report.circuit_figure import circuit_figure
+    from hopscope.report.maps_figure import maps_figure, prompt_figure
+    from hopscope.report.style import save
+
+    suffix = f"-{circuit.number}" if circuit.number else ""
+    transformer = single(folder.transformer(), circuit.number)
+    written = []
+    if circuit.found:
+        written += save(circuit_figure(circuit), folder.path / "figures" / f"circuit{suffix}")
+    written += save(maps_figure(transformer, folder.problem, circuit), folder.path / "figures" / f"maps{suffix}")
+    written += save(prompt_figure(transformer, folder.problem), folder.path / "figures" / f"prompt{suffix}")
+    return written
+
+
+def _load(name: str) -> Circuit:
+    from hopscope.circuits.record import Circuit
+
+    path = Path(name)
+    return Circuit.load(path / "circuit.json" if path.is_dir() else path)
+
+
+def _load_all(name: str) -> list[Circuit]:
+    from hopscope.circuits.record import Circuit
+
+    path = Path(name)
+    if not path.is_dir():
+        return [Circuit.load(path)]
+    found = sorted(path.glob("circuit*.json"))
+    if not found:
+        raise InputError(f"{path} holds no circuit; `hopscope circuit {path}` finds it")
+    return [Circuit.load(file) for file in found]

@@ -1,0 +1,115 @@
+"""Claims C7 to C11 (Section 8, Appendix E), judged by rule from the records of circuits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from typing import Any
+
+from hopscope.circuits.compare import compare, first_head_ties_pairs
+from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.experiments.claims import Finding, Verdict
+
+_BAR = 0.05
+"""The paper's own, whatever the bar a search was given."""
+
+
+def judge_circuits(circuits: Sequence[Circuit], scale: str, run: str | None = None) -> list[dict[str, Any]]:
+    """Findings on C7 to C11, as plain values.
+
+    C7 and C8 are reproduced where they hold for every model, C9 where every two circuits differ in more than the
+    numbers of layers and heads, C10 where every circuit alone stays below 0.05, C11 where every path of every circuit
+    takes it above: beyond the first layer in use with patterns imposed, in the first with the later patterns left to
+    the model.
+
+    Args:
+        circuits: of the models that learned the task, or should have; one without a circuit counts against a claim.
+        scale: the preset's name, and in words what was trained.
+        run: where the records are, for the report.
+    """
+    judges: dict[str, Callable[[list[Circuit]], tuple[str, str, bool] | None]] = {
+        "C7": _few_heads,
+        "C8": _first_ties,
+        "C9": _differ,
+        "C10": _alone,
+        "C11": _needed,
+    }
+    found = [circuit for circuit in circuits if circuit.found]
+    missing = len(circuits) - len(found)
+    rows = []
+    for claim, judge in judges.items():
+        answer = judge(found) if found else None
+        if answer is None:
+            why = "no circuit was found" if circuits and not found else ""
+            verdict: Verdict = "not reproduced" if why and claim != "C9" else "not run"
+            rows.append(asdict(Finding(claim, why, None, scale, verdict, run if why else None)))
+            continue
+        ours, interval, holds = answer
+        if missing and claim != "C9":
+            ours += f"; {missing} of {len(circuits)} models have no circuit"
+            holds = False
+        rows.append(asdict(Finding(claim, ours, interval, scale, "reproduced" if holds else "not reproduced", run)))
+    return rows
+
+
+def _few_heads(circuits: list[Circuit]) -> tuple[str, str, bool]:
+    """At most half of the heads matter."""
+    used = [len(circuit.used_heads) for circuit in circuits]
+    of = [circuit.layers * circuit.heads for circuit in circuits]
+    needed = [circuit.certificate["heads"]["layers_needed"] for circuit in circuits]
+    ours = ", ".join(f"{mine} of {all_}" for mine, all_ in zip(used, of, strict=True))
+    holds = all(2 * mine <= all_ for mine, all_ in zip(used, of, strict=True))
+    return f"{ours} heads; {max(needed)} layers of one would suffice", _models(circuits), holds
+
+
+def _first_ties(circuits: list[Circuit]) -> tuple[str, str, bool]:
+    ties = sum(first_head_ties_pairs(circuit) for circuit in circuits)
+    return f"in {ties} of {len(circuits)} circuits", _models(circuits), ties == len(circuits)
+
+
+def _differ(circuits: list[Circuit]) -> tuple[str, str, bool] | None:
+    if len(circuits) < 2:
+        return None
+    pairs = [compare(first, second) for first, second in combinations(circuits, 2)]
+    differ = sum(not pair.same_order for pair in pairs)
+    overlaps = [pair.step_overlap for pair in pairs]
+    ours = (
+        f"{differ} of {len(pairs)} pairs of circuits differ in more than the numbers of layers and heads; "
+        f"{min(overlaps):.0%} to {max(overlaps):.0%} of their steps are shared"
+    )
+    return ours, _models(circuits), differ == len(pairs)
+
+
+def _alone(circuits: list[Circuit]) -> tuple[str, str, bool]:
+    parts = [circuit.certificate["sufficiency"] for circuit in circuits]
+    losses = [part["imposed_mse"] for part in parts]
+    ours = "MSE " + ", ".join(f"{loss:.3f}" for loss in losses) + " with everything else ablated"
+    interval = ", ".join(f"{part['interval'][0]:.3f} to {part['interval'][1]:.3f}" for part in parts)
+    return ours, interval, all(loss < _BAR for loss in losses)
+
+
+def _needed(circuits: list[Circuit]) -> tuple[str, str, bool]:
+    first: list[CircuitPath] = []
+    later: list[CircuitPath] = []
+    for circuit in circuits:
+        lowest = min(path.layer for path in circuit.paths)
+        for path in circuit.paths:
+            (first if path.layer == lowest else later).append(path)
+    ours = (
+        f"MSE {_range([path.ablation_mse for path in later])} with one path ablated; first useful layer: "
+        f"{_range([path.ablation_mse for path in first])} with later patterns imposed, "
+        f"{_range([path.natural_mse for path in first])} with the model's own"
+    )
+    intervals = [path.interval for path in later]
+    widest = max((high - low for low, high in intervals), default=0.0)
+    holds = all(path.ablation_mse > _BAR for path in later) and all(path.natural_mse > _BAR for path in first)
+    return ours, f"95% intervals up to {widest:.3f} wide", holds
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{min(values):.2f} to {max(values):.2f}" if values else "-"
+
+
+def _models(circuits: Sequence[Circuit]) -> str:
+    return "1 model" if len(circuits) == 1 else f"{len(circuits)} models"

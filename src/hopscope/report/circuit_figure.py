@@ -1,0 +1,153 @@
+"""A circuit in the manner of Figure 5: layers upward, the positions of one chain across, paths as arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.problem.roles import query_role, symbol_of
+from hopscope.report.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
+from hopscope.theory.scene import place_in_sequence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INTO = {"query": VERMILION, "key": PURPLE, "value": BLUE, "answer": GREEN}
+"""Colours of what a path is mostly good for."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """Paths of one layer between the same two roles, drawn as one.
+
+    Attributes:
+        row: which of the layers in use, from 1.
+        query: role that attends.
+        key: role attended to.
+        heads: heads that share it.
+        weight: the largest mean attention among them.
+        worst: the largest loss without one of them.
+        into: what it feeds most; empty if nothing was seen to change.
+    """
+
+    row: int
+    query: str
+    key: str
+    heads: tuple[int, ...]
+    weight: float
+    worst: float
+    into: str
+
+
+def arrows(circuit: Circuit) -> list[Arrow]:
+    """The arrows of a circuit, layer by layer; layers without a path are left out."""
+    layers = sorted({path.layer for path in circuit.paths})
+    together: dict[tuple[int, str, str], list[CircuitPath]] = {}
+    for path in circuit.paths:
+        together.setdefault((path.layer, path.query, path.key), []).append(path)
+    drawn = []
+    for (layer, query, key), paths in sorted(together.items()):
+        feeds = sorted((feed for path in paths for feed in path.feeds), key=lambda feed: -feed.change)
+        drawn.append(
+            Arrow(
+                row=layers.index(layer) + 1,
+                query=query,
+                key=key,
+                heads=tuple(path.head for path in paths),
+                weight=max(path.weight for path in paths),
+                worst=max(path.natural_mse for path in paths),
+                into=feeds[0].into if feeds else "",
+            )
+        )
+    return drawn
+
+
+def circuit_figure(circuit: Circuit) -> Figure:
+    """The circuit of one model. A model without one gives an empty stage that says so."""
+    drawn = arrows(circuit)
+    rows = max((arrow.row for arrow in drawn), default=1)
+    width = max(3.6, 0.62 * (2 * circuit.hops + 1) + 1.4)
+    with house():
+        figure = new_figure(width, 0.95 * rows + 1.3)
+        draw_circuit(figure.subplots(), circuit, drawn)
+    return figure
+
+
+def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
+    """Draw the arrows from what is read (below) to where it is written (above)."""
+    at = _columns(circuit)
+    layers = sorted({path.layer for path in circuit.paths})
+    top = max(len(layers), 1)
+    axes.set_axis_off()
+    for role, x in at.items():
+        axes.plot([x, x], [0, top], color=FAINT, linewidth=1.2, zorder=0)
+        for row in range(top + 1):
+            axes.plot([x], [row], "o", color="white", markeredgecolor=INK, markersize=4, markeredgewidth=0.8, zorder=3)
+        axes.annotate(_label(circuit, role), (x, 0), (0, -9), textcoords="offset points", ha="center", va="top")
+    for arrow in drawn:
+        _draw_arrow(axes, at, arrow)
+    for row, layer in enumerate(layers, start=1):
+        heads = sorted({path.head for path in circuit.paths if path.layer == layer})
+        name = f"layer {layer}" + (f"\nhead{'s' if len(heads) > 1 else ''} " if circuit.heads > 1 else "")
+        name += ", ".join(map(str, heads)) if circuit.heads > 1 else ""
+        axes.text(min(at.values()) - 0.6, row - 0.5, name, ha="right", va="center", fontsize=7)
+    asker = circuit.problem.roles[query_role(circuit.hops)]
+    axes.annotate("answer", (at[asker], top), (0, 7), textcoords="offset points", ha="center", fontsize=7)
+    if not circuit.found:
+        axes.text(sum(at.values()) / len(at), 0.5, "no circuit", ha="center", va="center", fontsize=11)
+    _legend(axes, drawn)
+    axes.set_xlim(min(at.values()) - 2.6, max(at.values()) + 0.6)
+    axes.set_ylim(-0.5, top + 0.4)
+
+
+def _draw_arrow(axes: Axes, at: dict[str, float], arrow: Arrow) -> None:
+    start, end = (at[arrow.key], arrow.row - 1), (at[arrow.query], arrow.row)
+    color = _INTO.get(arrow.into, INK)
+    axes.annotate(
+        "",
+        end,
+        start,
+        arrowprops={
+            "arrowstyle": "-|>",
+            "color": color,
+            "linewidth": 0.8 + 1.4 * arrow.weight,
+            "shrinkA": 3,
+            "shrinkB": 3,
+            "mutation_scale": 9,
+        },
+        zorder=2,
+    )
+    label = f"{arrow.worst:.2f}" + (f" ×{len(arrow.heads)}" if len(arrow.heads) > 1 else "")
+    middle = (0.42 * start[0] + 0.58 * end[0], 0.42 * start[1] + 0.58 * end[1])
+    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+    axes.text(*middle, label, ha="center", va="center", fontsize=6, color=color, bbox=box, zorder=4)
+
+
+def _legend(axes: Axes, drawn: Sequence[Arrow]) -> None:
+    """What colours mean, for those that occur."""
+    from matplotlib.lines import Line2D
+
+    names = {"query": "feeds a query", "key": "feeds a key", "value": "feeds a value", "answer": "feeds the answer"}
+    used = [into for into in names if any(arrow.into == into for arrow in drawn)]
+    handles = [Line2D([], [], color=_INTO[into], label=names[into]) for into in used]
+    if handles:
+        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=len(handles), fontsize=6.5)
+
+
+def _columns(circuit: Circuit) -> dict[str, float]:
+    """Where each role stands: one chain in the order of the sequence, a gap after every pair."""
+    problem, roles = circuit.problem, range(2 * circuit.hops + 1)
+    from dataclasses import replace
+
+    alone = replace(problem, chains=1)
+    places = [place_in_sequence(alone, 0, role) for role in roles]
+    return {problem.roles[role]: place + place // 2 * 0.5 for role, place in zip(roles, places, strict=True)}
+
+
+def _label(circuit: Circuit, role: str) -> str:
+    number = circuit.problem.roles.index(role)
+    mark = "?" if number == query_role(circuit.hops) else ""
+    return f"$x_{{{symbol_of(number, circuit.hops)}}}${mark}"
