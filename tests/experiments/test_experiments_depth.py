@@ -56,13 +56,16 @@ def test_c4_wants_later_hops_to_need_more_layers():
     shallow, deep = group(layers=1, partial=[(0.2, 0.7)]), group(layers=2, partial=[(0.1, 0.2)])
     found = verdicts(shallow, deep)["C4"]
     assert found["verdict"] == "reproduced"
-    assert "x1 from 1 layers, x2 from 2 layers" in found["ours"]
+    assert "x1 from 1 layer (1 of 1 seeds), x2 from 2 layers (1 of 1 seeds)" in found["ours"]
     assert verdicts(shallow, group(layers=2, partial=[(0.1, 0.6)]))["C4"]["verdict"] == "reproduced"
     assert verdicts(group(layers=1), deep)["C4"]["verdict"] == "not reproduced"  # both hops from one layer
     assert verdicts(group(layers=1, partial=[(0.7, 0.2)]), deep)["C4"]["verdict"] == "not reproduced"
     assert verdicts(deep)["C4"]["verdict"] == "not run"
-    averaged = verdicts(shallow, group(layers=2, final=(1, 1), partial=[(0.1, 0.2), (0.1, 1.0)]))["C4"]
-    assert "x2 at no depth tried" in averaged["ours"]
+    lucky = verdicts(shallow, group(layers=2, final=(1, 1), partial=[(0.1, 0.2), (0.1, None)]))["C4"]
+    assert "x2 from 2 layers (1 of 2 seeds)" in lucky["ours"]
+    assert "0.100 diverged" in lucky["ours"]
+    never = verdicts(shallow, group(layers=2, partial=[(0.1, 0.9)]))["C4"]
+    assert "x2 at no depth tried" in never["ours"]
 
 
 def test_c5_wants_every_run_in_order():

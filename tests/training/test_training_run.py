@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -308,3 +309,24 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert int(shown) < 16 * 2**20  # kilobytes
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None, reason="torch.compile needs a C++ compiler")
+@pytest.mark.filterwarnings("default")
+def test_compiled_and_plain_steps_agree():
+    """In a process of its own: the shape checks of the tests and torch.compile do not mix."""
+    program = (
+        "import sys, torch; sys.path.insert(0, sys.argv[1]); from test_training_run import *\n"
+        "losses = []\n"
+        "for compiled in (False, True):\n"
+        "    ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(models_at_once=2, compiled=compiled))\n"
+        "    data = Data(PROBLEM, TINY, [4, 5])\n"
+        "    losses.append(torch.stack([ensemble.update(data.training(step), 1e-2) for step in range(20)]))\n"
+        "    losses.append(ensemble.evaluate(data.validation(1)))\n"
+        "torch.testing.assert_close(losses[0], losses[2], rtol=1e-3, atol=1e-4)\n"
+        "torch.testing.assert_close(losses[1], losses[3], rtol=1e-3, atol=1e-4)\n"
+        "compiled_pieces = torch._dynamo.utils.counters['stats']['unique_graphs']\n"
+        "assert compiled_pieces > 0, 'nothing was compiled'\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(Path(__file__).parent)], check=True)
