@@ -83,7 +83,7 @@ def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Floa
     return means
 
 
-def spread(values: Sequence[float | None], seed: int = 0) -> tuple[float | None, float | None, float | None]:
+def spread(values: Sequence[int | float | None], seed: int = 0) -> tuple[float | None, float | None, float | None]:
     """Median over models of different seeds, and a 95% interval by resampling them. None is never, beyond all steps.
 
     With few seeds the interval is coarse: it cannot be wider than from the least to the greatest.

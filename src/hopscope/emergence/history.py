@@ -100,7 +100,7 @@ class Emergence:
     circuit: dict[str, Any]
     troubles: tuple[str, ...]
 
-    def epoch(self, step: float | None) -> float | None:
+    def epoch(self, step: int | float | None) -> float | None:
         """A step in epochs; None stays None."""
         return None if step is None else step / self.steps_per_epoch
 

@@ -1,0 +1,217 @@
+"""Crossings, spreads, plateaus, progress measures and the judgement of C12, C13 and the handed head."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from known_run import WITNESS, scaled
+
+from hopscope.emergence.crossing import Crossing, crossings, first_crossings, spread
+from hopscope.emergence.history import Emergence, PathHistory
+from hopscope.emergence.measures import defined, measure
+from hopscope.emergence.order import Order, hop_of
+from hopscope.emergence.plateau import Plateau, plateau
+from hopscope.experiments.claims import Finding, complete
+from hopscope.experiments.emergence_claims import emergence_claims
+from hopscope.experiments.held_head import judge
+from hopscope.model.initial import initialise
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.paths import Path
+from hopscope.training.recipe import Recipe
+
+
+def slow_crossing(steps, curve, level=0.5):
+    """The same by a loop: the segment is walked from point to point."""
+    if curve[0] > level:
+        return float(steps[0])
+    for (x0, y0), (x1, y1) in zip(
+        zip(steps, curve, strict=True), list(zip(steps, curve, strict=True))[1:], strict=False
+    ):
+        if y1 > level:
+            return x0 + (x1 - x0) * (level - y0) / (y1 - y0)
+    return math.nan
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=8), st.integers(1, 50))
+def test_crossings_are_those_of_a_loop(curve, every):
+    steps = [every * number for number in range(len(curve))]
+    found = first_crossings(steps, torch.tensor(curve, dtype=torch.float64)).item()
+    assert found == pytest.approx(slow_crossing(steps, curve), nan_ok=True)
+    mirrored = first_crossings(steps, 1 - torch.tensor(curve, dtype=torch.float64), falling=True).item()
+    assert mirrored == pytest.approx(found, abs=1e-6 * steps[-1], nan_ok=True)
+
+
+def test_crossings_at_the_ends_and_beside_what_is_no_number():
+    steps = [0, 10, 20, 30]
+    rows = [[0.9, 0.1, 0.9, 0.9], [0.5, 0.5, 0.5, 0.5], [0.0, math.nan, 1.0, 1.0], [0.0, 0.2, 0.4, 0.6]]
+    found = first_crossings(steps, torch.tensor(rows)).tolist()
+    assert found == pytest.approx([0.0, math.nan, 20.0, 25.0], nan_ok=True)
+
+
+def test_intervals_come_from_the_sequences():
+    """Two kinds of sequences, which cross at 10 and at 30: the mean crosses between, and the interval spans them."""
+    curve = torch.zeros(1, 5, 40)
+    curve[0, 1:, ::2] = 0.9
+    curve[0, 3:, 1::2] = 0.9
+    (found,), resampled = crossings([0, 10, 20, 30, 40], curve)
+    assert found.low <= found.step <= found.high
+    assert found.low == pytest.approx(9.0, abs=2.5)
+    assert found.high == pytest.approx(26, abs=3)
+    assert resampled.shape[0] == 1
+    (same,), _ = crossings([0, 10, 20, 30, 40], curve)
+    assert same == found
+    (never,), _ = crossings([0, 10, 20, 30, 40], curve * 0.5)
+    assert (never.step, never.low, never.high, never.between) == (None, None, None, None)
+
+
+def test_never_is_beyond_all_steps_in_a_spread():
+    assert spread([5.0]) == (5.0, 5.0, 5.0)
+    middle, low, high = spread([1.0, 2.0, None])
+    assert (middle, low, high) == (2.0, 1.0, None)
+    assert spread([None, None]) == (None, None, None)
+
+
+def rows(hop_1, hop_2, every=10):
+    return [
+        {"step": every * n, "model": 0, "validation_loss": (a + b) / 2, "partial_losses": [a, b]}
+        for n, (a, b) in enumerate(zip(hop_1, hop_2, strict=True), start=1)
+    ]
+
+
+def test_the_plateau_starts_ends_and_may_be_left_in_vain():
+    found = plateau(rows([1.0, 0.76, 0.74, 0.72, 0.3, 0.2], [1.0, 0.78, 0.75, 0.75, 0.75, 0.4]), chains=4)
+    assert (found.reached, found.left, found.length) == (20, 50, 30)
+    assert found.learned == (50, 60)
+    # A dip below the bar that does not last is not the end.
+    dip = plateau(rows([0.76, 0.69, 0.75, 0.6, 0.6], [0.75] * 5), chains=4)
+    assert (dip.left, dip.learned) == (40, (None, None))
+    stuck = plateau(rows([0.75] * 4, [0.75] * 4), chains=4)
+    assert (stuck.left, stuck.length) == (None, None)
+    assert plateau([], chains=4) == Plateau(0.75, None, None, ())
+    gone = rows([0.2] * 3, [0.2] * 3)
+    gone[1] |= {"validation_loss": None, "partial_losses": [None, None]}
+    assert plateau(gone, chains=4).left == 30  # a diverged row is not off the plateau
+
+
+def test_a_witness_has_every_measure_in_full_and_random_weights_have_none():
+    measures = defined(WITNESS.circuit, WITNESS.problem)
+    assert [str(one) for one in measures] == [
+        "previous-token match, head 1.1",
+        "symbol match, heads 1.1 and 2.1",
+        "copy of x1, head 2.1",
+        "copy of x2, head 3.1",
+    ]
+    assert measure(WITNESS.transformer, WITNESS.problem, measures) == pytest.approx([1.0] * 4, abs=0.02)
+    weak = measure(scaled(0.002), WITNESS.problem, measures)
+    assert 0.05 < weak[0] < 0.5
+    assert weak[1:] == pytest.approx([1.0] * 3, abs=0.02)
+
+    problem = RetrievalProblem(hops=3)
+    shape = Recipe(layers=3, heads=2, d_model=64, steps=1, batch_size=1).architecture(problem)
+    values = []
+    for seed in range(12):
+        random = Transformer(shape)
+        initialise(random, [seed])
+        values.append(measure(random, problem, defined(WITNESS.circuit, problem)))
+    means = torch.tensor(values).mean(dim=0)
+    assert means.abs().max() < 0.35
+
+
+def test_the_sign_of_a_copy_counts():
+    against = Transformer(WITNESS.transformer.shape)
+    against.load_state_dict(WITNESS.transformer.state_dict())
+    with torch.no_grad():
+        against.blocks[1].attention.out.weight.neg_()
+    measures = defined(WITNESS.circuit, WITNESS.problem)
+    assert measure(against, WITNESS.problem, measures)[2] == pytest.approx(-1.0, abs=0.02)
+
+
+def test_a_path_is_drawn_with_the_furthest_symbol_it_touches():
+    right = {("x0?", "x0>"): 1, ("x0?", ">x1"): 1, (">x1", "x0>"): 1, (">x1", ">x3"): 3, ("x2>", ">x2"): 2}
+    for (query, key), hop in right.items():
+        assert hop_of(Path(1, query, key), 3) == hop
+
+
+def emergence(**changes) -> Emergence:
+    path = PathHistory(
+        1, 1, ">x1", "x0>", 1, (0.1, 0.9), (0.0, 1.0), (0.0, 0.6), ((0.0, 0.0), (0.5, 0.7)),
+        Crossing(500.0, 490.0, 510.0, (0, 1000)),
+    )  # fmt: skip
+    base = Emergence(
+        run="r", model="m", number=0, seed=0, hops=2, chains=4, layers=24, heads=1, total_steps=1000, steps_per_epoch=8,
+        sequences=32, data_seed=0, ablation="uniform", steps=(0, 1000), losses=(0.75, 0.03),
+        partial_losses=((0.75, 0.75), (0.02, 0.04)), paths=(path,), learned=(path.crossing, path.crossing),
+        order=Order((500.0, 700.0), (1.0,)), plateau=Plateau(0.75, 100, 480, (500, 800)), measures=(),
+        circuit={"imposed": 0.045}, troubles=(),
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def test_c12_and_c13_by_rule():
+    learns, ordered = emergence_claims("paper", [emergence()], [0.031], "runs/d")
+    assert (learns["verdict"], ordered["verdict"]) == ("reproduced", "reproduced")
+    assert "0.031" in learns["ours"]
+    assert "0.045" in learns["ours"]
+    assert "60 epochs" in ordered["ours"]  # 480 steps of 8
+    for finding in (learns, ordered):
+        assert Finding(**finding).scale.startswith("paper: D = 2, 24 layers x 1 head, 1000 steps, 1 seed")
+    assert {row.verdict for row in complete([learns, ordered]) if row.id in ("C12", "C13")} == {"reproduced"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "losses", "verdicts"),
+    [
+        ({}, [0.06], ("not reproduced", "reproduced")),
+        ({}, [None], ("not reproduced", "reproduced")),
+        ({"circuit": {"imposed": 0.07}}, [0.03], ("not reproduced", "reproduced")),
+        ({"circuit": {}}, [0.03], ("not reproduced", "reproduced")),
+        ({"order": Order((500.0, 500.0), (0.0,))}, [0.03], ("reproduced", "not reproduced")),
+        ({"order": Order((500.0, None), (1.0,))}, [0.03], ("reproduced", "not reproduced")),
+        ({"plateau": Plateau(0.75, 100, 480, (800, 500))}, [0.03], ("reproduced", "not reproduced")),
+        ({"plateau": Plateau(0.75, 100, 480, (500, None))}, [0.03], ("reproduced", "not reproduced")),
+        ({"plateau": Plateau(0.75, 100, None, (500, 800))}, [0.03], ("reproduced", "not reproduced")),
+        ({"plateau": Plateau(0.75, 480, 490, (500, 800))}, [0.03], ("reproduced", "not reproduced")),
+    ],
+)
+def test_what_fails_a_claim(changes, losses, verdicts):
+    found = emergence_claims("laptop", [emergence(**changes)], losses)
+    assert tuple(finding["verdict"] for finding in found) == verdicts
+    for finding in found:
+        Finding(**finding)
+
+
+def test_one_model_out_of_order_is_enough_and_nothing_is_not_run():
+    good, bad = emergence(), emergence(order=Order((500.0, 500.0), (0.0,)))
+    _, ordered = emergence_claims("laptop", [good, bad, good], [0.01, 0.02, 0.03])
+    assert ordered["verdict"] == "not reproduced"
+    assert "2 of 3 models" in ordered["ours"]
+    assert [finding["verdict"] for finding in emergence_claims("laptop", [], [])] == ["not run", "not run"]
+
+
+def lasting(left):
+    return Plateau(0.75, 10, left, (left,))
+
+
+@pytest.mark.parametrize(
+    ("free", "handed", "verdict"),
+    [
+        ([1000, 800], [90, 80], "removed"),
+        ([1000, 800], [90, 400], "shortened"),
+        ([1000, 800], [90, 900], "not shortened"),
+        ([None, 800], [90, 80], "removed"),
+        ([1000, 800], [None, 80], "not shortened"),
+        ([None, None], [None, None], "undecided"),
+    ],
+)
+def test_the_handed_head_by_rule(free, handed, verdict):
+    arms = {"free": free, "handed": handed, "control": free}
+    found = judge({name: [lasting(left) for left in ones] for name, ones in arms.items()}, steps=2000)
+    assert found["verdict"] == verdict
+    assert verdict in found["sentence"]
+    assert found["arms"]["handed"]["left"] == handed

@@ -1,0 +1,181 @@
+"""What training does for emergence: schedules of checkpoints, and heads that are held."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hopscope.circuits.bench import Bench, single
+from hopscope.cli._common import field_options
+from hopscope.errors import InputError
+from hopscope.experiments.held_head import HeldHeadStudy, run_held_head
+from hopscope.model.held import HeldHead
+from hopscope.model.initial import initialise
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.data import held_out
+from hopscope.training.engine import Engine
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.recipe import Recipe
+from hopscope.training.run_folder import RunFolder
+from hopscope.training.trainer import train
+
+PROBLEM = RetrievalProblem(hops=2)
+TINY = Recipe(
+    layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8,
+    examples=64, learning_rate=3e-3,
+)  # fmt: skip
+ENGINE = Engine(threads=1, models_at_once=2)
+
+
+def test_a_ladder_has_its_rungs_at_equal_ratios():
+    ladder = replace(TINY, steps=1000, checkpoints_per_doubling=1)
+    assert [step for step in range(1001) if ladder.checkpoints(step)] == [0, *(2**n for n in range(10)), 1000]
+    fine = replace(ladder, checkpoints_per_doubling=4)
+    rungs = [step for step in range(1001) if fine.checkpoints(step)]
+    assert {0, *(2**n for n in range(10)), 1000} <= set(rungs)
+    assert len([step for step in rungs if 256 < step <= 512]) == 4
+    both = replace(ladder, checkpoint_every=300)
+    assert {300, 512, 600, 900} <= {step for step in range(1001) if both.checkpoints(step)}
+
+
+def test_checkpoints_thicken_where_a_hop_is_being_learned(tmp_path, monkeypatch):
+    """Losses as if hop 1 left the plateau before step 15 and were learned by step 30."""
+    recipe = replace(TINY, checkpoint_every=20, checkpoint_jump_every=5)
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
+
+    calls = iter([0.75, 0.74, 0.5, 0.3, 0.12, 0.05, 0.05, *[0.05] * 40])
+
+    def evaluate(self, batch):
+        loss = next(calls)
+        return torch.tensor([[loss, 0.75]])
+
+    monkeypatch.setattr(Ensemble, "evaluate", evaluate)
+    run = train(recipe, PROBLEM, tmp_path / "run", engine=ENGINE)
+    assert sorted(run.checkpoints) == [0, 15, 20, 25, 40]
+
+
+def test_bf16_halves_all_checkpoints_but_the_last(tmp_path):
+    halved = replace(TINY, checkpoint_every=20, checkpoint_precision="bf16")
+    run = train(halved, PROBLEM, tmp_path / "bf16", engine=ENGINE)
+    exact = train(replace(TINY, checkpoint_every=20), PROBLEM, tmp_path / "fp32", engine=ENGINE)
+    assert run.checkpoints[20].stat().st_size < 0.6 * exact.checkpoints[20].stat().st_size
+    one, other = run.transformer(20).embed.weight, exact.transformer(20).embed.weight
+    assert one.dtype == torch.float32
+    assert torch.equal(one, other.bfloat16().float())
+    for mine, theirs in zip(run.transformer().parameters(), exact.transformer().parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def transformer(held=(), seed=0):
+    made = Transformer(replace(TINY, held=held).architecture(PROBLEM), 1)
+    initialise(made, [seed])
+    return made.requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "row", "right"),
+    [
+        ("previous", 5, [0, 0, 0, 0, 1, 0]),
+        ("previous", 0, [1]),
+        ("itself", 3, [0, 0, 0, 1]),
+        ("uniform", 3, [0.25] * 4),
+        ("nothing", 3, [0.0] * 4),
+    ],
+)
+def test_a_held_head_attends_as_it_is_told_and_the_others_as_ever(pattern, row, right):
+    batch = held_out(PROBLEM, 3)
+    inputs = batch.inputs[None]
+    own = transformer()(inputs, return_patterns=True).patterns
+    held = transformer((HeldHead(1, 2, pattern),))(inputs, return_patterns=True).patterns
+    assert torch.equal(held[0][:, :, 0], own[0][:, :, 0])
+    shown = held[0][0, :, 1, row, : len(right)]
+    assert torch.allclose(shown, torch.tensor(right, dtype=torch.float32).expand_as(shown))
+    assert held[0][0, :, 1, row, len(right) :].sum() == 0
+    assert not torch.equal(held[1], own[1])
+
+
+def test_holding_is_what_the_seam_would_do():
+    batch = held_out(PROBLEM, 3)
+    length = PROBLEM.sequence_length
+
+    def edit(layer, pattern):
+        if layer != 1:
+            return pattern
+        pattern = pattern.clone()
+        pattern[:, :, 0] = torch.eye(length)[[0, *range(length - 1)]]
+        return pattern
+
+    by_hand = transformer()(batch.inputs[None], edit).answers
+    held = transformer((HeldHead(2, 1, "previous"),))
+    assert torch.allclose(held(batch.inputs[None]).answers, by_hand, atol=1e-6)  # the short way through the last block
+    # An intervention comes after the hold, and analysis meets the held model.
+    assert torch.allclose(held(batch.inputs[None], edit).answers, by_hand, atol=1e-6)
+    errors = (by_hand[0] - batch.targets).square().mean()
+    assert Bench(single(held, 0), PROBLEM, batch).mse([{}])[0] == pytest.approx(errors.item(), rel=1e-4)
+
+
+def test_held_heads_are_held_through_training_and_after(tmp_path):
+    held = (HeldHead(1, 1, "previous"), HeldHead(2, 2, "nothing"))
+    run = train(replace(TINY, held=held, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2], engine=ENGINE)
+    again = RunFolder(tmp_path / "run")
+    assert again.recipe.held == held
+    train(run.recipe, PROBLEM, tmp_path / "run", seeds=[1, 2])  # the same run is found again
+    with pytest.raises(InputError, match="held"):
+        train(replace(TINY, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2])
+    first, last = again.transformer(0), again.transformer()
+    query = [one.blocks[0].attention.query.weight for one in (first, last)]
+    # Weight decay alone moves what cannot matter: all of head 1's queries shrink by one factor.
+    ratio = (query[1] / query[0])[..., :8]
+    assert ratio.std() < 1e-4
+    assert (query[1] / query[0])[..., 8:].std() > 1e-2
+    batch = held_out(PROBLEM, 2)
+    inputs = batch.inputs.expand(2, *batch.inputs.shape)
+    patterns = last(inputs, return_patterns=True).patterns
+    assert torch.equal(patterns[0][:, :, 0, 1:].diagonal(0, -2, -1), torch.ones(2, 2, PROBLEM.sequence_length - 1))
+    assert patterns[1][:, :, 1].abs().max() == 0
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        ((HeldHead(3, 1, "previous"),), "head 3.1 cannot be held"),
+        ((HeldHead(1, 3, "previous"),), "head 1.3 cannot be held"),
+        ((HeldHead(1, 1, "previous"), HeldHead(1, 1, "itself")), "held twice"),
+    ],
+)
+def test_heads_that_cannot_be_held_are_named(held, words):
+    with pytest.raises(InputError, match=words):
+        replace(TINY, held=held)
+
+
+def test_held_heads_as_text():
+    assert HeldHead.parse("1.2=previous") == HeldHead(1, 2, "previous")
+    for text, words in (("1=previous", "LAYER.HEAD"), ("1.1=next", "previous, itself"), ("0.1=itself", "at least 1")):
+        with pytest.raises(InputError, match=words):
+            HeldHead.parse(text)
+
+    import click
+    from click.testing import CliRunner
+
+    @click.command()
+    @field_options(Recipe)
+    def verb(**fields):
+        click.echo(repr(fields["held"]))
+
+    shown = CliRunner().invoke(verb, ["--held", "1.1=previous,2.1=nothing"]).output
+    assert eval(shown) == (HeldHead(1, 1, "previous"), HeldHead(2, 1, "nothing"))
+    assert CliRunner().invoke(verb, []).output == "None\n"
+
+
+def test_the_study_of_the_handed_head_runs(tmp_path):
+    study = HeldHeadStudy(replace(TINY, steps=10, checkpoint_every=None), PROBLEM, seeds=(0, 1))
+    found = run_held_head(study, tmp_path, workers=1, precision="fp32", compiled=False)
+    assert set(found["arms"]) == {"free", "handed", "control"}
+    assert json.loads(json.dumps(found)) == found
+    assert RunFolder(tmp_path / "handed").recipe.held == (HeldHead(1, 1, "previous"),)
+    free, handed = (RunFolder(tmp_path / name).transformer() for name in ("free", "handed"))
+    assert not torch.equal(free.embed.weight, handed.embed.weight)
