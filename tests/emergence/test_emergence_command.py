@@ -13,7 +13,10 @@ from hopscope.cli.emergence import command
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.errors import InputError
+from hopscope.experiments.claims import complete
 from hopscope.report.emergence_figure import crossing_figure, losses_figure, paths_figure
+from hopscope.report.emergence_section import write_emergence
+from hopscope.report.page import write_page
 from hopscope.training.recipe import Recipe
 
 
@@ -91,6 +94,24 @@ def test_bad_circuits_are_refused(tmp_path):
     (run.path / "circuit.json").write_text("{")
     assert "circuit.json" in ask(run.path, "--no-figures")[1]
     assert "run.json" in ask(tmp_path / "nowhere")[1]
+
+
+@pytest.mark.slow
+def test_the_section_of_the_report(tmp_path):
+    run = known_run(tmp_path / "runs" / "d", models=2)
+    losses = [{"final_validation_loss": 0.01}, {"final_validation_loss": 0.02}]
+    (run.path / "result.json").write_text(json.dumps({"models": losses}))
+    assert write_emergence(tmp_path, "laptop", run).sections == []
+    circuit_json(run, run.path / "circuit-1.json", number=1)
+    told = write_emergence(tmp_path, "laptop", run)
+    assert [emergence.number for emergence in told.emergences] == [1]
+    verdicts = {finding["id"]: finding["verdict"] for finding in told.findings}
+    assert verdicts == {"C12": "reproduced", "C13": "not reproduced"}  # x2 and x3 come together
+    assert {finding["run"] for finding in told.findings} == {"runs/d"}
+    write_page(tmp_path / "report.html", "t", "l", complete(told.findings), told.sections, ["make"])
+    page = (tmp_path / "report.html").read_text()
+    assert "How heads emerge" in page
+    assert "31.0" in page  # 248 steps of 8
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import click
 
 if TYPE_CHECKING:
     from hopscope.emergence.history import Emergence
-    from hopscope.training.run_folder import RunFolder
 
 
 @click.command()
@@ -55,7 +54,11 @@ def command(
             click.echo(f"\rcheckpoint of step {step} of {last}", nl=step == last, err=True)
 
     emergence = emergence_of_run(run, model, settings, watch=watch, anew=anew)
-    drawn = _draw(run, emergence) if figures else []
+    drawn: list[str] = []
+    if figures:
+        from hopscope.report.emergence_section import save_figures
+
+        drawn = [str(stem) for stem in save_figures(run, emergence, run.path / "figures").values()]
     for trouble in emergence.troubles:
         click.echo(f"left out: {trouble}", err=True)
     if as_json:
@@ -65,27 +68,6 @@ def command(
         click.echo(line)
     for path in drawn:
         click.echo(path)
-
-
-def _draw(run: RunFolder, emergence: Emergence) -> list[str]:
-    """Figures 6, 7 and Appendix D; gives their files' names without endings."""
-    from hopscope.circuits.find import record_path
-    from hopscope.circuits.record import Circuit
-    from hopscope.report.emergence_figure import crossing_figure, losses_figure, paths_figure
-    from hopscope.report.style import save
-
-    circuit = Circuit.load(record_path(run, emergence.number))
-    suffix = f"-model-{emergence.number}" if emergence.number else ""
-    figures = {"figure-7": crossing_figure(emergence, circuit), "appendix-d": paths_figure(emergence)}
-    rows = run.metrics()
-    if rows:
-        figures["figure-6"] = losses_figure(rows, run.problem.target_hops, emergence.number)
-    stems = []
-    for name, figure in figures.items():
-        stem = run.path / "figures" / f"{name}{suffix}"
-        save(figure, stem)
-        stems.append(str(stem))
-    return sorted(stems)
 
 
 def _lines(emergence: Emergence) -> list[str]:
