@@ -92,7 +92,7 @@ def draw_growth(axes: Axes, flow: Flow, title: str) -> None:
     for spine in axes.spines.values():
         spine.set_visible(False)
     layers = len(flow.holdings) - 1
-    text = f"What the query can know, {title}: {layers} layers (black: the longest run Lemma 3 allows)"
+    text = f"What the query can know, {title}: {layers} layers. Rule: Lemma 3's limit"
     axes.set_title(text)
 
 

@@ -7,12 +7,8 @@ is finished is not touched, one that was cut short continues, and nothing else h
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,12 +16,11 @@ from typing import Any, Literal
 import torch
 
 from hopscope.errors import InputError
+from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Precision, available_cores, choose_engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.trainer import train
-
-_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 @dataclass(frozen=True)
@@ -108,16 +103,9 @@ def train_bundles(
         for bundle in left:
             _train_bundle(bundle, folder, *options)
     else:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, context, initializer=_die_with_parent, initargs=(os.getpid(),)) as pool:
-            running = [pool.submit(_train_bundle, bundle, folder, *options) for bundle in left]
-            try:
-                _follow(running, bundles, folder, watch)
-            except BaseException:
-                for process in list(pool._processes.values()):
-                    process.kill()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        jobs = [(bundle, folder, *options) for bundle in left]
+        tick = None if watch is None else lambda: watch(standings(bundles, folder))
+        in_processes(_train_bundle, jobs, workers, tick)
     if watch is not None:
         watch(standings(bundles, folder))
 
@@ -155,22 +143,6 @@ def _train_bundle(
     train(bundle.recipe, bundle.problem, folder / bundle.name, seeds=bundle.seeds, engine=engine)
 
 
-def _follow(
-    running: list[Future[None]],
-    bundles: Sequence[Bundle],
-    folder: Path,
-    watch: Callable[[dict[str, Standing]], None] | None,
-) -> None:
-    """Wait for all, telling `watch`; the first failure is raised at once."""
-    pending = set(running)
-    while pending:
-        done, pending = wait(pending, timeout=_SECONDS_BETWEEN_LOOKS)
-        for future in done:
-            future.result()
-        if watch is not None:
-            watch(standings(bundles, folder))
-
-
 def _last_rows(run: Path) -> list[dict[str, Any]]:
     """The last whole rows of a run's metrics that a few kilobytes hold; none before the first."""
     try:
@@ -181,14 +153,3 @@ def _last_rows(run: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     return [json.loads(line) for line in lines[1 if start else 0 :]]
-
-
-def _die_with_parent(parent: int) -> None:
-    """Let this worker end when its parent is gone, so that no orphan writes where a new run continues."""
-
-    def look() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=look, daemon=True).start()
