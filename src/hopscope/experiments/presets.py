@@ -33,7 +33,7 @@ LAPTOP = Preset(
         layers=(1, 2, 3, 4),
         hops=3,
         plain_hops=3,
-        seeds=(0, 1, 2),
+        seeds=(0, 1),
         plain_seeds=(0,),
         followed=4,
     ),
