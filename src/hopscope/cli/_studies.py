@@ -58,3 +58,12 @@ def _note(bundle: Bundle, standing: Standing, speed: float | None) -> str:
     rate = f", {speed:.1f} steps/s" if speed else ""
     losses = losses_by_hop(bundle.problem, standing.partial_losses) if standing.partial_losses else ""
     return f"{models}{rate}  {losses}"
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[Callable[[], None]]:
+    """A clock for work of unknown length; gives the function that shows it is alive."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda: bars.update(task)

@@ -37,13 +37,19 @@ def command(
     chosen = presets.BY_NAME[preset]
     folder = out or Path("runs") / preset
 
-    from hopscope.cli._studies import study_bars
+    from hopscope.cli._studies import study_bars, waiting
+    from hopscope.experiments.followed import follow
     from hopscope.report.reproduction import write_report
     from hopscope.training.bundles import train_bundles
+    from hopscope.training.engine import available_cores
+    from hopscope.training.run_folder import RunFolder
 
     bundles = chosen.depth.bundles()
     with study_bars(bundles) as watch:
         train_bundles(bundles, folder / "sweep", workers=workers, device=device, precision=precision, watch=watch)
+    if chosen.depth.followed_name:
+        with waiting("circuits and their emergence") as tick:
+            follow(RunFolder(folder / "sweep" / chosen.depth.followed_name), workers or available_cores(), tick)
     claims = write_report(folder, chosen)
     if as_json:
         click.echo(json.dumps([asdict(claim) for claim in claims]))

@@ -65,6 +65,11 @@ class DepthStudy:
             if (self.seeds if curriculum else self.plain_seeds)
         ]
 
+    @property
+    def followed_name(self) -> str:
+        """The run folder whose circuits are followed; empty for none."""
+        return run_name(True, self.followed) if self.followed else ""
+
     def recipe_of(self, curriculum: bool, layers: int) -> Recipe:
         """The recipe of one formulation and depth."""
         recipe = replace(self.recipe, layers=layers)

@@ -11,9 +11,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from hopscope.experiments.claims import Claim, complete, write_claims
+from hopscope.experiments.depth import finished_runs
 from hopscope.experiments.presets import Preset
 from hopscope.experiments.theory_claims import theory_claims
 from hopscope.report.depth_section import write_depth
+from hopscope.report.followed_section import write_followed
 from hopscope.report.page import write_page
 from hopscope.report.theory_section import theory_section
 
@@ -34,9 +36,15 @@ def write_report(folder: Path, preset: Preset) -> list[Claim]:
     Raises:
         InputError: a run in the folder is damaged, or another than the preset's.
     """
-    depth = write_depth(folder, folder / "sweep", preset.depth)
-    sections = [theory_section(folder, preset.depth.hops), *depth.sections]
-    claims = complete([*theory_claims(), *depth.findings])
+    study = preset.depth
+    depth = write_depth(folder, folder / "sweep", study)
+    sections = [theory_section(folder, study.hops), *depth.sections]
+    found = [*theory_claims(), *depth.findings]
+    if study.followed is not None and (run := finished_runs(folder / "sweep", study).get(study.followed_name)):
+        followed_sections, followed_findings = write_followed(folder, preset.name, run)
+        sections += followed_sections
+        found += followed_findings
+    claims = complete(found)
     write_claims(folder / "claims.json", claims)
     write_page(
         folder / "report.html",
