@@ -148,7 +148,7 @@ class Bench:
         candidates: int,
         reads: int | None,
         patterns: list[Tensor] | None = None,
-    ) -> Stream:
+    ) -> Float[Tensor, "one out_row d_model"]:
         """One block under an edit; patterns are appended to `patterns`, if given."""
 
         def change(pattern: Tensor) -> Tensor:

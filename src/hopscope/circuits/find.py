@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -86,7 +87,7 @@ def find_circuit(
         lambda part: watch(Standing(f"certificate: {part}", stages, stages)) if watch else None,
     )
     sufficient = certificate["sufficiency"]
-    return Circuit(
+    circuit = Circuit(
         **known,
         losses={name: sufficient[f"{name}_mse"] for name in ("full", "imposed", "natural", "nothing")},
         paths=_paths(evidence),
@@ -94,6 +95,8 @@ def find_circuit(
         others=tuple(_other(searcher, found, first) for found in search.found[1:]),
         certificate=certificate,
     )
+    # As it will be read again: lists for tuples.
+    return Circuit.from_json(json.loads(json.dumps(circuit.to_json())))
 
 
 def circuit_of_run(

@@ -77,7 +77,7 @@ def head_scores(bench: Bench) -> Float[Tensor, "layer head"]:
 
                 with torch.enable_grad():
                     answers = transformer(piece.inputs[None], at_point).answers
-                    loss = squared_errors(answers, piece.targets, bench.problem.symbol_dim).mean(dim=(-1, -2)).sum()
+                    loss = squared_errors(answers, piece.targets, bench.problem.symbol_dim).mean(dim=-1).sum()
                     (gradient,) = torch.autograd.grad(loss, leaf)
                 estimate = (gradient * (uniform - clean[layer])).sum(dim=(0, 1, 3, 4))
                 total[layer] += estimate / len(_POINTS)

@@ -20,7 +20,6 @@ certificate  parts by name, each with `passed`, its numbers and its seed
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -265,12 +264,12 @@ def _need(values: dict[str, Any], names: list[str], what: str) -> None:
 
 
 def _number(
-    values: dict[str, Any], name: str, kind: Callable[[Any], Any], least: float, what: str = "the record"
+    values: dict[str, Any], name: str, kind: type[int] | type[float], least: int, what: str = "the record"
 ) -> Any:
     value = values[name]
     fits = isinstance(value, int | float) and not isinstance(value, bool) and value >= least
     if not fits or (kind is int and not isinstance(value, int)):
-        raise InputError(f"{name} of {what} must be a number of at least {least:g}, got {value!r}")
+        raise InputError(f"{name} of {what} must be a number of at least {least}, got {value!r}")
     return kind(value)
 
 

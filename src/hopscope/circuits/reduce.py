@@ -176,7 +176,8 @@ class Reducer:
 
     def _form(self, program: Rows, row: Row) -> Edit:
         self.bench.depart_from(program)
-        forms = self.forms.of(row)
+        # Forms that amount to switching the row off are left out: it is in use because it could not be.
+        forms = [form for form in self.forms.of(row) if not self.forms.is_off(row, form)]
         scores = self.scores([{**program, row: form} for form in forms])
         current = scores[-1]  # the last form is the row's own pattern
         good = min(self.bar, max(min(scores), current) + 0.25 * max(self.bar - current, 0.0))

@@ -1,0 +1,246 @@
+"""Interventions: each on a case with a known answer, and against a slow implementation written from the definitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import random_model, some_batch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopscope.circuits.apply import Drawer, LayerEdit, pattern_fn
+from hopscope.circuits.bench import Bench, single
+from hopscope.circuits.coordinates import Coordinates, coordinates
+from hopscope.circuits.interventions import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Edit, Intervention, Row, one_hot
+from hopscope.errors import InputError
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+
+PROBLEM = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
+BATCH = some_batch(PROBLEM, 4)
+WHERE = coordinates(BATCH, causal=True)
+LENGTH = PROBLEM.sequence_length
+
+
+def random_pattern(seed: int = 0, where: Coordinates = WHERE) -> torch.Tensor:
+    scores = torch.randn(1, 4, 2, LENGTH, LENGTH, generator=torch.Generator().manual_seed(seed))
+    return scores.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1)
+
+
+def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Edit], where: Coordinates) -> torch.Tensor:
+    """The definitions, position by position."""
+    out = pattern.clone()
+    batch, heads = pattern.shape[1], pattern.shape[2]
+    for b in range(batch):
+        holder = {int(where.place[b, c, r]): (c, r) for c in range(3) for r in range(where.roles)}
+        for h in range(heads):
+            for q in range(LENGTH):
+                chain, role = holder[q]
+                edit = edits.get((h, role), KEEP)
+                seen = [k for k in range(LENGTH) if bool(where.allowed[q, k])]
+                mine = {k: holder[k][1] for k in seen if holder[k][0] == chain}
+                own = pattern[0, b, h, q]
+                row = torch.zeros(LENGTH)
+                if edit.kind is Intervention.KEEP:
+                    row = own
+                elif edit.kind is Intervention.UNIFORM:
+                    row[seen] = 1 / len(seen)
+                elif edit.kind is Intervention.IDENTITY:
+                    row[q] = 1
+                elif edit.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
+                    weights = edit.weights or (1.0,)
+                    for key, weight in zip(edit.keys, weights, strict=True):
+                        (at,) = [k for k, r in mine.items() if r == key]
+                        row[at] = weight / sum(weights)
+                elif edit.kind is Intervention.MEAN:
+                    for k in seen:
+                        other = holder[k][0] != chain
+                        row[k] = edit.weights[holder[k][1] + where.roles * other]
+                    row = row / row.sum()
+                elif edit.kind is Intervention.KNOCK_OUT:
+                    gone = [k for k, r in mine.items() if r in edit.keys]
+                    row = own.clone()
+                    row[gone] = 0
+                    row = row / row.sum()
+                elif edit.kind is Intervention.RESAMPLE:
+                    row = pattern[0, (b + 1) % batch, h, q]
+                else:
+                    row = pattern[0, :, h, q].mean(dim=0)
+                out[0, b, h, q] = row
+    return out
+
+
+def make_edit(kind: Intervention, query: int, numbers: list[float]) -> Edit:
+    """An edit of this kind that suits the query, its keys and weights taken from `numbers`."""
+    seen = [key for key in range(5) if bool(WHERE.allowed[WHERE.place[0, 0, query], WHERE.place[0, 0, key]])]
+    key = seen[int(numbers[0] * 1000) % len(seen)]
+    if kind is Intervention.ONE_HOT:
+        return one_hot(key)
+    if kind is Intervention.MIXTURE:
+        return Edit(kind, (seen[0], seen[-1])[: len(seen)], tuple(numbers[: min(2, len(seen))]))
+    if kind is Intervention.MEAN:
+        return Edit(kind, (), tuple(numbers))
+    return Edit(kind, (key,)) if kind is Intervention.KNOCK_OUT else Edit(kind)
+
+
+ROWS = st.dictionaries(
+    st.tuples(st.integers(0, 1), st.integers(0, 4)),
+    st.tuples(st.sampled_from(Intervention), st.lists(st.floats(0.1, 1.0), min_size=10, max_size=10)),
+    max_size=6,
+)
+
+
+@given(rows=ROWS, seed=st.integers(0, 100))
+def test_against_the_definitions(rows: dict[tuple[int, int], tuple[Intervention, list[float]]], seed: int) -> None:
+    edits = {row: make_edit(kind, row[1], numbers) for row, (kind, numbers) in rows.items()}
+    pattern = random_pattern(seed)
+    expected = slow(pattern, edits, WHERE)
+    # The very first position can be left with nothing by a knock-out; that case has its own test.
+    finite = expected.isfinite().all(dim=-1, keepdim=True)
+    found = LayerEdit([edits], 2, Drawer(WHERE))(pattern)
+    torch.testing.assert_close(found * finite, expected.nan_to_num() * finite)
+    torch.testing.assert_close(found.sum(dim=-1), torch.ones(found.shape[:-1]))
+    assert not found.masked_fill(WHERE.allowed, 0).any(), "nobody looks where the mask forbids"
+
+
+def test_kept_rows_keep_their_bits() -> None:
+    pattern = random_pattern()
+    found = LayerEdit([{(0, 1): UNIFORM}], 2, Drawer(WHERE))(pattern)
+    changed = WHERE.role == 1
+    assert torch.equal(found[:, :, 1], pattern[:, :, 1])
+    assert torch.equal(found[0, :, 0][~changed], pattern[0, :, 0][~changed])
+    assert not torch.equal(found[0, :, 0][changed], pattern[0, :, 0][changed])
+
+
+def test_knocking_out_all_there_is_leaves_the_rest() -> None:
+    pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
+    pattern[..., 0] = 1.0  # everyone looks at position 0, whoever stands there
+    everyone = Edit(Intervention.KNOCK_OUT, tuple(range(5)))
+    found = LayerEdit([{(0, query): everyone for query in range(5)}], 1, Drawer(WHERE))(pattern)
+    torch.testing.assert_close(found.sum(dim=-1), torch.ones(1, 4, 1, LENGTH))
+    for b in range(4):
+        holder = int(WHERE.role[b, 0])
+        assert found[0, b, 0, 0, 0] == 1.0, "with nothing left, a position attends to itself"
+        own = WHERE.relation[b, :, 0] < 5  # position 0 is of the query's own chain
+        assert not found[0, b, 0, own, 0][1:].any(), holder
+        assert torch.equal(found[0, b, 0, ~own, 0], torch.ones(int((~own).sum())))
+
+
+def test_many_candidates_are_each_their_own() -> None:
+    pattern = random_pattern().expand(3, -1, -1, -1, -1)
+    edits = [{(0, 4): UNIFORM}, {}, {(0, 4): one_hot(1), (1, 3): IDENTITY}]
+    found = LayerEdit(edits, 2, Drawer(WHERE))(pattern)
+    for candidate, mine in zip(found, edits, strict=True):
+        alone = LayerEdit([mine], 2, Drawer(WHERE))(pattern[:1])
+        assert torch.equal(candidate, alone[0])
+
+
+def test_the_answer_follows_a_one_hot() -> None:
+    """One layer that copies what it attends to: pointing it at a role makes it answer with that role's symbol."""
+    problem = RetrievalProblem(hops=1, chains=3, symbol_dim=3)
+    model = random_model(problem, layers=1, heads=1, mlp=False)
+    bare = Transformer(replace(model.shape, layer_norm=False, head_dim=12))
+    with torch.no_grad():
+        bare.embed.weight[0, :6, :6] = torch.eye(6)
+        block = bare.blocks[0]
+        block.attention.value.weight[0, :3, :3] = torch.eye(3)
+        block.attention.out.weight[0, :3, 6:9] = torch.eye(3)
+        bare.read.weight[0, 6:9] = torch.eye(3)
+    batch = some_batch(problem, 6)
+    bench = Bench(bare, problem, batch)
+    right, wrong, off = bench.mse([{Row(0, 0, 2): one_hot(1)}, {Row(0, 0, 2): one_hot(0)}, {Row(0, 0, 2): UNIFORM}])
+    assert right < 1e-10 < 0.1 < min(wrong, off)
+
+
+def test_replaying_is_exact_and_a_random_pattern_is_not() -> None:
+    model = random_model(PROBLEM)
+    inputs = BATCH.inputs[None]
+    clean = model(inputs, return_patterns=True)
+    rows = {Row(layer, head, query): KEEP for layer in range(2) for head in range(3) for query in range(5)}
+    kept = model(inputs, pattern_fn(rows, WHERE, model.shape))
+    assert torch.equal(kept.answers, clean.answers)
+    replayed = model(inputs, lambda layer, pattern: clean.patterns[layer])
+    assert torch.equal(replayed.answers, clean.answers)
+    resampled = model(inputs, pattern_fn(dict.fromkeys(rows, RESAMPLE), WHERE, model.shape))
+    assert (resampled.answers - clean.answers).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("mlp", [True, False])
+def test_the_bench_agrees_with_the_model(causal: bool, mlp: bool) -> None:
+    """Candidates along the batch, layers computed once, the last block in part: the same losses as one by one."""
+    problem = RetrievalProblem(hops=2, chains=3, symbol_dim=3, causal=causal)
+    model = random_model(problem, layers=3, mlp=mlp)
+    batch = some_batch(problem, 4)
+    bench = Bench(model, problem, batch)
+    programs: list[dict[Row, Edit]] = [
+        {},
+        {Row(0, 1, 1): one_hot(0)},
+        {Row(1, 2, 4): UNIFORM, Row(2, 0, 4): RESAMPLE},
+        {Row(2, 1, 4): one_hot(3)},
+        {Row(0, 0, 2): IDENTITY, Row(1, 0, 3): POSITIONAL},
+    ]
+    where = coordinates(batch, causal)
+    expected = []
+    for program in programs:
+        answers = model(batch.inputs[None], pattern_fn(program, where, model.shape)).answers[0]
+        errors = (answers - batch.targets).square().view(4, 3, 2, 3)
+        expected.append(errors.mean(dim=(1, 3)))
+    torch.testing.assert_close(bench.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    bench.depart_from(programs[4])
+    torch.testing.assert_close(bench.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    further = {**programs[4], Row(2, 2, 4): UNIFORM}
+    bench.depart_from(programs[1])
+    first = bench.errors([further])
+    bench.depart_from(programs[4])
+    torch.testing.assert_close(bench.errors([further]), first, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ({Row(2, 0, 0): UNIFORM}, "layer must be from 0 to 1, got 2"),
+        ({Row(0, 3, 0): UNIFORM}, "head must be from 0 to 2, got 3"),
+        ({Row(0, 0, 5): UNIFORM}, "query role must be from 0 to 4, got 5"),
+        ({Row(0, 0, 1): one_hot(7)}, "needs roles from 0 to 4"),
+        ({Row(0, 0, 2): one_hot(1)}, "the mask hides it"),
+        ({Row(0, 0, 2): Edit(Intervention.MEAN, (), (1.0,) * 4)}, "mean needs 10 weights"),
+    ],
+)
+def test_programs_that_do_not_fit(program: dict[Row, Edit], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Bench(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "weights"),
+    [
+        (Intervention.ONE_HOT, (), ()),
+        (Intervention.MIXTURE, (1, 2), (1.0,)),
+        (Intervention.KNOCK_OUT, (), ()),
+        (Intervention.MEAN, (), ()),
+        (Intervention.MIXTURE, (1, 2), (0.0, 0.0)),
+        (Intervention.MIXTURE, (1, 2), (1.0, -1.0)),
+    ],
+)
+def test_edits_that_make_no_sense(kind: Intervention, keys: tuple[int, ...], weights: tuple[float, ...]) -> None:
+    with pytest.raises(InputError):
+        Edit(kind, keys, weights)
+
+
+def test_one_model_of_many() -> None:
+    many = Transformer(random_model(PROBLEM).shape, 2)
+    many.load_state_dict(
+        {
+            name: torch.cat([one, random_model(PROBLEM, seed=1).state_dict()[name]])
+            for name, one in random_model(PROBLEM).state_dict().items()
+        }
+    )
+    both = many(BATCH.inputs.expand(2, *BATCH.inputs.shape)).answers
+    torch.testing.assert_close(single(many, 1)(BATCH.inputs[None]).answers[0], both[1])
+    with pytest.raises(InputError, match="model must be from 0 to 1, got 2"):
+        single(many, 2)
+    with pytest.raises(InputError, match="holds one model"):
+        Bench(many, PROBLEM, BATCH)

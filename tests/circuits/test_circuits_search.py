@@ -1,0 +1,259 @@
+"""The search against models that know their own circuit: witnesses with noise, and decoys beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from conftest import disguised_witness, random_model, some_batch
+
+from hopscope.circuits.bench import Bench
+from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.compare import strategy
+from hopscope.circuits.evidence import Effort
+from hopscope.circuits.find import find_circuit
+from hopscope.circuits.forms import Forms
+from hopscope.circuits.interventions import KEEP, UNIFORM, Row
+from hopscope.circuits.prefilter import head_scores, prefilter, spearman
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.search import Searcher, Settings
+from hopscope.errors import InputError
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.witness import Witness
+
+QUICK = Settings(orders=2, growing=1, sequences=16, confirming=32)
+LITTLE = Effort(sequences=32, few=16, draws=6)
+
+
+def found_in(witness: Witness, **options: Any) -> Circuit:
+    return find_circuit(
+        witness.transformer,
+        witness.problem,
+        model="witness",
+        settings=options.get("settings", QUICK),
+        effort=LITTLE,
+    )
+
+
+def paths_of(circuit: Circuit) -> set[tuple[int, int, str, str]]:
+    return {(path.layer, path.head, path.query, path.key) for path in circuit.paths}
+
+
+def built_in(witness: Witness) -> set[tuple[int, int, str, str]]:
+    return {(path.layer, path.head, path.query, path.key) for path in witness.circuit}
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_exactly_the_built_in_circuit(hops: int) -> None:
+    witness = disguised_witness(hops)
+    circuit = found_in(witness)
+    assert paths_of(circuit) == built_in(witness)
+    assert {path.form for path in circuit.paths} == {"one_hot"}
+    failed = [name for name, part in circuit.certificate.items() if not part["passed"]]
+    assert not failed
+    assert circuit.certified
+    assert circuit.certificate["minimality"]["kind"] == "every subset"
+    assert circuit.others == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("hops", "causal"), [(4, True), (2, False), (3, False)])
+def test_deeper_and_without_a_mask(hops: int, causal: bool) -> None:
+    witness = disguised_witness(hops, causal=causal)
+    circuit = found_in(witness)
+    assert paths_of(circuit) == built_in(witness)
+
+
+def test_another_seed_and_every_order_end_in_the_same() -> None:
+    witness = disguised_witness(2)
+    circuit = found_in(witness, settings=replace(QUICK, seed=5, orders=3, growing=2))
+    assert paths_of(circuit) == built_in(witness)
+    assert circuit.search["orders_ending_here"] == ["least-cost", "random-1", "random-2", "growing-1", "growing-2"]
+
+
+def test_why_each_path_is_there() -> None:
+    """The uses that the construction was made for, and that explain the paper's exception (C11)."""
+    circuit = found_in(disguised_witness(3))
+    strongest = {(path.layer, path.query, path.key): path.feeds[0].describe() for path in circuit.paths}
+    assert strongest == {
+        (1, ">x1", "x0>"): "K of layer 2 (x0? -> >x1)",
+        (1, ">x2", "x1>"): "K of layer 3 (x0? -> >x2)",
+        (1, ">x3", "x2>"): "K of layer 2 (>x2 -> >x3)",
+        (2, ">x2", ">x3"): "V of layer 3 (x0? -> >x2)",
+        (2, "x0?", ">x1"): "Q of layer 3 (x0? -> >x2)",
+        (3, "x0?", ">x2"): "the answer",
+    }
+    for path in circuit.paths:
+        # With later patterns imposed the first layer is idle; left to the model, it is not.
+        assert (path.ablation_mse < 0.05) == (path.layer == 1)
+        assert path.natural_mse > 0.2
+        assert path.interval[0] <= path.ablation_mse <= path.interval[1]
+    assert strategy(circuit) == "doubling"
+
+
+def test_a_witness_without_a_layer_has_no_circuit() -> None:
+    circuit = found_in(disguised_witness(2).without_layer(1))
+    assert not circuit.found
+    assert circuit.paths == ()
+    assert not circuit.certificate["sufficiency"]["passed"]
+    assert "does not solve the problem" in circuit.certificate["sufficiency"]["says"]
+
+
+def test_an_untrained_model_has_no_circuit() -> None:
+    problem = RetrievalProblem(hops=2)
+    circuit = find_circuit(random_model(problem), problem, model="untrained", settings=QUICK, effort=LITTLE)
+    assert not circuit.found
+    assert not circuit.certified
+
+
+def test_a_path_that_the_theory_needs_is_missed_when_it_is_taken_out() -> None:
+    """Deliverability is judged on the paths alone: a program without the first layer's rows fails it, by name."""
+    from hopscope.circuits.certificate import deliverability
+    from hopscope.circuits.evidence import Evidence
+
+    witness = disguised_witness(2)
+    searcher = Searcher(witness.transformer, witness.problem, QUICK)
+    program = dict(searcher.run().found[0].program)
+    whole = Evidence(searcher.bench, searcher.forms, program, 0.05, 1, LITTLE)
+    assert deliverability(whole)["passed"]
+    lame = {row: UNIFORM if row.layer == 0 else edit for row, edit in program.items()}
+    part = deliverability(Evidence(searcher.bench, searcher.forms, lame, 0.05, 1, LITTLE))
+    assert not part["passed"]
+    assert "Assumption 1 breaks at layer 2: x0? -> >x1" in part["says"]
+
+
+def test_a_circuit_that_is_too_small_fails_its_certificate() -> None:
+    """What the search would never give: one path less fails sufficiency, one too many fails necessity."""
+    from hopscope.circuits.certificate import certify
+    from hopscope.circuits.evidence import Evidence
+
+    witness = disguised_witness(2)
+    searcher = Searcher(witness.transformer, witness.problem, QUICK)
+    program = dict(searcher.run().found[0].program)
+    last = max(row for row, edit in program.items() if edit != UNIFORM)
+    less = certify(Evidence(searcher.bench, searcher.forms, {**program, last: UNIFORM}, 0.05, 1, LITTLE), "single")
+    assert not less["sufficiency"]["passed"]
+    assert not less["recovery"]["passed"]
+    assert not less["minimality"]["passed"]
+    idle = Row(0, 0, 0)
+    assert program[idle] == UNIFORM
+    from hopscope.circuits.interventions import one_hot
+
+    visible = next(key for key in range(5) if key != 0 and bool(searcher.forms._visible[0, key]))
+    more = certify(Evidence(searcher.bench, searcher.forms, {**program, idle: one_hot(visible)}, 0.05, 1, LITTLE), "x")
+    assert not more["necessity"]["passed"]
+    assert less["harness"]["passed"]
+    assert less["untrained"]["passed"]
+
+
+def test_a_resumed_search_gives_the_same() -> None:
+    witness = disguised_witness(2)
+    settings = replace(QUICK, orders=2, growing=2)
+    memory: dict[str, Any] = {}
+    whole = Searcher(witness.transformer, witness.problem, settings, memory=memory).run()
+    half = {name: memory[name] for name in ("least-cost", "random-1")}
+    done: list[str] = []
+    resumed = Searcher(
+        witness.transformer,
+        witness.problem,
+        settings,
+        memory=half,
+        remember=lambda saved: done.append(list(saved)[-1]),
+    ).run()
+    assert done == ["growing-1", "growing-2"]
+    assert resumed.found == whole.found
+    assert resumed.minimality == whole.minimality
+
+
+def test_progress_names_every_stage() -> None:
+    stages: list[str] = []
+    witness = disguised_witness(1)
+    Searcher(
+        witness.transformer, witness.problem, QUICK, watch=lambda at: stages.append(f"{at.done}/{at.stages} {at.stage}")
+    ).run()
+    assert stages == ["0/4 least-cost", "1/4 random-1", "2/4 growing-1", "3/4 subsets", "4/4 done"]
+
+
+def test_gradients_agree_with_exact_scores_and_do_not_change_what_is_found() -> None:
+    witness = disguised_witness(3)
+    searcher = Searcher(witness.transformer, witness.problem, replace(QUICK, prefilter=True))
+    search = searcher.run()
+    assert search.prefilter is not None
+    assert search.prefilter.agrees
+    assert {(row.layer + 1, row.head + 1) for row, _ in searcher.paths(search.found[0].program)} == {
+        (path.layer, path.head) for path in witness.circuit
+    }
+
+
+def test_gradient_scores_of_a_nearly_linear_case() -> None:
+    """Where a head hardly matters the loss is linear in its pattern: the estimate is then the exact change."""
+    problem = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
+    model = random_model(problem, layers=1, heads=2, mlp=False, spread=1.0)
+    with torch.no_grad():
+        model.blocks[0].attention.out.weight.mul_(0.02)  # type: ignore[union-attr]
+    bench = Bench(model, problem, some_batch(problem, 32))
+    estimate = head_scores(bench)[0]
+    off = [{Row(0, head, query): UNIFORM for query in range(5)} for head in range(2)]
+    full, *exact = bench.errors([{}, *off]).double().mean(dim=(1, 2)).tolist()
+    torch.testing.assert_close(estimate.double(), torch.tensor(exact).double() - full, rtol=0.02, atol=1e-8)
+    assert not prefilter(bench, torch.Generator().manual_seed(0)).order[0] < 0
+
+
+def test_spearman() -> None:
+    left = torch.tensor([0.0, 1.0, 2.0, 3.0])
+    assert spearman(left, left.exp()) == pytest.approx(1.0)
+    assert spearman(left, -left) == pytest.approx(-1.0)
+    assert spearman(left, torch.tensor([1.0, 0.0, 3.0, 2.0])) == pytest.approx(0.6)
+
+
+def test_forms_come_simplest_first() -> None:
+    witness = disguised_witness(2)
+    searcher = Searcher(witness.transformer, witness.problem, QUICK)
+    forms: Forms = searcher.forms
+    first = Row(0, 0, 1)  # >x1, which looks at x0>
+    kinds = [edit.kind.value for edit in forms.of(first)]
+    assert kinds == ["one_hot", "mean", "positional", "keep"]
+    assert forms.of(first)[0].keys == (0,)
+    assert not forms.chainless(first)
+    assert forms.chainless(Row(0, 0, 4)) == all(w < 0.5 for w in forms.weights(Row(0, 0, 4))[:4])
+    assert [edit.kind.value for edit in forms.offs(first)] == ["uniform", "identity"]
+    assert forms.keys(first, KEEP)[0][0] == 0
+
+
+def test_bootstrap_intervals_hold_what_they_say() -> None:
+    """95% intervals of 200 samples hold the true mean about 95 times in 100, and shrink with the square root."""
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.randn(200, 100, generator=generator).exp()
+    truth = float(torch.tensor(0.5).exp())
+    found = intervals(samples, seed=3)
+    hold = sum(low <= truth <= high for low, high in found)
+    assert 170 <= hold <= 198
+    wide = sum(high - low for low, high in found) / 200
+    narrow = sum(h - low for low, h in intervals(torch.randn(200, 400, generator=generator).exp(), seed=3)) / 200
+    assert 1.6 < wide / narrow < 2.5
+    assert intervals(samples, seed=3) == found
+    constant = intervals(torch.full((1, 10), 0.25), seed=0)
+    assert constant == [(pytest.approx(0.25), pytest.approx(0.25))]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"bar": 0.8}, "bar must be above 0 and below 0.5"),
+        ({"orders": 0}, "orders must be at least 1"),
+        ({"sequences": 64, "confirming": 32}, "confirming must be at least sequences"),
+    ],
+)
+def test_settings_out_of_range(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Settings(**options)
+
+
+def test_the_search_leaves_the_global_random_state_alone() -> None:
+    before = torch.random.get_rng_state()
+    found_in(disguised_witness(1))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert isinstance(disguised_witness(1).transformer, Transformer)
