@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, a process a core
 
 from hypothesis import settings
 from jaxtyping import install_import_hook

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import recipes
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, choose_engine
+from hopscope.training.engine import Engine, _can_compile, choose_engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
 from hopscope.training.run_folder import RunFolder
@@ -312,7 +311,7 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("c++") is None, reason="torch.compile needs a C++ compiler")
+@pytest.mark.skipif(not _can_compile(), reason="torch.compile needs a C++ compiler and Python's headers")
 @pytest.mark.filterwarnings("default")
 def test_compiled_and_plain_steps_agree():
     """In a process of its own: the shape checks of the tests and torch.compile do not mix."""

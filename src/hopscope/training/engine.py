@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import sysconfig
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -143,9 +146,15 @@ def _race(dtype: torch.dtype, device: str) -> float:
 
 def _worth_compiling(architecture: Architecture, rows: int, steps: int, on_cpu: bool) -> bool:
     """Whether what compiling saves over a run, a third or so, is worth the half minute that it takes."""
-    if on_cpu and shutil.which(os.environ.get("CXX", "c++")) is None:
+    if on_cpu and not _can_compile():
         return False
     inner = architecture.heads * architecture.d_head
     per_layer = 4 * architecture.d_model * inner + (8 * architecture.d_model**2 if architecture.mlp else 0)
     operations = 6.0 * per_layer * architecture.layers * rows * steps
     return operations > (3e12 if on_cpu else 1e15)
+
+
+def _can_compile() -> bool:
+    """Whether torch.compile finds what it needs for a CPU: a C++ compiler and Python's headers. Tried on Linux alone."""
+    headers = Path(sysconfig.get_path("include")) / "Python.h"
+    return sys.platform == "linux" and headers.exists() and shutil.which(os.environ.get("CXX", "c++")) is not None
