@@ -155,6 +155,6 @@ def _worth_compiling(architecture: Architecture, rows: int, steps: int, on_cpu: 
 
 
 def _can_compile() -> bool:
-    """Whether torch.compile finds what it needs for a CPU: a C++ compiler and Python's headers. Tried on Linux alone."""
+    """Whether torch.compile finds what it needs for a CPU: Linux, a C++ compiler, Python's headers."""
     headers = Path(sysconfig.get_path("include")) / "Python.h"
     return sys.platform == "linux" and headers.exists() and shutil.which(os.environ.get("CXX", "c++")) is not None
