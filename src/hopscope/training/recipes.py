@@ -29,7 +29,6 @@ LAPTOP = Recipe(
     examples=None,
     learning_rate=6e-3,
     schedule="trapezoid",
-    weight_decay=0.02,
     beta2=0.98,
     clip=1.0,
     qk_gain=4.0,
@@ -37,8 +36,7 @@ LAPTOP = Recipe(
     validation_size=64,
 )
 """Quick, for two cores, D = 3. No recipe of the paper: half its width, no MLP, a sixteenth of the sweep's batch, and
-what shortens the plateau: heads that look somewhere from the start (`qk_gain`), a high rate (with less weight decay, so
-that their product is the paper's), quick second moments."""
+what shortens the plateau: heads that look somewhere from the start (`qk_gain`), a high rate, quick second moments."""
 
 BY_NAME = {
     "laptop": LAPTOP,
