@@ -16,6 +16,7 @@ from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.measures import defined, measure
 from hopscope.emergence.order import Order, hop_of
 from hopscope.emergence.plateau import Plateau, plateau
+from hopscope.emergence.track import _settled
 from hopscope.experiments.claims import Finding, complete
 from hopscope.experiments.emergence_claims import emergence_claims
 from hopscope.experiments.held_head import judge
@@ -121,6 +122,18 @@ def test_a_witness_has_every_measure_in_full_and_random_weights_have_none():
         values.append(measure(random, problem, defined(WITNESS.circuit, problem)))
     means = torch.tensor(values).mean(dim=0)
     assert means.abs().max() < 0.35
+
+
+def test_a_measure_counts_from_when_it_stays():
+    steps = [0, 10, 20, 30]
+    for values, right in (
+        ([0.9, 0.1, 0.3, 0.7], 25.0),
+        ([0.9, 0.8, 0.9, 0.7], 0.0),
+        ([0.9, 0.9, 0.9, 0.5], None),
+        ([0.0, 1.0, 1.0, 1.0], 5.0),
+    ):
+        found = _settled(steps, torch.tensor(values, dtype=torch.float64))
+        assert found == (None if right is None else pytest.approx(right))
 
 
 def test_the_sign_of_a_copy_counts():

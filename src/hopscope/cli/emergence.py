@@ -89,9 +89,9 @@ def _lines(emergence: Emergence) -> list[str]:
     lines.append(f"plateau at {emergence.plateau.level:g} {end}; losses by hop below 0.5 at step {below or 'unknown'}")
     for measure in emergence.measures:
         heads = " and ".join(f"{layer}.{head}" for layer, head in measure.heads)
-        crossed = "never" if measure.crossed is None else f"step {measure.crossed:.0f}"
+        settled = "never" if measure.settled is None else f"from step {measure.settled:.0f}"
         of = f" of x{measure.hop}" if measure.hop else ""
-        lines.append(f"{measure.name}{of}, {heads}: {measure.values[-1]:.2f} at the end, above 0.5 from {crossed}")
+        lines.append(f"{measure.name}{of}, {heads}: {measure.values[-1]:.2f} at the end, above 0.5 {settled}")
     return lines
 
 

@@ -14,7 +14,8 @@
     order        `emerged`: for hops 1 to D, the step from which on the paths that have emerged deliver it; `certainty`
                  that each comes after the one before (see `order.py`)
     plateau      from the metrics of training: level, reached, left, learned
-    measures     progress measures: name, heads, hop, values by checkpoint, step of their first crossing of 0.5
+    measures     progress measures: name, heads, hop, values by checkpoint, and `settled`, the step from which on it
+                 stays above 0.5
     circuit      losses of the circuit at the end, as its own record has them
     troubles     checkpoints that could not be used, a sentence each; empty where all is well
 
@@ -69,7 +70,7 @@ class MeasureHistory:
     heads: tuple[tuple[int, int], ...]
     hop: int | None
     values: tuple[float, ...]
-    crossed: float | None
+    settled: float | None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hopscope.circuits.bench import single
 from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.checkpoints import readable
-from hopscope.emergence.crossing import Crossing, crossings, first_crossings
+from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossings
 from hopscope.emergence.history import Emergence, MeasureHistory, PathHistory
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.measures import Measure, defined, measure
@@ -168,7 +168,7 @@ def _history(
         order=order(paths, found, resampled, problem.hops),
         plateau=plateau(run.metrics(), problem.chains, number),
         measures=tuple(
-            MeasureHistory(what.name, what.heads, what.hop, tuple(values.tolist()), _first(steps, values))
+            MeasureHistory(what.name, what.heads, what.hop, tuple(values.tolist()), _settled(steps, values))
             for what, values in zip(measures, progressed, strict=True)
         ),
         circuit=circuit_losses,
@@ -196,6 +196,8 @@ def _means(values: Float[Tensor, "row sequence"]) -> tuple[float, ...]:
     return tuple(values.double().mean(dim=-1).tolist())
 
 
-def _first(steps: Sequence[int], values: Float[Tensor, " step"]) -> float | None:
-    crossed = first_crossings(steps, values).item()
+def _settled(steps: Sequence[int], values: Float[Tensor, " step"]) -> float | None:
+    """The interpolated step from which on a measure stays above 0.5; a cosine may be there by chance at the start."""
+    last_below = max((place for place, value in enumerate(values.tolist()) if not value > LEVEL), default=0)
+    crossed = first_crossings(steps[last_below:], values[last_below:]).item()
     return crossed if math.isfinite(crossed) else None
