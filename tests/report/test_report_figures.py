@@ -237,3 +237,15 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match="no space"):
         save(figure, tmp_path / "figure")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == old
+
+
+def test_theory_marks_the_depth_of_every_hop():
+    groups = [
+        {"hops": 3, "chains": 4, "curriculum": True, "layers": layers, "seeds": [0],
+         "final_validation_loss": [0.5], "final_partial_losses": [[0.1, 0.5, 0.7]]}
+        for layers in (1, 2, 3)
+    ]  # fmt: skip
+    axes = partial_losses_figure(groups, {1: 2, 2: 3, 3: 3, 4: 3}).axes[0]
+    marks = {line.get_label(): line.get_xdata()[0] for line in axes.lines if line.get_label().startswith("_theory")}
+    assert sorted(marks.values()) == pytest.approx([1.93, 2.86, 2.93])
+    assert len(partial_losses_figure(groups, {3: 4}).axes[0].lines) == len(partial_losses_figure(groups).axes[0].lines)

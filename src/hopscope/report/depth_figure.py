@@ -72,11 +72,12 @@ def final_losses_figure(groups: Sequence[Mapping[str, Any]], theory: Mapping[str
     return figure
 
 
-def partial_losses_figure(groups: Sequence[Mapping[str, Any]]) -> Figure:
+def partial_losses_figure(groups: Sequence[Mapping[str, Any]], theory: Mapping[int, float] | None = None) -> Figure:
     """Right half: the final partial loss of every hop, with the implicit curriculum; one panel for each D.
 
     Args:
         groups: see above; those without the curriculum have no partial losses to show and are passed over.
+        theory: for a hop, the number of layers that theory asks for, marked on the axis in the hop's colour.
 
     Raises:
         InputError: no group with the curriculum, or one without its fields or with losses that do not match.
@@ -102,6 +103,7 @@ def partial_losses_figure(groups: Sequence[Mapping[str, Any]]) -> Figure:
             ]
             _draw(axes, series)
             _plateau(axes, groups)
+            _mark_theory(axes, {hop: layers for hop, layers in (theory or {}).items() if hop <= hops}, max(depths))
             axes.set_title(f"IC, D = {hops}" if len(found) > 1 else "")
         panels[0].set_ylabel("final partial loss")
         handles, labels = panels[-1].get_legend_handles_labels()
@@ -155,6 +157,18 @@ def _plateau(axes: Axes, groups: Sequence[Mapping[str, Any]]) -> None:
             f"mean of the {chains} candidates: {loss:.4g}", (0.99, loss), xytext=(0, 3), va="bottom", ha="right",
             xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=6.5,
             bbox={"facecolor": "white", "linewidth": 0, "pad": 1},
+        )  # fmt: skip
+
+
+def _mark_theory(axes: Axes, theory: Mapping[int, float], deepest: int) -> None:
+    """A vertical line in the colour of each hop at its number of layers; side by side where these are equal."""
+    for hop, layers in theory.items():
+        if layers > deepest:
+            continue
+        nth = [other for other in theory if theory[other] == layers].index(hop)
+        axes.axvline(
+            layers - 0.07 * (nth + 1), color=hop_look(hop).color, linestyle=(0, (1, 1.2)), linewidth=1.3, zorder=1,
+            label=f"_theory {hop_label(hop)}",
         )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def write_depth(folder: Path, sweep: Path, study: DepthStudy) -> Depth:
     figures = [_final_losses(folder, study, groups)]
     curves = [history(run) for run in runs.values() if run.problem.curriculum]
     if curves:
-        figures += [_partial_losses(folder, groups), _training(folder, curves)]
+        figures += [_partial_losses(folder, study, groups), _training(folder, curves)]
     section = Section(
         "Training by depth (Section 7)",
         paragraphs=[
@@ -60,11 +60,13 @@ def write_depth(folder: Path, sweep: Path, study: DepthStudy) -> Depth:
     return Depth(groups, judge(study, groups, os.path.relpath(sweep, folder)), [section])
 
 
-def _partial_losses(folder: Path, groups: list[dict[str, Any]]) -> PageFigure:
+def _partial_losses(folder: Path, study: DepthStudy, groups: list[dict[str, Any]]) -> PageFigure:
     stem = folder / "figures" / "figure-4-right"
-    save(partial_losses_figure(groups), stem)
+    save(partial_losses_figure(groups, {hop: depths(hop).causal for hop in range(1, study.hops + 1)}), stem)
     return PageFigure(
-        stem, "Figure 4, right. The same with the implicit curriculum, hop by hop: later hops need more layers."
+        stem,
+        "Figure 4, right. The same with the implicit curriculum, hop by hop. Dotted lines, in the colour of their hop: "
+        "the exact minimum depth floor(log2 k) + 2 of hop k; no run can learn a hop to the left of its line.",
     )
 
 
