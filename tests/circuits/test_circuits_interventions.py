@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from hopscope.circuits.apply import Drawer, LayerEdit, pattern_fn
 from hopscope.circuits.bench import Bench, single
 from hopscope.circuits.coordinates import Coordinates, coordinates
-from hopscope.circuits.interventions import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Edit, Intervention, Row, one_hot
+from hopscope.circuits.interventions import (
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    RESAMPLE,
+    UNIFORM,
+    Edit,
+    Intervention,
+    Row,
+    one_hot,
+)
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

@@ -1,0 +1,126 @@
+"""`hopscope circuit`, as a person meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import disguised_witness
+
+from hopscope.circuits.evidence import Effort
+from hopscope.circuits.find import circuit_of_run, find_circuit
+from hopscope.circuits.search import Settings
+from hopscope.cli import main
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.run_folder import RunFolder
+from hopscope.training.trainer import train
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Two models, hardly trained."""
+    recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
+    return train(
+        recipe, RetrievalProblem(hops=1), tmp_path_factory.mktemp("runs") / "run", seeds=(0, 1), engine=Engine()
+    )
+
+
+@pytest.fixture(scope="module")
+def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of two witnesses."""
+    folder = tmp_path_factory.mktemp("circuits")
+    for hops in (1, 2):
+        witness = disguised_witness(hops)
+        find_circuit(
+            witness.transformer,
+            witness.problem,
+            model=f"w{hops}",
+            settings=Settings(orders=1, growing=0, sequences=16, confirming=16),
+            effort=Effort(sequences=16, few=8, draws=4),
+        ).save(folder / f"{hops}" / "circuit.json")
+    return folder
+
+
+def call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["circuit", *arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(str(run.path)) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("no circuit: model")
+    assert "does not solve the problem" in out
+    assert (run.path / "figures" / "maps.png").exists()
+    assert not (run.path / "figures" / "circuit.png").exists()
+    assert not list(run.path.glob(".circuit*")), "nothing is left of the search"
+
+    assert call(str(run.path), "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record == json.loads((run.path / "circuit.json").read_text())
+    assert (record["found"], record["paths"], record["schema"]) == (False, [], 1)
+    assert record["model"] == run.model_hashes[0]
+
+    assert call(str(run.path), "--show") == 0
+    assert capsys.readouterr().out == "".join(out.partition("wrote")[0])
+
+
+def test_the_second_model_has_its_own_record(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(str(run.path), "--model", "1", "--json", "--no-figures") == 0
+    assert json.loads(capsys.readouterr().out)["seed"] == 1
+    assert (run.path / "circuit-1.json").exists()
+    assert call(str(run.path), "--model", "2") == 2
+    assert "model must be from 0 to 1 (the run has 2), got 2" in capsys.readouterr().err
+
+
+def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(str(tmp_path / "nowhere")) == 2
+    assert "does not exist" in capsys.readouterr().err
+    assert call(str(run.path), "--bar", "0.9") == 2
+    assert "bar must be above 0 and below 0.5" in capsys.readouterr().err
+    assert call("compare", str(run.path)) == 2
+    assert "at least two circuits" in capsys.readouterr().err
+    assert call("census", str(tmp_path)) == 2
+    assert "holds no circuit" in capsys.readouterr().err
+    assert call(str(run.path), "--model", "1", "--show") in (0, 2)
+
+
+def test_nothing_to_show_yet(tmp_path: Path) -> None:
+    recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
+    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", engine=Engine())
+    assert call(str(other.path), "--show") == 2
+
+
+def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
+    few = Settings(orders=1, growing=0, sequences=8, confirming=8)
+    first = circuit_of_run(run, 0, settings=few)
+    assert circuit_of_run(run, 0, settings=few) == first
+    again = circuit_of_run(run, 0, settings=Settings(orders=1, growing=0, sequences=8, confirming=8, bar=0.1))
+    assert again.bar == 0.1
+    (run.path / "circuit.json").write_text("{}")
+    with pytest.raises(InputError, match="not the record of a hopscope circuit"):
+        circuit_of_run(run, 0, settings=few)
+    assert circuit_of_run(run, 0, settings=few, anew=True) == first
+
+
+def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = str(circuits / "1"), str(circuits / "2" / "circuit.json")
+    assert call("compare", one, two) == 0
+    assert "different mechanisms" in capsys.readouterr().out
+    assert call("compare", one, two, "--json") == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["identical"], row["same_mechanism"]) == (False, False)
+    assert call("census", one, two, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["certified"] == 2
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["census", "--help"]])
+def test_help_has_examples(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(*arguments) == 0
+    assert "Examples:" in capsys.readouterr().out

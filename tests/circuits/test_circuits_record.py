@@ -1,0 +1,299 @@
+"""The record: round trips, damaged and newer files, comparison, census, text, drawing, claims."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import disguised_witness
+
+from hopscope.circuits.apply import check
+from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
+from hopscope.circuits.coordinates import coordinates
+from hopscope.circuits.evidence import Effort
+from hopscope.circuits.find import find_circuit
+from hopscope.circuits.interventions import IDENTITY, POSITIONAL, Edit, Intervention, Row, one_hot
+from hopscope.circuits.programs import from_json, to_json
+from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.circuits.search import Settings
+from hopscope.circuits.text import describe, describe_census, describe_comparison
+from hopscope.errors import InputError
+from hopscope.experiments.circuit_claims import judge_circuits
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.data import held_out
+
+
+@cache
+def found(hops: int = 2) -> Circuit:
+    witness = disguised_witness(hops)
+    settings = Settings(orders=1, growing=0, sequences=16, confirming=16)
+    effort = Effort(sequences=16, few=8, draws=4)
+    return find_circuit(witness.transformer, witness.problem, model=f"w{hops}", settings=settings, effort=effort)
+
+
+def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, heads: int = 2) -> Circuit:
+    """A circuit of these paths, with numbers that do not matter."""
+    numbers: dict[str, Any] = {
+        "form": "one_hot",
+        "weight": 0.9,
+        "ablation_mse": 0.3,
+        "interval": (0.2, 0.4),
+        "natural_mse": 0.4,
+        "natural_interval": (0.3, 0.5),
+    }
+    return Circuit(
+        model="m",
+        seed=0,
+        number=0,
+        problem=RetrievalProblem(hops=hops),
+        layers=layers,
+        heads=heads,
+        bar=0.05,
+        losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
+        paths=tuple(CircuitPath(*path, **numbers) for path in paths),
+        program=(),
+        others=(),
+        search={},
+        certificate={
+            "heads": {"passed": True, "says": "", "layers_needed": 3},
+            "sufficiency": {"passed": True, "says": "", "imposed_mse": 0.03, "interval": [0.02, 0.04]},
+        },
+    )
+
+
+SERIAL = ((3, 1, ">x1", "x0>"), (3, 1, ">x2", "x1>"), (3, 1, ">x3", "x2>"))
+SERIAL += ((6, 1, "x0?", ">x1"), (7, 1, "x0?", ">x2"), (9, 1, "x0?", ">x3"))
+DOUBLING = ((1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
+DOUBLING += ((2, 1, ">x2", ">x3"), (2, 1, "x0?", ">x1"), (3, 2, "x0?", ">x2"))
+
+
+def test_the_contract() -> None:
+    values = json.loads(json.dumps(found().to_json(), allow_nan=False))
+    assert values["schema"] == 1
+    assert values["hops"] == 2
+    assert values["model"] == "w2"
+    for path in values["paths"]:
+        assert {"layer", "head", "query", "key", "ablation_mse", "interval", "feeds"} <= path.keys()
+        assert path["layer"] >= 1
+        assert path["head"] >= 1
+    for part in values["certificate"].values():
+        assert isinstance(part["passed"], bool)
+        assert isinstance(part["seed"], int)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    found().save(tmp_path / "circuit.json")
+    assert Circuit.load(tmp_path / "circuit.json") == found()
+
+
+def test_the_program_in_the_record_replays() -> None:
+    witness, circuit = disguised_witness(2), found()
+    program = from_json(list(circuit.program), witness.problem)
+    shape = witness.transformer.shape
+    check(program, coordinates(held_out(witness.problem, 2), shape.causal), shape)
+    assert to_json(program, witness.problem) == list(circuit.program)
+
+
+def test_every_form_of_row_survives_json() -> None:
+    problem = RetrievalProblem(hops=2)
+    program = {
+        Row(0, 0, 1): one_hot(0),
+        Row(0, 1, 4): Edit(Intervention.MIXTURE, (1, 4), (0.25, 0.75)),
+        Row(1, 0, 3): Edit(Intervention.MEAN, (), tuple(0.1 * k for k in range(1, 11))),
+        Row(1, 0, 4): IDENTITY,
+        Row(1, 1, 4): POSITIONAL,
+        Row(1, 1, 3): Edit(Intervention.KNOCK_OUT, (2,)),
+    }
+    assert from_json(json.loads(json.dumps(to_json(program, problem))), problem) == program
+    with pytest.raises(InputError, match="'spin' is no form of a row"):
+        from_json([{**to_json(program, problem)[0], "form": "spin"}], problem)
+    with pytest.raises(InputError, match="needs layer, head"):
+        from_json([{"form": "uniform"}], problem)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ({"schema": 2}, "schema 2 and this hopscope reads 1; update hopscope"),
+        ({"kind": "hopscope run"}, "not the record of a hopscope circuit"),
+        ({"hops": 4}, "hops is 4, but the problem has 2"),
+        ({"found": False}, "found is False, but there are 4 paths"),
+        ({"bar": "low"}, "bar of the record must be a number"),
+        ({"layers": True}, "layers of the record must be a number"),
+        ({"paths": {}}, "paths of the record must be a list"),
+        ({"problem": {"hops": 0}}, "problem is damaged"),
+        ({"problem": {"hops": 2, "colour": 1}}, "unknown problem field 'colour'"),
+        ({"certificate": {"sufficiency": {}}}, "part 'sufficiency' of the certificate lacks `passed`"),
+    ],
+)
+def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> None:
+    path = tmp_path / "circuit.json"
+    path.write_text(json.dumps({**found().to_json(), **damage}))
+    with pytest.raises(InputError, match=re.escape(says)) as caught:
+        Circuit.load(path)
+    assert str(path) in str(caught.value)
+    assert "left untouched" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ({"layer": 0}, "layer of path 2 must be a number of at least 1, got 0"),
+        ({"layer": 99}, "path 2 has layer 99, but the model has 3"),
+        ({"head": 1.5}, "head of path 2 must be a number of at least 1, got 1.5"),
+        ({"query": ">x7"}, "'>x7' is not a role of a chain with 2 hops"),
+        ({"interval": [2, 1]}, "interval of path 2 must be its lowest and highest number"),
+        ({"feeds": [{"into": "soul"}]}, "a feed of path 2 must say into which of"),
+        ({"feeds": [{"into": "key", "colour": 1}]}, "a feed of path 2 has an unknown field 'colour'"),
+    ],
+)
+def test_damaged_paths(damage: dict[str, Any], says: str) -> None:
+    values = json.loads(json.dumps(found().to_json()))
+    values["paths"][1] |= damage
+    with pytest.raises(InputError, match=re.escape(says)):
+        Circuit.from_json(values)
+
+
+def test_missing_fields_are_named() -> None:
+    values = json.loads(json.dumps(found().to_json()))
+    del values["bar"]
+    with pytest.raises(InputError, match="the record lacks bar"):
+        Circuit.from_json(values)
+    values["bar"] = 0.05
+    del values["paths"][0]["key"]
+    with pytest.raises(InputError, match="path 1 lacks key"):
+        Circuit.from_json(values)
+
+
+def test_half_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "circuit.json"
+    path.write_text(json.dumps(found().to_json())[:500])
+    with pytest.raises(InputError, match="left untouched"):
+        Circuit.load(path)
+    with pytest.raises(InputError, match="does not exist"):
+        Circuit.load(tmp_path / "none.json")
+
+
+def test_same_up_to_layers() -> None:
+    shifted = made(*((layer + 2, 2, query, key) for layer, _, query, key in SERIAL))
+    comparison = compare(made(*SERIAL), shifted)
+    assert not comparison.identical
+    assert comparison.same_order
+    assert comparison.same_mechanism
+    assert comparison.step_overlap == 1.0
+    assert comparison.shared == ()
+    assert compare(made(*SERIAL), made(*SERIAL)).identical
+
+
+def test_same_mechanism_laid_out_otherwise() -> None:
+    """The pairs tied one after the other instead of at once: another order, the same mechanism."""
+    spread = made((1, 1, ">x1", "x0>"), (2, 1, ">x2", "x1>"), (4, 1, ">x3", "x2>"), *SERIAL[3:])
+    comparison = compare(made(*SERIAL), spread)
+    assert not comparison.same_order
+    assert comparison.same_mechanism
+
+
+def test_different_mechanisms() -> None:
+    comparison = compare(made(*SERIAL), made(*DOUBLING))
+    assert not comparison.same_mechanism
+    assert comparison.step_overlap == pytest.approx(5 / 7)
+    assert "x0? -> >x3" not in comparison.shared_steps
+    assert "x0? -> >x2" in comparison.shared_steps
+    assert strategy(made(*SERIAL)) == "serial"
+    assert strategy(made(*DOUBLING)) == "doubling"
+    assert strategy(made()) == "none"
+
+
+def test_depth_of_steps() -> None:
+    depths = {(query, key): depth for depth, query, key in mechanism(made(*DOUBLING))}
+    assert depths == {
+        (">x1", "x0>"): 1,
+        (">x2", "x1>"): 1,
+        (">x3", "x2>"): 1,
+        (">x2", ">x3"): 2,
+        ("x0?", ">x1"): 2,
+        ("x0?", ">x2"): 3,
+    }
+
+
+def test_first_head() -> None:
+    assert first_head_ties_pairs(made(*SERIAL))
+    assert not first_head_ties_pairs(made((1, 1, "x0?", "x0>"), *SERIAL))
+    assert not first_head_ties_pairs(made())
+
+
+def test_census() -> None:
+    counted = census([made(*SERIAL), made(*SERIAL), made(*DOUBLING), made()])
+    assert counted["models"] == 4
+    assert counted["with_circuit"] == 3
+    assert counted["strategies"] == {"doubling": 1, "serial": 2}
+    assert [mechanism["count"] for mechanism in counted["mechanisms"]] == [2, 1]
+    assert counted["heads"] == {"4": 3}
+    text = describe_census(counted)
+    assert "3 of 4 models have a circuit" in text
+
+
+def test_text_says_what_is_there() -> None:
+    text = describe(found())
+    assert text.startswith("certified circuit: model w2")
+    assert re.search(r"2 +1 +x0\? -> >x1 +1\.00", text)
+    assert "K of layer 2 (x0? -> >x1)" in text
+    assert "FAIL" not in text
+    none = replace(made(), certificate={"sufficiency": {"passed": False, "says": "it does not solve the problem"}})
+    assert describe(none).startswith("no circuit: model m")
+    assert "FAIL  sufficiency" in describe(none)
+    assert "different mechanisms" in describe_comparison(("a", "b"), compare(made(*SERIAL), made(*DOUBLING)))
+
+
+def test_claims_by_rule() -> None:
+    findings = {row["id"]: row for row in judge_circuits([made(*SERIAL), made(*DOUBLING)], "paper: 2 models", "runs")}
+    assert list(findings) == ["C7", "C8", "C9", "C10", "C11"]
+    assert {row["verdict"] for row in findings.values()} == {"reproduced"}
+    assert findings["C7"]["ours"].startswith("4 of 24, 4 of 24 heads")
+    alike = {row["id"]: row["verdict"] for row in judge_circuits([made(*SERIAL)] * 2, "paper", "runs")}
+    assert alike["C9"] == "not reproduced"
+    alone = {row["id"]: row["verdict"] for row in judge_circuits([made(*SERIAL)], "paper", "runs")}
+    assert alone["C9"] == "not run"
+    missing = {row["id"]: row["verdict"] for row in judge_circuits([made(*SERIAL), made()], "paper", "runs")}
+    assert missing["C7"] == missing["C10"] == "not reproduced"
+    assert {row["verdict"] for row in judge_circuits([], "paper")} == {"not run"}
+    none = {row["id"]: row["verdict"] for row in judge_circuits([made()], "paper")}
+    assert none == {"C7": "not reproduced", "C8": "not reproduced", "C9": "not run"} | dict.fromkeys(
+        ("C10", "C11"), "not reproduced"
+    )
+
+
+def test_claims_that_fail() -> None:
+    weak = made(*SERIAL)
+    idle = replace(weak, paths=(*weak.paths[:-1], replace(weak.paths[-1], ablation_mse=0.04)))
+    assert {row["id"]: row["verdict"] for row in judge_circuits([idle], "paper")}["C11"] == "not reproduced"
+    wide = made(*SERIAL, layers=4, heads=1)
+    assert {row["id"]: row["verdict"] for row in judge_circuits([wide], "paper")}["C7"] == "not reproduced"
+    loud = replace(weak, certificate={**weak.certificate, "sufficiency": {"imposed_mse": 0.06, "interval": [0, 1]}})
+    assert {row["id"]: row["verdict"] for row in judge_circuits([loud], "paper")}["C10"] == "not reproduced"
+
+
+def test_drawing(tmp_path: Path) -> None:
+    from hopscope.report.circuit_figure import arrows, circuit_figure
+    from hopscope.report.maps_figure import maps_figure, prompt_figure
+    from hopscope.report.style import save
+
+    shared = made(*SERIAL, (3, 2, ">x1", "x0>"))
+    drawn = arrows(shared)
+    assert len(drawn) == 6, "two heads on one path are one arrow"
+    assert {arrow.row for arrow in drawn} == {1, 2, 3, 4}, "layers without a path are left out"
+    assert next(arrow for arrow in drawn if arrow.query == ">x1").heads == (1, 2)
+    files = save(circuit_figure(found()), tmp_path / "circuit")
+    assert [file.suffix for file in files] == [".png", ".svg", ".pdf"]
+    first = files[1].read_bytes()
+    assert save(circuit_figure(found()), tmp_path / "circuit")[1].read_bytes() == first
+    save(circuit_figure(made()), tmp_path / "none")
+    witness = disguised_witness(2)
+    save(maps_figure(witness.transformer, witness.problem, found(), sequences=8), tmp_path / "maps")
+    save(prompt_figure(witness.transformer, witness.problem), tmp_path / "prompt")
+    assert len(list(tmp_path.glob("*.png"))) == 4
