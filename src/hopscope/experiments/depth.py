@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.depth import depths
 from hopscope.training.bundles import Bundle
 from hopscope.training.recipe import Recipe
 from hopscope.training.run_folder import RunFolder
@@ -36,6 +37,8 @@ class DepthStudy:
         plain_hops: D without.
         seeds: one model each, with the implicit curriculum.
         plain_seeds: likewise without.
+        seeds_at_minimum: in place of `seeds` at the least depth that can learn every hop, floor(log2 D) + 2: nothing
+            can be done there in more than one place, and whether training finds it is a lottery. Empty for `seeds`.
         followed: the depth whose runs with the implicit curriculum keep checkpoints, for circuits and emergence;
             `None` for none.
         checkpoint_every: steps between these.
@@ -48,6 +51,7 @@ class DepthStudy:
     plain_hops: int
     seeds: tuple[int, ...]
     plain_seeds: tuple[int, ...]
+    seeds_at_minimum: tuple[int, ...] = ()
     followed: int | None = None
     checkpoint_every: int = 50
 
@@ -58,12 +62,19 @@ class DepthStudy:
                 run_name(curriculum, layers),
                 self.problem(curriculum),
                 self.recipe_of(curriculum, layers),
-                self.seeds if curriculum else self.plain_seeds,
+                self.seeds_at(curriculum, layers),
             )
             for curriculum in (True, False)
             for layers in self.layers
-            if (self.seeds if curriculum else self.plain_seeds)
+            if self.seeds_at(curriculum, layers)
         ]
+
+    def seeds_at(self, curriculum: bool, layers: int) -> tuple[int, ...]:
+        """The seeds of one formulation and depth."""
+        if not curriculum:
+            return self.plain_seeds
+        at_minimum = layers == depths(self.hops).causal
+        return self.seeds_at_minimum if at_minimum and self.seeds_at_minimum else self.seeds
 
     @property
     def followed_name(self) -> str:

@@ -35,6 +35,7 @@ LAPTOP = Preset(
         plain_hops=3,
         seeds=(0, 1),
         plain_seeds=(0,),
+        seeds_at_minimum=(0, 1, 2, 3),
         followed=4,
     ),
 )

@@ -14,8 +14,9 @@ from hopscope.experiments.claims import Claim, complete, write_claims
 from hopscope.experiments.depth import finished_runs
 from hopscope.experiments.presets import Preset
 from hopscope.experiments.theory_claims import theory_claims
+from hopscope.report.circuit_section import write_circuits
 from hopscope.report.depth_section import write_depth
-from hopscope.report.followed_section import write_followed
+from hopscope.report.emergence_section import write_emergence
 from hopscope.report.page import write_page
 from hopscope.report.theory_section import theory_section
 
@@ -41,9 +42,11 @@ def write_report(folder: Path, preset: Preset) -> list[Claim]:
     sections = [theory_section(folder, study.hops), *depth.sections]
     found = [*theory_claims(), *depth.findings]
     if study.followed is not None and (run := finished_runs(folder / "sweep", study).get(study.followed_name)):
-        followed_sections, followed_findings = write_followed(folder, preset.name, run)
-        sections += followed_sections
-        found += followed_findings
+        circuit_sections, judged = write_circuits(folder, preset.name, run)
+        emergence = write_emergence(folder, preset.name, run)
+        sections += [*circuit_sections, *emergence.sections]
+        # C12 is about transformer D and its numbers; a model of another size says nothing of them.
+        found += [*judged, *(finding for finding in emergence.findings if finding["id"] != "C12")]
     claims = complete(found)
     write_claims(folder / "claims.json", claims)
     write_page(
