@@ -24,6 +24,9 @@ _HEADS, _ROWS, _LAST = 0.3, 0.6, 0.95
 _SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
 """How many changes are tried together."""
 
+_AT_ONCE = 4
+"""How many such sizes are tried before it is seen whether to go on."""
+
 
 class Reducer:
     """The way down for one bench.
@@ -33,10 +36,12 @@ class Reducer:
         forms: hypotheses about its rows.
         bar: the loss that no accepted program exceeds.
         doubt: standard errors added to every mean squared error, so that what passes here passes on fresh data too.
+        rough: a bench of fewer sequences. It says in which order changes are tried, and which are hopeless; whether
+            one is made is never left to it.
     """
 
-    def __init__(self, bench: Bench, forms: Forms, bar: float, doubt: float = 2.0) -> None:
-        self.bench, self.forms, self.bar, self._doubt = bench, forms, bar, doubt
+    def __init__(self, bench: Bench, forms: Forms, bar: float, rough: Bench, doubt: float = 2.0) -> None:
+        self.bench, self.forms, self.bar, self._rough, self._doubt = bench, forms, bar, rough, doubt
         self._full = self.scores([{}])[0]
 
     def scores(self, programs: Sequence[Rows]) -> list[float]:
@@ -90,19 +95,11 @@ class Reducer:
             program = self._eliminate(program, background, self._limit(share), jitter)
         return program
 
-    def minimal(self, program: Rows, jitter: torch.Generator | None, screen: Reducer | None = None) -> Rows:
-        """No row in use can be switched off within the room.
-
-        Args:
-            program: what to begin with.
-            jitter: perturbs the order.
-            screen: tries every change first on its fewer sequences, where most show that they are hopeless.
-        """
+    def minimal(self, program: Rows, jitter: torch.Generator | None) -> Rows:
+        """No row in use can be switched off within the room."""
         limit = self._limit(_LAST)
         while True:
-            moves = [(row, off) for row, _ in self.on(program) for off in self.forms.offs(row)]
-            if screen is not None:
-                moves = [move for move, hope in zip(moves, screen.hopes(program, moves), strict=True) if hope]
+            moves = self._hopeful(program, [(row, off) for row, _ in self.on(program) for off in self.forms.offs(row)])
             self.bench.depart_from(program)
             scores = self.scores([{**program, row: off} for row, off in moves])
             fitting = [number for number, score in enumerate(scores) if score <= limit]
@@ -111,16 +108,6 @@ class Reducer:
             noise = _noise(len(moves), jitter)
             best = min(fitting, key=lambda n: (moves[n][1] != UNIFORM, scores[n] * noise[n], n))
             program = {**program, moves[best][0]: moves[best][1]}
-
-    def hopes(self, program: Rows, moves: Sequence[tuple[Row, Edit]]) -> list[bool]:
-        """Which changes may hold the bar: those not five standard errors above it here."""
-        if not moves:
-            return []
-        self.bench.depart_from(program)
-        errors = self.bench.errors([{**program, row: edit} for row, edit in moves]).double().mean(dim=2)
-        least = errors.mean(dim=1) - 5 * errors.std(dim=1) / errors.shape[1] ** 0.5
-        hopeful: list[bool] = (least <= self.bar).tolist()
-        return hopeful
 
     def grown(self, pool: Rows, generator: torch.Generator) -> Rows:
         """A small program grown from nothing: rows of `pool` are put back in random order until the bar holds.
@@ -183,15 +170,27 @@ class Reducer:
         good = min(self.bar, max(min(scores), current) + 0.25 * max(self.bar - current, 0.0))
         return next((form for form, score in zip(forms, scores, strict=True) if score <= good), KEEP)
 
+    def _hopeful(self, program: Rows, moves: list[tuple[Row, Edit]]) -> list[tuple[Row, Edit]]:
+        """The changes that may hold the bar: not five standard errors above it on the rough bench."""
+        if not moves:
+            return []
+        self._rough.depart_from(program)
+        errors = self._rough.errors([{**program, row: edit} for row, edit in moves]).double().mean(dim=2)
+        least = errors.mean(dim=1) - 5 * errors.std(dim=1) / errors.shape[1] ** 0.5
+        return [move for move, low in zip(moves, least.tolist(), strict=True) if low <= self.bar]
+
     def _eliminate(self, program: Rows, moves: list[Rows], limit: float, jitter: torch.Generator | None) -> Rows:
         """As many of the moves as the limit allows, the least costly first, several at a time."""
         while moves:
-            self.bench.depart_from(program)
-            scores = self.scores([{**program, **move} for move in moves])
+            self._rough.depart_from(program)
+            now, *scores = self._rough.mse([program, *({**program, **move} for move in moves)])
+            room = limit - self.scores([program])[0]
+            # Costs are rough: what looks a little too dear may still fit.
+            fitting = [number for number, score in enumerate(scores) if score - now <= 1.5 * room]
             least, noise = min(scores), _noise(len(moves), jitter)
             costs = [(score - least) * factor for score, factor in zip(scores, noise, strict=True)]
-            order = sorted((n for n, score in enumerate(scores) if score <= limit), key=lambda n: (costs[n], n))
-            moves = [moves[number] for number in order]
+            moves = [moves[number] for number in sorted(fitting, key=lambda n: (costs[n], n))]
+            self.bench.depart_from(program)
             program, taken = self._longest_prefix(program, moves, limit)
             if not taken:
                 break
@@ -206,19 +205,26 @@ class Reducer:
         return program
 
     def _longest_prefix(self, program: Rows, moves: list[Rows], limit: float) -> tuple[Rows, int]:
-        """The longest of some first parts of `moves` that the limit allows, and its length."""
+        """The longest of some first parts of `moves` that the limit allows, and its length.
+
+        Parts are tried a few at a time, shorter ones first, until none of a few holds.
+        """
         sizes = [size for size in _SIZES if size < len(moves)] + ([len(moves)] if moves else [])
-        programs = []
-        for size in sizes:
-            together = dict(program)
-            for move in moves[:size]:
-                together |= move
-            programs.append(together)
-        scores = self.scores(programs)
-        for size, together, score in reversed(list(zip(sizes, programs, scores, strict=True))):
-            if score <= limit:
-                return together, size
-        return program, 0
+        best, taken = program, 0
+        for first in range(0, len(sizes), _AT_ONCE):
+            some = sizes[first : first + _AT_ONCE]
+            programs: list[Rows] = []
+            for size in some:
+                together = dict(program)
+                for move in moves[:size]:
+                    together |= move
+                programs.append(together)
+            for size, together, score in zip(some, programs, self.scores(programs), strict=True):
+                if score <= limit:
+                    best, taken = together, size
+            if taken < some[0]:
+                break
+        return best, taken
 
 
 def every_row(bench: Bench) -> list[Row]:

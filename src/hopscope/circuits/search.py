@@ -151,8 +151,9 @@ class Searcher:
         self.forms = Forms(
             self.wide.maps(), visible_roles(self.bench.batch.place, transformer.shape.causal), problem.hops
         )
-        self._scan = Reducer(self.bench, self.forms, settings.bar)
-        self._confirm = Reducer(self.wide, self.forms, settings.bar, doubt=1.0)
+        rough = Bench(transformer, problem, batch[: max(8, settings.sequences // 4)])
+        self._scan = Reducer(self.bench, self.forms, settings.bar, rough)
+        self._confirm = Reducer(self.wide, self.forms, settings.bar, self.bench, doubt=1.0)
         self._ends: dict[tuple[Row, ...], Rows | None] = {}
         self._prefilter: Prefilter | None = None
 
@@ -208,7 +209,7 @@ class Searcher:
             if end is not None:
                 if end is not stages[-1]:
                     end = self._confirm.trimmed(end, None)
-                end = self._formed(self._confirm.minimal(end, None, self._scan))
+                end = self._formed(self._confirm.minimal(end, None))
             self._ends[signature] = end
         return self._ends[signature]
 
@@ -245,7 +246,7 @@ class Searcher:
         for size in sizes:
             passing = self._first_passing(program, [self._scan.only(program, k) for k in combinations(rows, size)])
             if passing is not None:
-                end = self._formed(self._confirm.minimal(passing, None, self._scan))
+                end = self._formed(self._confirm.minimal(passing, None))
                 return self._smallest([self._found(end, (f"part of {found[0].orders[0]}",)), *found])
         return found, kind
 
