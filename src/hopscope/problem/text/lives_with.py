@@ -10,8 +10,7 @@ from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.names import levels, syllables
 
 _NAMES = (
-    "Alice Bob Charlie David Eve Frank Grace Henry Isabelle Jack "
-    "Kate Larry Mary Nick Olivia Peter Queen Rose Sam Tom"
+    "Alice Bob Charlie David Eve Frank Grace Henry Isabelle Jack Kate Larry Mary Nick Olivia Peter Queen Rose Sam Tom"
 )
 NAMES = tuple(_NAMES.split())
 _CITIES = (
