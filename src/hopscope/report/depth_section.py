@@ -66,7 +66,7 @@ def _partial_losses(folder: Path, study: DepthStudy, groups: list[dict[str, Any]
     return PageFigure(
         stem,
         "Figure 4, right. The same with the implicit curriculum, hop by hop. Dotted lines, in the colour of their hop: "
-        "the exact minimum depth floor(log2 k) + 2 of hop k; no run can learn a hop to the left of its line.",
+        "the exact minimum depth floor(log2 k) + 2 of hop k, left of which theory lets no run learn it.",
     )
 
 
