@@ -117,7 +117,7 @@ def test_the_readmes_python_example(tmp_path):
     [
         (["train", "{}", "--hops", "-1"], "hops must be a whole number of at least 1, got -1"),
         (["train", "{}", "--hops", "x"], "'x' is not a number"),
-        (["train", "{}", "--heads", "3", "--d-model", "16"], "divisible by heads, got 16 and 3"),
+        (["train", "{}", "--heads", "3", "--head-dim", "none", "--d-model", "16"], "divisible by heads, got 16 and 3"),
         (["train", "{}", "--depth", "3"], "No such option"),
         (["train", "{}", "--order", "random"], "order must be one of deepest-first, shallowest-first, got 'random'"),
         (["train", "{}", "--seeds", "3-1"], "seeds must be a rising range"),
