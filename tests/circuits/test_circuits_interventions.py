@@ -10,7 +10,7 @@ from conftest import random_model, some_batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.circuits.apply import Drawer, LayerEdit, pattern_fn
+from hopscope.circuits.apply import Drawer, LayerEdit, LayerEdits, by_layer, pattern_fn
 from hopscope.circuits.bench import Bench, single
 from hopscope.circuits.coordinates import Coordinates, coordinates
 from hopscope.circuits.interventions import (
@@ -37,6 +37,11 @@ LENGTH = PROBLEM.sequence_length
 def random_pattern(seed: int = 0, where: Coordinates = WHERE) -> torch.Tensor:
     scores = torch.randn(1, 4, 2, LENGTH, LENGTH, generator=torch.Generator().manual_seed(seed))
     return scores.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1)
+
+
+def of_layer(edits: dict[tuple[int, int], Edit]) -> LayerEdits:
+    """Edits of layer 0 by (head, query role), as `LayerEdit` takes them."""
+    return by_layer({Row(0, head, query): edit for (head, query), edit in edits.items()}, 1)[0]
 
 
 def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Edit], where: Coordinates) -> torch.Tensor:
@@ -109,7 +114,7 @@ def test_against_the_definitions(rows: dict[tuple[int, int], tuple[Intervention,
     expected = slow(pattern, edits, WHERE)
     # The very first position can be left with nothing by a knock-out; that case has its own test.
     finite = expected.isfinite().all(dim=-1, keepdim=True)
-    found = LayerEdit([edits], 2, Drawer(WHERE))(pattern)
+    found = LayerEdit([of_layer(edits)], 2, Drawer(WHERE))(pattern)
     torch.testing.assert_close(found * finite, expected.nan_to_num() * finite)
     torch.testing.assert_close(found.sum(dim=-1), torch.ones(found.shape[:-1]))
     assert not found.masked_fill(WHERE.allowed, 0).any(), "nobody looks where the mask forbids"
@@ -117,7 +122,7 @@ def test_against_the_definitions(rows: dict[tuple[int, int], tuple[Intervention,
 
 def test_kept_rows_keep_their_bits() -> None:
     pattern = random_pattern()
-    found = LayerEdit([{(0, 1): UNIFORM}], 2, Drawer(WHERE))(pattern)
+    found = LayerEdit([of_layer({(0, 1): UNIFORM})], 2, Drawer(WHERE))(pattern)
     changed = WHERE.role == 1
     assert torch.equal(found[:, :, 1], pattern[:, :, 1])
     assert torch.equal(found[0, :, 0][~changed], pattern[0, :, 0][~changed])
@@ -128,7 +133,7 @@ def test_knocking_out_all_there_is_leaves_the_rest() -> None:
     pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
     pattern[..., 0] = 1.0  # everyone looks at position 0, whoever stands there
     everyone = Edit(Intervention.KNOCK_OUT, tuple(range(5)))
-    found = LayerEdit([{(0, query): everyone for query in range(5)}], 1, Drawer(WHERE))(pattern)
+    found = LayerEdit([of_layer({(0, query): everyone for query in range(5)})], 1, Drawer(WHERE))(pattern)
     torch.testing.assert_close(found.sum(dim=-1), torch.ones(1, 4, 1, LENGTH))
     for b in range(4):
         holder = int(WHERE.role[b, 0])
@@ -141,9 +146,9 @@ def test_knocking_out_all_there_is_leaves_the_rest() -> None:
 def test_many_candidates_are_each_their_own() -> None:
     pattern = random_pattern().expand(3, -1, -1, -1, -1)
     edits = [{(0, 4): UNIFORM}, {}, {(0, 4): one_hot(1), (1, 3): IDENTITY}]
-    found = LayerEdit(edits, 2, Drawer(WHERE))(pattern)
+    found = LayerEdit([of_layer(mine) for mine in edits], 2, Drawer(WHERE))(pattern)
     for candidate, mine in zip(found, edits, strict=True):
-        alone = LayerEdit([mine], 2, Drawer(WHERE))(pattern[:1])
+        alone = LayerEdit([of_layer(mine)], 2, Drawer(WHERE))(pattern[:1])
         assert torch.equal(candidate, alone[0])
 
 

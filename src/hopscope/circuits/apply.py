@@ -34,6 +34,9 @@ _BASES = {
 HeadEdits = tuple[tuple[int, Edit], ...]
 """The edits of one head's rows: query roles, ascending, with what is put there."""
 
+LayerEdits = dict[int, HeadEdits]
+"""The edits of one layer by head; heads that are kept left out."""
+
 _DRAWN = 96
 """Patterns kept by a drawer, of some 4 x sequences x positions^2 bytes each."""
 
@@ -85,23 +88,21 @@ class LayerEdit:
     """What C programs do to one layer.
 
     Args:
-        edits: for every program, this layer's edits by (head, query role).
+        edits: for every program, this layer's edits by head.
         heads: of the layer.
         drawer: of the batch that will come through.
     """
 
-    def __init__(self, edits: Sequence[dict[tuple[int, int], Edit]], heads: int, drawer: Drawer) -> None:
+    def __init__(self, edits: Sequence[LayerEdits], heads: int, drawer: Drawer) -> None:
         self._drawer = drawer
         self._variants: list[dict[HeadEdits, list[int]]] = []
         for head in range(heads):
             variants: dict[HeadEdits, list[int]] = {}
-            for candidate, rows in enumerate(edits):
-                # Query roles of one head are all different, so edits are never compared.
-                mine = tuple(sorted((query, edit) for (at, query), edit in rows.items() if at == head))
-                variants.setdefault(mine, []).append(candidate)
+            for candidate, by_head in enumerate(edits):
+                variants.setdefault(by_head.get(head, ()), []).append(candidate)
             self._variants.append(variants)
         self._candidates = len(edits)
-        self.active = any(rows for rows in edits)
+        self.active = any(by_head for by_head in edits)
 
     def __call__(
         self, pattern: Float[Tensor, "candidate batch head query key"]
@@ -157,13 +158,14 @@ def factors(edit: Edit, query: int, roles: int) -> Float[Tensor, " relation"]:
     return factor
 
 
-def by_layer(program: Program, layers: int) -> list[dict[tuple[int, int], Edit]]:
-    """A program's edits, layer by layer; rows that are kept left out."""
-    split: list[dict[tuple[int, int], Edit]] = [{} for _ in range(layers)]
+def by_layer(program: Program, layers: int) -> list[LayerEdits]:
+    """A program's edits, layer by layer and head by head; rows that are kept left out."""
+    split: list[dict[int, list[tuple[int, Edit]]]] = [{} for _ in range(layers)]
     for row, edit in program.items():
-        if edit != KEEP:
-            split[row.layer][row.head, row.query] = edit
-    return split
+        if edit is not KEEP and edit != KEEP:
+            split[row.layer].setdefault(row.head, []).append((row.query, edit))
+    # Query roles of one head are all different, so edits are never compared.
+    return [{head: tuple(sorted(rows)) for head, rows in heads.items()} for heads in split]
 
 
 def pattern_fn(program: Program, where: Coordinates, shape: Architecture) -> PatternFn:

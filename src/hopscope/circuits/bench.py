@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.apply import Drawer, LayerEdit, by_layer, check
+from hopscope.circuits.apply import Drawer, LayerEdit, LayerEdits, by_layer, check
 from hopscope.circuits.coordinates import coordinates
-from hopscope.circuits.interventions import Edit, Program
+from hopscope.circuits.interventions import Edit, Program, Row
 from hopscope.circuits.maps import RoleMaps, role_maps
 from hopscope.errors import InputError
 from hopscope.model.transformer import Block, Transformer
@@ -26,7 +26,6 @@ from hopscope.training.losses import squared_errors
 _ROWS_AT_ONCE = 16_384
 """Positions that go through together: beyond it activations leave a CPU's caches."""
 
-LayerEdits = list[dict[tuple[int, int], Edit]]
 Stream = Float[Tensor, "one row d_model"]
 
 
@@ -50,7 +49,8 @@ class Bench:
         self.where = coordinates(batch, self.shape.causal)
         self.evaluations = 0
         self._drawer = Drawer(self.where)
-        self._trunk: LayerEdits = [{} for _ in range(self.shape.layers)]
+        self._checked: dict[Row, Edit] = {}
+        self._trunk: list[LayerEdits] = [{} for _ in range(self.shape.layers)]
         self._streams: list[Stream] = []
 
     @property
@@ -62,7 +62,7 @@ class Bench:
     def errors(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
         """Squared errors under each program, by sequence and hop asked for."""
         for program in programs:
-            check(program, self.where, self.shape)
+            self._check(program)
         edits = [by_layer(program, self.shape.layers) for program in programs]
         starts = [self._first_change(edit) for edit in edits]
         order = sorted(range(len(programs)), key=lambda number: starts[number])
@@ -100,6 +100,12 @@ class Bench:
             x = self._block(block, x, LayerEdit([rows], self.shape.heads, self._drawer), 1, None, patterns)
         return role_maps(patterns, self.where)
 
+    def _check(self, program: Program) -> None:
+        """See that a program fits; what was seen before is not looked at again."""
+        new = {row: edit for row, edit in program.items() if self._checked.get(row) is not edit}
+        check(new, self.where, self.shape)
+        self._checked |= new
+
     def _blocks(self) -> list[Block]:
         return [block for block in self.transformer.blocks if isinstance(block, Block)]
 
@@ -107,11 +113,11 @@ class Bench:
         embedded: Tensor = self.transformer.embed(self.batch.inputs.flatten(0, 1)[None])
         return embedded
 
-    def _first_change(self, edits: LayerEdits) -> int:
+    def _first_change(self, edits: list[LayerEdits]) -> int:
         """The first layer at which a candidate departs from the trunk; never beyond the last."""
         return min(self._shared(edits), self.shape.layers - 1)
 
-    def _shared(self, edits: LayerEdits) -> int:
+    def _shared(self, edits: list[LayerEdits]) -> int:
         """How many first layers are as in the trunk."""
         for layer, (mine, trunk) in enumerate(zip(edits, self._trunk, strict=True)):
             if mine != trunk:
@@ -128,7 +134,7 @@ class Bench:
             self._streams.append(self._block(self._blocks()[number], self._streams[-1], edit, 1, None))
         return self._streams[layer]
 
-    def _forward(self, edits: list[LayerEdits], start: int) -> Float[Tensor, "candidate sequence hop"]:
+    def _forward(self, edits: list[list[LayerEdits]], start: int) -> Float[Tensor, "candidate sequence hop"]:
         """Errors of candidates that agree with the trunk before layer `start`."""
         candidates, reads = len(edits), self.shape.reads
         x = self._stream(start).repeat(1, candidates, 1)

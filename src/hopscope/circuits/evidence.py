@@ -66,8 +66,16 @@ class Evidence:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Rows in use."""
-        return list(dict.fromkeys(row for row, _ in self.paths))
+        """Rows in use: those with a path, and helpers."""
+        last, query = self.bench.shape.layers - 1, self.bench.where.roles - 1
+        live = (row for row in sorted(self.program) if row.layer < last or row.query == query)
+        return [row for row in live if not self.forms.is_off(row, self.program[row])]
+
+    @cached_property
+    def helpers(self) -> list[Row]:
+        """Rows in use that attend to no other role of their own chain."""
+        with_path = {row for row, _ in self.paths}
+        return [row for row in self.rows if row not in with_path]
 
     @cached_property
     def outside(self) -> list[Row]:

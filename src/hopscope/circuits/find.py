@@ -87,10 +87,12 @@ def find_circuit(
         lambda part: watch(Standing(f"certificate: {part}", stages, stages)) if watch else None,
     )
     sufficient = certificate["sufficiency"]
+    paths, helpers = _paths(evidence)
     circuit = Circuit(
         **known,
         losses={name: sufficient[f"{name}_mse"] for name in ("full", "imposed", "natural", "nothing")},
-        paths=_paths(evidence),
+        paths=paths,
+        helpers=helpers,
         program=tuple(to_json(first.program, problem)),
         others=tuple(_other(searcher, found, first) for found in search.found[1:]),
         certificate=certificate,
@@ -177,15 +179,15 @@ def _described(search: Search, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _paths(evidence: Evidence) -> tuple[CircuitPath, ...]:
-    """The paths with their ablations and uses."""
+def _paths(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[str, Any], ...]]:
+    """The paths with their ablations and uses, and the helper rows."""
     names = evidence.problem.roles
     imposed = measured(evidence, by_sequence(evidence.bench, [evidence.without(path) for path in evidence.paths]))
     cut: list[Rows] = [{**evidence.natural, row: UNIFORM} for row in evidence.rows]
     natural = dict(zip(evidence.rows, measured(evidence, by_sequence(evidence.bench, cut)), strict=True))
     patcher = Patcher(evidence.few, evidence.natural)
     uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
-    return tuple(
+    paths = tuple(
         CircuitPath(
             layer=row.layer + 1,
             head=row.head + 1,
@@ -201,6 +203,17 @@ def _paths(evidence: Evidence) -> tuple[CircuitPath, ...]:
         )
         for (row, key), (mse, interval) in zip(evidence.paths, imposed, strict=True)
     )
+    helpers = tuple(
+        {
+            "layer": row.layer + 1,
+            "head": row.head + 1,
+            "query": names[row.query],
+            "natural_mse": natural[row][0],
+            "natural_interval": natural[row][1],
+        }
+        for row in evidence.helpers
+    )
+    return paths, helpers
 
 
 def _feeds(uses: Sequence[Use], names: Sequence[str], bar: float) -> tuple[Feed, ...]:

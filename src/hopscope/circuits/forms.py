@@ -32,7 +32,10 @@ class Forms:
         """The hypotheses about a row in use: one role, two roles, the mean pattern, the positional one, its own.
 
         Single roles come in the order: the other member of the pair, the same symbol elsewhere, then by falling weight.
+        A row that tells its own chain from others nowhere has its own pattern only.
         """
+        if self.chainless(row):
+            return [KEEP]
         weight = self.weights(row)
         forms = [one_hot(key) for key in self.heavy(row)]
         two = sorted((*self._others(row), row.query), key=lambda key: -weight[key])[:2]
@@ -70,11 +73,8 @@ class Forms:
         return weights
 
     def heavy(self, row: Row) -> list[int]:
-        """Other roles that a row attends to in its own chain, or the foremost of them, in order of preference."""
+        """Other roles that a row attends to in its own chain, in order of preference."""
         query, excess = row.query, self._excess(row)
-        if not excess:
-            return []
-        foremost = max(excess, key=lambda key: excess[key])
 
         def preference(key: int) -> tuple[int, float]:
             if key // 2 == query // 2 and 2 * self._hops not in (key, query):
@@ -83,8 +83,7 @@ class Forms:
                 return (1, -excess[key])
             return (2, -excess[key])
 
-        chosen = (key for key, more in excess.items() if more >= _LEAST_WEIGHT or key == foremost)
-        return sorted(chosen, key=preference)
+        return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
     def keys(self, row: Row, edit: Edit) -> list[tuple[int, float]]:
         """The key roles an edit attends to besides the query itself, each with its weight.

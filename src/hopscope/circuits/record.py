@@ -123,6 +123,7 @@ class Circuit:
     others: tuple[dict[str, Any], ...]
     search: dict[str, Any]
     certificate: dict[str, dict[str, Any]] = field(default_factory=dict)
+    helpers: tuple[dict[str, Any], ...] = ()
 
     @property
     def found(self) -> bool:
@@ -141,8 +142,9 @@ class Circuit:
 
     @property
     def used_heads(self) -> tuple[tuple[int, int], ...]:
-        """Heads with a path: layer and head, from 1."""
-        return tuple(sorted({(path.layer, path.head) for path in self.paths}))
+        """Heads with a path or a helper row: layer and head, from 1."""
+        helpers = {(row["layer"], row["head"]) for row in self.helpers}
+        return tuple(sorted({(path.layer, path.head) for path in self.paths} | helpers))
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""
@@ -198,6 +200,7 @@ class Circuit:
             others=tuple(_list(values, "others")),
             search=_object(values, "search"),
             certificate=_object(values, "certificate"),
+            helpers=tuple(_list(values, "helpers")),
         )
         for name, part in circuit.certificate.items():
             if not isinstance(part, dict) or not isinstance(part.get("passed"), bool):

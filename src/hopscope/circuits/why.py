@@ -116,7 +116,7 @@ class Patcher:
     def _cut(self, row: Row) -> list[Stream]:
         """What enters every layer, and the answer, when this row is uniform and every other head writes what it did."""
         run = self._run
-        uniform = LayerEdit([{(row.head, row.query): UNIFORM}], self._bench.shape.heads, self._drawer)
+        uniform = LayerEdit([{row.head: ((row.query, UNIFORM),)}], self._bench.shape.heads, self._drawer)
         streams = list(run.streams[: row.layer + 1])
         x = streams[-1]
         for layer in range(row.layer, self._bench.shape.layers):

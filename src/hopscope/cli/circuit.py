@@ -43,6 +43,7 @@ def command() -> None:
 @click.option("--growing", type=int, default=2, show_default=True, help="Ways up from nothing.")
 @click.option("--sequences", type=int, default=64, show_default=True, help="Behind each decision of the search.")
 @click.option("--confirming", type=int, default=256, show_default=True, help="Behind its last decisions.")
+@click.option("--every-subset", type=int, default=10, show_default=True, help="Rows up to which every subset is tried.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the search.")
 @click.option(
     "--prefilter/--no-prefilter", default=None, help="Order heads by gradients [default: 32 heads or more, 8 a layer]."
