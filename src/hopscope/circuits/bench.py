@@ -142,7 +142,7 @@ class Bench:
             edit = LayerEdit([candidate[layer] for candidate in edits], self.shape.heads, self._drawer)
             last = layer == self.shape.layers - 1
             x = self._block(self._blocks()[layer], x, edit, candidates, reads if last else None)
-        answers = self.transformer.read(self.transformer.norm(x))
+        answers = self.transformer.answers(x)
         answers = answers.view(candidates, self.sequences, reads, self.shape.d_output)
         return squared_errors(answers, self.batch.targets, self.problem.symbol_dim)
 

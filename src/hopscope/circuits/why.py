@@ -143,8 +143,8 @@ class Patcher:
 
     def _write(self, block: Block, x: Stream, x_query: Stream, edit: Callable[[Pattern], Pattern]) -> Stream:
         """What attention writes: keys and values from `x`, queries from `x_query`, the pattern through `edit`."""
-        normed, normed_query = block.attention_norm(x), block.attention_norm(x_query)
-        written: Stream = block.attention(normed, normed_query, self._bench.sequences, edit)
+        norm = block.attention_norm
+        written: Stream = block.attention(norm.rows(x), norm.rows(x_query), norm, self._bench.sequences, edit)
         return written
 
     def _pattern(self, block: Block, x: Stream, x_query: Stream) -> Pattern:
@@ -175,11 +175,11 @@ class Patcher:
     def _after(self, block: Block, x: Stream, written: Stream) -> Stream:
         """What leaves a block whose attention writes `written`."""
         x = x + written
-        return x if block.mlp is None else x + block.mlp(block.mlp_norm(x))
+        return x if block.mlp is None else x + block.mlp(block.mlp_norm.rows(x), block.mlp_norm)
 
     def _loss(self, x: Stream) -> float:
         bench = self._bench
         read = last_positions(x, bench.sequences, bench.shape.reads)
-        answers = bench.transformer.read(bench.transformer.norm(read))
+        answers = bench.transformer.answers(read)
         answers = answers.view(bench.sequences, bench.shape.reads, bench.shape.d_output)
         return float(squared_errors(answers, bench.batch.targets, bench.problem.symbol_dim).double().mean())

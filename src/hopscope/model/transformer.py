@@ -15,14 +15,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.model.architecture import Architecture
 from hopscope.model.hold import hold
+from hopscope.model.rowwise import affine, gelu, normalise
 
 Pattern = Float[Tensor, "model batch head query key"]
+Weight = Float[Tensor, "model d_in d_out"]
+Bias = Float[Tensor, "model 1 d_out"]
 PatternFn = Callable[[int, Pattern], Pattern]
 """Given a layer (from 0) and its attention pattern, the pattern to use in its place: the one seam for interventions."""
 
@@ -49,20 +51,43 @@ class Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "model row d_in"]) -> Float[Tensor, "model row d_out"]:
         """The map, row by row."""
-        return torch.baddbmm(self.bias, x, self.weight)
+        return affine(x, self.weight, self.bias)
 
 
 class LayerNorm(nn.Module):
-    """Layer normalisation with a gain and an offset, for M models."""
+    """Layer normalisation with a gain and an offset, for M models.
+
+    What it gives is always mapped linearly, so it comes in two parts: `rows`, and gain and offset, which go `into` the
+    map that follows. That spares passes over all positions, forward and backward.
+    """
 
     def __init__(self, models: int, d: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(models, 1, d))
         self.bias = nn.Parameter(torch.zeros(models, 1, d))
 
-    def forward(self, x: Float[Tensor, "model row d"]) -> Float[Tensor, "model row d"]:
-        """Every row to mean 0 and deviation 1, then gain and offset."""
-        return torch.addcmul(self.bias, F.layer_norm(x, x.shape[-1:]), self.weight)
+    def rows(self, x: Float[Tensor, "model row d"]) -> Float[Tensor, "model row d"]:
+        """Every row to mean 0 and deviation 1."""
+        return normalise(x)
+
+    def into(self, weight: Weight, bias: Bias) -> tuple[Weight, Bias]:
+        """The map that does to `rows` what `weight` and `bias` do after gain and offset."""
+        return self.weight.mT * weight, torch.baddbmm(bias, self.bias, weight)
+
+
+class NoNorm(nn.Module):
+    """In the place of a LayerNorm where there is none."""
+
+    def rows(self, x: Float[Tensor, "model row d"]) -> Float[Tensor, "model row d"]:
+        """The same."""
+        return x
+
+    def into(self, weight: Weight, bias: Bias) -> tuple[Weight, Bias]:
+        """The same."""
+        return weight, bias
+
+
+Norm = LayerNorm | NoNorm
 
 
 class Attention(nn.Module):
@@ -82,15 +107,19 @@ class Attention(nn.Module):
         self,
         x: Float[Tensor, "model row d_model"],
         x_query: Float[Tensor, "model query_row d_model"],
+        norm: Norm,
         batch: int,
-        edit: Callable[[Pattern], Pattern] | None,
+        edit: Callable[[Pattern], Pattern] | None = None,
     ) -> Float[Tensor, "model query_row d_model"]:
-        """Attend from the rows of `x_query`, the last positions of every sequence, to those of `x`."""
+        """Attend from the last positions of every sequence, `x_query`, to all, `x`: rows of `norm`, both."""
         models = x.shape[0]
-        query = self._split(self.query(x_query) * (1 / math.sqrt(self.d_head)), batch)
-        key = self._split(self.key(x), batch)
-        value = self._split(self.value(x), batch)
-        pattern = torch.baddbmm(self._mask(query, key), query, key.mT).softmax(dim=-1)
+        if x_query is x:
+            query, key, value = self._heads(x, norm, batch, self.query, self.key, self.value)
+        else:
+            (query,) = self._heads(x_query, norm, batch, self.query)
+            key, value = self._heads(x, norm, batch, self.key, self.value)
+        scale = 1 / math.sqrt(self.d_head)
+        pattern = torch.baddbmm(self._mask(query, key), query, key.mT, alpha=scale).softmax(dim=-1)
         if self.held:
             grouped = pattern.view(models, batch, self.heads, *pattern.shape[-2:])
             pattern = hold(grouped, self.held, self.causal).flatten(0, 2)
@@ -100,9 +129,14 @@ class Attention(nn.Module):
         written: Tensor = self.out(mixed.transpose(2, 3).reshape(models, -1, self.heads * self.d_head))
         return written
 
-    def _split(self, x: Float[Tensor, "model row inner"], batch: int) -> Float[Tensor, "model_batch_head pos d_head"]:
-        x = x.view(x.shape[0], batch, -1, self.heads, self.d_head)
-        return x.transpose(2, 3).reshape(-1, x.shape[2], self.d_head)
+    def _heads(
+        self, x: Float[Tensor, "model row d_model"], norm: Norm, batch: int, *maps: Linear
+    ) -> tuple[Float[Tensor, "model_batch_head pos d_head"], ...]:
+        """What each map makes of the rows, cut into heads: one product for all maps, so that `x` is read once."""
+        weight, bias = (torch.cat([getattr(one, part) for one in maps], dim=-1) for part in ("weight", "bias"))
+        made = affine(x, *norm.into(weight, bias))
+        made = made.view(x.shape[0] * batch, -1, len(maps), self.heads, self.d_head).permute(2, 0, 3, 1, 4)
+        return made.reshape(len(maps), -1, *made.shape[-2:]).unbind()
 
     def _mask(
         self, query: Float[Tensor, "row query d_head"], key: Float[Tensor, "row key d_head"]
@@ -122,9 +156,9 @@ class MLP(nn.Module):
         self.up = Linear(models, d_model, 4 * d_model)
         self.down = Linear(models, 4 * d_model, d_model)
 
-    def forward(self, x: Float[Tensor, "model row d_model"]) -> Float[Tensor, "model row d_model"]:
-        """Up, GELU, down, row by row."""
-        hidden: Tensor = F.gelu(self.up(x), approximate="tanh")
+    def forward(self, x: Float[Tensor, "model row d_model"], norm: Norm) -> Float[Tensor, "model row d_model"]:
+        """Up, GELU, down, row by row, of rows from `norm`."""
+        hidden = gelu(affine(x, *norm.into(self.up.weight, self.up.bias)))
         out: Tensor = self.down(hidden)
         return out
 
@@ -134,9 +168,9 @@ class Block(nn.Module):
 
     def __init__(self, models: int, shape: Architecture, layer: int) -> None:
         super().__init__()
-        self.attention_norm = LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()
+        self.attention_norm = _norm(models, shape)
         self.attention = Attention(models, shape, layer)
-        self.mlp_norm = LayerNorm(models, shape.d_model) if shape.layer_norm and shape.mlp else nn.Identity()
+        self.mlp_norm = _norm(models, shape) if shape.mlp else NoNorm()
         self.mlp = MLP(models, shape.d_model) if shape.mlp else None
 
     def forward(
@@ -147,12 +181,11 @@ class Block(nn.Module):
         edit: Callable[[Pattern], Pattern] | None = None,
     ) -> Float[Tensor, "model read_row d_model"]:
         """The stream after this block: at all positions, or at the last `reads` of every sequence."""
-        normed = self.attention_norm(x)
-        normed_query = normed
+        rows = query_rows = self.attention_norm.rows(x)
         if reads is not None:
-            x, normed_query = last_positions(x, batch, reads), last_positions(normed, batch, reads)
-        x = x + self.attention(normed, normed_query, batch, edit)
-        return x if self.mlp is None else x + self.mlp(self.mlp_norm(x))
+            x, query_rows = last_positions(x, batch, reads), last_positions(rows, batch, reads)
+        x = x + self.attention(rows, query_rows, self.attention_norm, batch, edit)
+        return x if self.mlp is None else x + self.mlp(self.mlp_norm.rows(x), self.mlp_norm)
 
 
 class Transformer(nn.Module):
@@ -168,7 +201,7 @@ class Transformer(nn.Module):
         self.shape, self.models = shape, models
         self.embed = Linear(models, shape.d_input, shape.d_model)
         self.blocks = nn.ModuleList(Block(models, shape, layer) for layer in range(1, shape.layers + 1))
-        self.norm = LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()
+        self.norm = _norm(models, shape)
         self.read = Linear(models, shape.d_model, shape.d_output)
 
     def forward(
@@ -205,8 +238,16 @@ class Transformer(nn.Module):
                 x = block(x, batch, reads if layer == len(self.blocks) - 1 else None)
         if watched:
             x = last_positions(x, batch, reads)
-        answers = self.read(self.norm(x))
+        answers = self.answers(x)
         return Output(answers.view(-1, batch, reads, self.shape.d_output), patterns if return_patterns else [])
+
+    def answers(self, x: Float[Tensor, "model row d_model"]) -> Float[Tensor, "model row d_output"]:
+        """The read-out of the stream after the last block."""
+        return affine(self.norm.rows(x), *self.norm.into(self.read.weight, self.read.bias))
+
+
+def _norm(models: int, shape: Architecture) -> Norm:
+    return LayerNorm(models, shape.d_model) if shape.layer_norm else NoNorm()
 
 
 def last_positions(x: Float[Tensor, "model row d"], batch: int, reads: int) -> Float[Tensor, "model read_row d"]:

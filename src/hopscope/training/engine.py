@@ -6,6 +6,7 @@ a CPU a resumed run gives the same bits.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import sys
@@ -24,6 +25,9 @@ Precision = Literal["fp32", "bf16"]
 
 _ROWS_AT_ONCE = 16_384
 """Positions of all models that go through a CPU together: beyond it activations leave the caches and fill memory."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""glibc's names for what mallopt sets."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ def available_cores() -> int:
 
 
 class using_threads:
-    """A context in which torch runs on the engine's threads and rounds denormal numbers to zero."""
+    """A context in which torch runs on the engine's threads, rounds denormal numbers to zero, and reuses memory."""
 
     def __init__(self, engine: Engine) -> None:
         self._threads = engine.threads
@@ -115,10 +119,22 @@ class using_threads:
         self._before = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         torch.set_flush_denormal(True)
+        _keep_freed_memory()
 
     def __exit__(self, *exception: object) -> None:
         torch.set_num_threads(self._before)
         torch.set_flush_denormal(False)
+
+
+def _keep_freed_memory() -> None:
+    """Let this process keep the memory it frees, for the next step, where the C library is glibc.
+
+    A step frees megabytes that the next one asks for again; given back to the system, they return page by page and
+    zeroed, which took a fifth of a step's time.
+    """
+    if sys.platform == "linux" and hasattr(c_library := ctypes.CDLL(None), "mallopt"):
+        c_library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        c_library.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def bf16_is_faster(device: str) -> bool:
