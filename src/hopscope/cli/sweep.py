@@ -30,6 +30,16 @@ from hopscope.training.recipe import Recipe
 @click.option("--seeds", default="0-1", show_default=True, help="With the curriculum, one model a seed.")
 @click.option("--plain-seeds", default=None, help="Without it; `none` to leave it out. [default: as --seeds]")
 @click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
+@click.option(
+    "--engine",
+    type=click.Choice(["here", "ray"]),
+    default="here",
+    show_default=True,
+    help="Train on this machine, or on a Ray cluster.",
+)
+@click.option("--address", default=None, help="Of the Ray cluster [default: RAY_ADDRESS, or one on this machine]")
+@click.option("--cpus-each", default=1, show_default=True, help="On Ray: cores for each ensemble.")
+@click.option("--gpus-each", default=0.0, show_default=True, help="On Ray: share of a GPU for each ensemble.")
 @click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]")
 @click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
 @click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile [default: for long runs]")
@@ -44,6 +54,10 @@ def command(
     seeds: str,
     plain_seeds: str | None,
     workers: int | None,
+    engine: str,
+    address: str | None,
+    cpus_each: int,
+    gpus_each: float,
     device: str | None,
     precision: Any,
     compiled: bool | None,
@@ -59,11 +73,13 @@ def command(
       hopscope sweep runs/depth --depths 1-4 --seeds 0-3
       hopscope sweep runs/deep --hops 5 --depths 1-6 --steps 8000 --plain-seeds none
       hopscope sweep runs/figure-4 --recipe sweep --hops 5 --depths 1-8 --seeds 0-7
+      hopscope sweep /shared/figure-4 --recipe sweep --engine ray --gpus-each 0.25
     """
     from hopscope.cli._studies import study_bars
     from hopscope.experiments.depth import DepthStudy
     from hopscope.report.depth_section import write_depth
     from hopscope.training.bundles import train_bundles
+    from hopscope.training.on_ray import RayCluster, train_bundles_on_ray
 
     with_curriculum = tuple(numbers(seeds, "seeds", least=0))
     study = DepthStudy(
@@ -77,9 +93,13 @@ def command(
     )
     bundles = study.bundles()
     with study_bars(bundles) as watch:
-        train_bundles(
-            bundles, folder, workers=workers, device=device, precision=precision, compiled=compiled, watch=watch
-        )
+        if engine == "ray":
+            cluster = RayCluster(address, cpus_each, gpus_each)
+            train_bundles_on_ray(bundles, folder, cluster, precision=precision, compiled=compiled, watch=watch)
+        else:
+            train_bundles(
+                bundles, folder, workers=workers, device=device, precision=precision, compiled=compiled, watch=watch
+            )
     depth = write_depth(folder, folder, study)
     if as_json:
         click.echo(json.dumps(depth.groups))

@@ -35,7 +35,7 @@ LAPTOP = Preset(
         plain_hops=3,
         seeds=(0, 1),
         plain_seeds=(0,),
-        seeds_at_minimum=(0, 1, 2, 3),
+        seeds_at_minimum=(0, 1, 2),
         followed=4,
     ),
 )

@@ -19,6 +19,8 @@ def affine(
     x: Float[Tensor, "model row d_in"], weight: Float[Tensor, "model d_in d_out"], bias: Float[Tensor, "model 1 d_out"]
 ) -> Float[Tensor, "model row d_out"]:
     """x @ weight + bias."""
+    if not torch.compiler.is_compiling():
+        return torch.baddbmm(bias, x, weight)
     made: Tensor = _AddBias.apply(torch.bmm(x, weight), bias)  # type: ignore[no-untyped-call]
     return made
 

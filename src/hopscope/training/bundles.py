@@ -87,13 +87,10 @@ def train_bundles(
     Raises:
         InputError: names that repeat, workers below 1, or a folder in use for something else.
     """
-    if len({bundle.name for bundle in bundles}) != len(bundles):
-        raise InputError("two bundles have the same name; give each its own")
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    left = [bundle for bundle in bundles if not (folder / bundle.name / "result.json").exists()]
-    left.sort(key=lambda bundle: -bundle.work)
+    left = unfinished(bundles, folder)
     cores = available_cores()
     workers = workers or (min(cores, max(1, len(left))) if device == "cpu" else 1)
     options = (device, max(1, cores // workers), precision, compiled)
@@ -101,13 +98,25 @@ def train_bundles(
         pass
     elif workers == 1 and watch is None:
         for bundle in left:
-            _train_bundle(bundle, folder, *options)
+            train_bundle(bundle, folder, *options)
     else:
         jobs = [(bundle, folder, *options) for bundle in left]
         tick = None if watch is None else lambda: watch(standings(bundles, folder))
-        in_processes(_train_bundle, jobs, workers, tick)
+        in_processes(train_bundle, jobs, workers, tick)
     if watch is not None:
         watch(standings(bundles, folder))
+
+
+def unfinished(bundles: Sequence[Bundle], folder: Path) -> list[Bundle]:
+    """The bundles whose run is not at its end, the longest first.
+
+    Raises:
+        InputError: names that repeat.
+    """
+    if len({bundle.name for bundle in bundles}) != len(bundles):
+        raise InputError("two bundles have the same name; give each its own")
+    left = [bundle for bundle in bundles if not (folder / bundle.name / "result.json").exists()]
+    return sorted(left, key=lambda bundle: -bundle.work)
 
 
 def standings(bundles: Iterable[Bundle], folder: Path) -> dict[str, Standing]:
@@ -121,7 +130,7 @@ def standings(bundles: Iterable[Bundle], folder: Path) -> dict[str, Standing]:
     return found
 
 
-def _train_bundle(
+def train_bundle(
     bundle: Bundle,
     folder: Path,
     device: str,
@@ -129,7 +138,7 @@ def _train_bundle(
     precision: Precision | Literal["auto"],
     compiled: bool | None,
 ) -> None:
-    """Train one bundle in this process."""
+    """Train one bundle in this process; the arguments as in `choose_engine`."""
     engine = choose_engine(
         bundle.recipe.architecture(bundle.problem),
         models=len(bundle.seeds),

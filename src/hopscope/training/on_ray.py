@@ -1,0 +1,133 @@
+"""Bundles on a Ray cluster: as many at once as it has room for, each in a worker process of its own.
+
+The run folders, on a path that every machine of the cluster sees, are the whole ledger: a worker that is killed is
+started again and continues from its folder, and so does everything when the driver is killed and called again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hopscope.errors import InputError
+from hopscope.training.bundles import Bundle, Standing, standings, train_bundle, unfinished
+from hopscope.training.engine import Precision
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+_LIVES = 50
+"""How often one bundle's worker may be killed before that is taken for the bundle's own fault."""
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """Where bundles go, and what each of them takes.
+
+    Args:
+        address: of the cluster, as Ray writes it; `None` for the one in RAY_ADDRESS, and failing that for this
+            machine alone.
+        cpus_each: cores a bundle.
+        gpus_each: of a GPU a bundle: 0.25 lets four bundles share one; 0 trains on CPUs.
+    """
+
+    address: str | None = None
+    cpus_each: int = 1
+    gpus_each: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.cpus_each < 1:
+            raise InputError(f"a bundle needs at least 1 core, got {self.cpus_each}")
+        if self.gpus_each < 0:
+            raise InputError(f"the share of a GPU must be at least 0, got {self.gpus_each:g}")
+
+
+def train_bundles_on_ray(
+    bundles: Sequence[Bundle],
+    folder: Path,
+    cluster: RayCluster,
+    *,
+    precision: Precision | Literal["auto"] = "auto",
+    compiled: bool | None = None,
+    watch: Callable[[dict[str, Standing]], None] | None = None,
+) -> None:
+    """Train every bundle into `folder / bundle.name` on a cluster, the longest first.
+
+    Args:
+        bundles: what to train; finished ones are skipped.
+        folder: where their run folders are, seen by every machine of the cluster.
+        cluster: where.
+        precision: as in `choose_engine`.
+        compiled: as in `choose_engine`.
+        watch: told now and then where every bundle stands.
+
+    Raises:
+        InputError: Ray is not installed or its cluster cannot be reached or has no room for one bundle, names that
+            repeat, or a folder in use for something else.
+    """
+    left = unfinished(bundles, folder)
+    if left:
+        device = "cuda" if cluster.gpus_each else "cpu"
+        options = (folder.resolve(), device, cluster.cpus_each, precision, compiled)
+        with _connected(cluster) as ray:
+            _wait(ray, [(bundle, *options) for bundle in left], cluster, lambda: _tell(watch, bundles, folder))
+    _tell(watch, bundles, folder)
+
+
+def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Callable[[], None]) -> None:
+    """Run the jobs to their end; the first failure stops the others and is raised."""
+    task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(train_bundle)
+    pending = [task.remote(*job) for job in jobs]
+    try:
+        while pending:
+            done, pending = ray.wait(pending, timeout=_SECONDS_BETWEEN_LOOKS)
+            ray.get(done)
+            tick()
+    except BaseException as error:
+        for one in pending:
+            ray.cancel(one, force=True)
+        if isinstance(cause := getattr(error, "cause", None), InputError):
+            raise cause from None
+        raise
+
+
+@contextmanager
+def _connected(cluster: RayCluster) -> Iterator[Any]:
+    """Ray, connected to the cluster, or to one that lives as long as the context does."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InputError("the engine ray needs Ray, which is not installed; pip install 'hopscope[ray]'") from None
+    if ray.is_initialized():
+        yield ray
+        return
+    try:
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error", include_dashboard=False)
+    except ValueError:  # a cluster that is joined takes no such orders
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+    except ConnectionError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"no Ray cluster answers at {cluster.address!r} ({reason}); start one with ray start"
+        ) from None
+    try:
+        _check_room(ray, cluster)
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check_room(ray: Any, cluster: RayCluster) -> None:
+    """Refuse what would wait for ever: a bundle that no machine of the cluster can hold."""
+    for kind, needed in (("CPU", cluster.cpus_each), ("GPU", cluster.gpus_each)):
+        largest = max((node["Resources"].get(kind, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+        if needed > largest:
+            raise InputError(f"a bundle asks for {needed:g} {kind}, and no machine of the cluster has over {largest:g}")
+
+
+def _tell(watch: Callable[[dict[str, Standing]], None] | None, bundles: Sequence[Bundle], folder: Path) -> None:
+    if watch is not None:
+        watch(standings(bundles, folder))
