@@ -261,6 +261,11 @@ def test_claims_by_rule() -> None:
     assert alone["C9"] == "not run"
     missing = {row["id"]: row["verdict"] for row in judge_circuits([made(*SERIAL), made()], "paper", "runs")}
     assert missing["C7"] == missing["C10"] == "not reproduced"
+    lost = replace(made(), losses={"full": 0.3})
+    (left_out,) = [row for row in judge_circuits([made(*SERIAL), lost], "paper", "runs") if row["id"] == "C10"]
+    assert left_out["verdict"] == alone["C10"]
+    assert "1 of 2 models had not learned the task" in left_out["ours"]
+    assert {row["verdict"] for row in judge_circuits([lost], "paper")} == {"not run"}
     assert {row["verdict"] for row in judge_circuits([], "paper")} == {"not run"}
     none = {row["id"]: row["verdict"] for row in judge_circuits([made()], "paper")}
     assert none == {"C7": "not reproduced", "C8": "not reproduced", "C9": "not run"} | dict.fromkeys(

@@ -11,11 +11,13 @@ import torch
 from hopscope.circuits.bench import Bench, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
-from hopscope.experiments.held_head import HeldHeadStudy, run_held_head
+from hopscope.experiments.held_head import answer, arms, held_bundles, study_of
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.report.held_head_section import write_held_head
+from hopscope.training.bundles import train_bundles
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
@@ -172,10 +174,20 @@ def test_held_heads_as_text():
 
 
 def test_the_study_of_the_handed_head_runs(tmp_path):
-    study = HeldHeadStudy(replace(TINY, steps=10, checkpoint_every=None), PROBLEM, seeds=(0, 1))
-    found = run_held_head(study, tmp_path, workers=1, precision="fp32", compiled=False)
-    assert set(found["arms"]) == {"free", "handed", "control"}
-    assert json.loads(json.dumps(found)) == found
-    assert RunFolder(tmp_path / "handed").recipe.held == (HeldHead(1, 1, "previous"),)
-    free, handed = (RunFolder(tmp_path / name).transformer() for name in ("free", "handed"))
-    assert not torch.equal(free.embed.weight, handed.embed.weight)
+    free = train(replace(TINY, steps=10, checkpoint_every=5), PROBLEM, tmp_path / "free", seeds=(0, 1))
+    study = study_of(free)
+    bundles = held_bundles(study, free)
+    assert [bundle.name for bundle in bundles] == ["handed", "control"]
+    assert arms(study, tmp_path, free) is None
+    assert write_held_head(tmp_path, free) == []
+    train_bundles(bundles, tmp_path / "held-head", workers=1, precision="fp32")
+    runs = arms(study, tmp_path / "held-head", free)
+    assert list(runs) == ["free", "handed", "control"]
+    assert runs["handed"].recipe.held == (HeldHead(1, 1, "previous"),)
+    assert not torch.equal(runs["free"].transformer().embed.weight, runs["handed"].transformer().embed.weight)
+    (section,) = write_held_head(tmp_path, free)
+    found = answer(study, runs)
+    assert json.loads((tmp_path / "held-head.json").read_text()) == found
+    assert found["sentence"] in section.paragraphs[0]
+    assert len(section.tables[0].rows) == 6
+    assert len(held_bundles(study)) == 3

@@ -20,9 +20,16 @@ from hopscope.experiments import presets
 @click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
 @click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]")
 @click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
+@click.option("--held-head", is_flag=True, help="Train also with the first head handed over: is the plateau gone?")
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
 def command(
-    preset: str, out: Path | None, workers: int | None, device: str | None, precision: Any, as_json: bool
+    preset: str,
+    out: Path | None,
+    workers: int | None,
+    device: str | None,
+    precision: Any,
+    held_head: bool,
+    as_json: bool,
 ) -> None:
     """Train, analyse and report: every figure and claim that the preset covers.
 
@@ -31,6 +38,7 @@ def command(
     \b
     Examples:
       hopscope reproduce                     minutes on two cores
+      hopscope reproduce --held-head         some minutes more
       hopscope reproduce --preset paper      the exact recipes: for a GPU
       hopscope reproduce --out elsewhere --workers 1
     """
@@ -39,6 +47,7 @@ def command(
 
     from hopscope.cli._studies import study_bars, waiting
     from hopscope.experiments.followed import follow
+    from hopscope.experiments.held_head import held_bundles, study_of
     from hopscope.report.reproduction import write_report
     from hopscope.training.bundles import train_bundles
     from hopscope.training.engine import available_cores
@@ -49,7 +58,14 @@ def command(
         train_bundles(bundles, folder / "sweep", workers=workers, device=device, precision=precision, watch=watch)
     if chosen.depth.followed_name:
         with waiting("circuits and their emergence") as tick:
-            follow(RunFolder(folder / "sweep" / chosen.depth.followed_name), workers or available_cores(), tick)
+            follow(
+                followed := RunFolder(folder / "sweep" / chosen.depth.followed_name), workers or available_cores(), tick
+            )
+        if held_head:
+            bundles = held_bundles(study_of(followed), followed)
+            with study_bars(bundles) as watch:
+                how = {"workers": workers, "device": device, "precision": precision, "watch": watch}
+                train_bundles(bundles, folder / "held-head", **how)
     claims = write_report(folder, chosen)
     if as_json:
         click.echo(json.dumps([asdict(claim) for claim in claims]))

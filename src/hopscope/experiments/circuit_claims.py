@@ -24,7 +24,8 @@ def judge_circuits(circuits: Sequence[Circuit], scale: str, run: str | None = No
     the model.
 
     Args:
-        circuits: of the models that learned the task, or should have; one without a circuit counts against a claim.
+        circuits: records of models, with a circuit or without. A model that solves the task, with a loss below 0.05,
+            and has no circuit counts against every claim; one that does not solve it is left out, and that is said.
         scale: the preset's name, and in words what was trained.
         run: where the records are, for the report.
     """
@@ -35,22 +36,31 @@ def judge_circuits(circuits: Sequence[Circuit], scale: str, run: str | None = No
         "C10": _alone,
         "C11": _needed,
     }
-    found = [circuit for circuit in circuits if circuit.found]
-    missing = len(circuits) - len(found)
+    solved = [circuit for circuit in circuits if circuit.found or _solves(circuit)]
+    found = [circuit for circuit in solved if circuit.found]
+    missing, unsolved = len(solved) - len(found), len(circuits) - len(solved)
     rows = []
     for claim, judge in judges.items():
         answer = judge(found) if found else None
         if answer is None:
-            why = "no circuit was found" if circuits and not found else ""
+            why = "no circuit was found" if solved and not found else ""
             verdict: Verdict = "not reproduced" if why and claim != "C9" else "not run"
             rows.append(asdict(Finding(claim, why, None, scale, verdict, run if why else None)))
             continue
         ours, interval, holds = answer
         if missing and claim != "C9":
-            ours += f"; {missing} of {len(circuits)} models have no circuit"
+            ours += f"; {missing} of {len(solved)} models have no circuit"
             holds = False
+        if unsolved:
+            ours += f"; {unsolved} of {len(circuits)} models had not learned the task"
         rows.append(asdict(Finding(claim, ours, interval, scale, "reproduced" if holds else "not reproduced", run)))
     return rows
+
+
+def _solves(circuit: Circuit) -> bool:
+    """Whether the whole model is under the bar."""
+    loss = circuit.losses["full"]
+    return loss is not None and loss < _BAR
 
 
 def _few_heads(circuits: list[Circuit]) -> tuple[str, str, bool]:

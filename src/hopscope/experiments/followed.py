@@ -6,9 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hopscope.circuits.find import circuit_of_run
+from hopscope.circuits.search import Settings
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.parallel import in_processes
 from hopscope.training.run_folder import RunFolder
+
+_SEARCH = Settings(orders=2, growing=1)
+"""Fewer ways to search than `hopscope circuit` takes by itself: minutes count here."""
 
 
 def follow(run: RunFolder, workers: int, tick: Callable[[], None] | None = None) -> None:
@@ -26,5 +30,5 @@ def _follow_one(path: Path, number: int) -> None:
 
     torch.set_num_threads(1)
     run = RunFolder(path)
-    if circuit_of_run(run, number).found:
+    if circuit_of_run(run, number, settings=_SEARCH).found:
         emergence_of_run(run, number)

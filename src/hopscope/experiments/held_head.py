@@ -18,7 +18,7 @@ from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import recipes
-from hopscope.training.bundles import Bundle, train_bundles
+from hopscope.training.bundles import Bundle
 from hopscope.training.recipe import Recipe
 from hopscope.training.run_folder import RunFolder
 
@@ -52,23 +52,42 @@ class HeldHeadStudy:
         return [Bundle(name, self.problem, replace(self.recipe, held=held), self.seeds) for name, held in ARMS.items()]
 
 
-def run_held_head(study: HeldHeadStudy, folder: Path, **how: Any) -> dict[str, Any]:
-    """Train what is not yet trained, and judge.
+def study_of(run: RunFolder) -> HeldHeadStudy:
+    """The study whose free arm a run already is: its recipe, problem and seeds."""
+    recipe = replace(run.recipe, checkpoint_every=None, checkpoints_per_doubling=None, checkpoint_jump_every=None)
+    return HeldHeadStudy(recipe, run.problem, run.seeds)
+
+
+def held_bundles(study: HeldHeadStudy, free: RunFolder | None = None) -> list[Bundle]:
+    """What has to be trained: every arm, or all but the free one where `free` is that arm already."""
+    return [bundle for bundle in study.bundles() if free is None or bundle.name != "free"]
+
+
+def arms(study: HeldHeadStudy, folder: Path, free: RunFolder | None = None) -> dict[str, RunFolder] | None:
+    """The run of every arm, or None while one of them is not finished.
 
     Args:
-        study: what.
+        study: what was trained.
         folder: of the arms' run folders.
-        how: passed on to `train_bundles`.
+        free: the free arm where it is not in `folder`.
 
     Raises:
         InputError: a folder in use for something else.
     """
-    train_bundles(study.bundles(), folder, **how)
+    found = {} if free is None else {"free": free}
+    for bundle in held_bundles(study, free):
+        if not (folder / bundle.name / "result.json").exists():
+            return None
+        found[bundle.name] = RunFolder(folder / bundle.name).require(bundle.problem, bundle.recipe, bundle.seeds)
+    return found
+
+
+def answer(study: HeldHeadStudy, runs: Mapping[str, RunFolder]) -> dict[str, Any]:
+    """What the arms say, judged."""
     plateaus = {}
-    for bundle in study.bundles():
-        run = RunFolder(folder / bundle.name).require(bundle.problem, bundle.recipe, bundle.seeds)
+    for name, run in runs.items():
         rows = run.metrics()
-        plateaus[bundle.name] = [plateau(rows, study.problem.chains, model) for model in range(len(run.seeds))]
+        plateaus[name] = [plateau(rows, study.problem.chains, model) for model in range(len(run.seeds))]
     return judge(plateaus, study.recipe.steps)
 
 
@@ -87,10 +106,10 @@ def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> dict[str, An
         `verdict`; by arm `left` (the step at which each seed leaves the plateau, null for never), `length`, `median`
         (median and interval over seeds, of `left`), `learned` (per seed and hop); and `sentence`.
     """
-    arms = {}
+    told_of = {}
     for name, ones in plateaus.items():
         middle, low, high = spread([one.left for one in ones])
-        arms[name] = {
+        told_of[name] = {
             "left": [one.left for one in ones],
             "length": [one.length for one in ones],
             "median": {"step": middle, "low": low, "high": high},
@@ -107,10 +126,10 @@ def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> dict[str, An
         verdict = "not shortened"
     told = "; ".join(
         f"{name}: left at {', '.join('never' if step is None else str(step) for step in arm['left'])}"
-        for name, arm in arms.items()
+        for name, arm in told_of.items()
     )
     sentence = f"With the first head handed over the plateau is {verdict} ({told}; steps, one a seed)."
-    return {"verdict": verdict, "arms": arms, "sentence": sentence}
+    return {"verdict": verdict, "arms": told_of, "sentence": sentence}
 
 
 def _lasts(one: Plateau, steps: int) -> int:

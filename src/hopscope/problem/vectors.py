@@ -54,6 +54,10 @@ class Batch:
         """A part of the leading axis."""
         return Batch(self.inputs[index], self.targets[index], self.place[index])
 
+    def sequences(self, first: int, end: int) -> Batch:
+        """Sequences `first` to `end` of every model, where there is a leading axis for models."""
+        return Batch(*(getattr(self, field.name)[:, first:end] for field in fields(self)))
+
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on `device`."""
         return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))

@@ -17,6 +17,9 @@ from hopscope.training.recipe import Recipe
 # Primes above any training set's size, so that multiplying by one permutes the indices modulo the size.
 _PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857, 1073741891, 1073741909)
 
+_SEQUENCES_AT_ONCE = 1024
+"""Small batches are made several steps at a time: most of what one costs is the number of operations."""
+
 
 class Data:
     """Training and validation batches of an ensemble, made on its device.
@@ -35,11 +38,20 @@ class Data:
         self._examples = Examples(problem)
         self._training = self._streams("training")
         self._validation = self._streams("validation")
+        self._steps_at_once = max(1, _SEQUENCES_AT_ONCE // (len(self.seeds) * recipe.batch_size))
+        self._made: dict[int, Batch] = {}
 
     def training(self, step: int) -> Batch:
         """The training batch of the update that takes `step` to `step + 1`. Leading axes: model, batch."""
-        size = self.recipe.batch_size
-        numbers = torch.arange(step * size, (step + 1) * size, device=self.device)
+        steps, size = self._steps_at_once, self.recipe.batch_size
+        first, place = step - step % steps, step % steps
+        if first not in self._made:
+            self._made = {first: self._training_from(first * size, (first + steps) * size)}
+        return self._made[first].sequences(place * size, (place + 1) * size)
+
+    def _training_from(self, first: int, end: int) -> Batch:
+        """Training sequences number `first` to `end`, for every model."""
+        numbers = torch.arange(first, end, device=self.device)
         if self.recipe.examples is None:
             return self._examples.at(self._training, numbers[None])
         return self._examples.at(self._training, self._shuffled(numbers, self.recipe.examples))

@@ -24,7 +24,7 @@ LAPTOP = Recipe(
     head_dim=16,
     d_model=64,
     mlp=False,
-    steps=3_600,
+    steps=3_200,
     batch_size=32,
     examples=None,
     learning_rate=6e-3,
@@ -32,7 +32,7 @@ LAPTOP = Recipe(
     beta2=0.98,
     clip=1.0,
     qk_gain=4.0,
-    log_every=20,
+    log_every=40,
     validation_size=64,
 )
 """Quick, for two cores, D = 3. No recipe of the paper: half its width, no MLP, a sixteenth of the sweep's batch, and

@@ -1,0 +1,68 @@
+"""Section 9's open question in the report: does handing a model its first head remove the plateau?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hopscope.experiments.depth import history
+from hopscope.experiments.held_head import answer, arms, study_of
+from hopscope.files import write_json
+from hopscope.report.page import PageFigure, Section, Table
+from hopscope.report.style import save
+from hopscope.report.training_figure import training_figure
+from hopscope.training.run_folder import RunFolder
+
+TITLES = {
+    "free": "free",
+    "handed": "head 1 of layer 1 held to the token before",
+    "control": "the same head held to itself",
+}
+
+
+def write_held_head(folder: Path, free: RunFolder) -> list[Section]:
+    """Judge and draw the study in `folder / "held-head"`; nothing while it is not finished.
+
+    Raises:
+        InputError: the folder holds another study.
+    """
+    study = study_of(free)
+    runs = arms(study, folder / "held-head", free)
+    if runs is None:
+        return []
+    found = answer(study, runs)
+    write_json(folder / "held-head.json", found)
+    stem = folder / "figures" / "held-head"
+    save(training_figure([history(run) | {"title": TITLES[name]} for name, run in runs.items()]), stem)
+    rows = [
+        [
+            TITLES[name],
+            seed,
+            _step(arm["left"][number]),
+            *(_step(step) for step in arm["learned"][number]),
+            f"{runs[name].result['models'][number]['final_validation_loss']:.3f}",
+        ]
+        for name, arm in found["arms"].items()
+        for number, seed in enumerate(study.seeds)
+    ]
+    hops = [f"x{hop} learned" for hop in study.problem.target_hops]
+    return [
+        Section(
+            "Handing the model its first head",
+            paragraphs=[
+                f"{found['sentence']} The rule: removed if at most a tenth of the free plateau is left in every seed, "
+                "shortened if it is shorter in every seed.",
+            ],
+            figures=[PageFigure(stem, "Losses over time, from the same seeds on the same data; seeds as lines.")],
+            tables=[
+                Table(
+                    ["arm", "seed", "plateau left at step", *hops, "final loss"],
+                    rows,
+                    "A hop counts as learned at the first step at which its partial loss is below 0.5.",
+                )
+            ],
+        )
+    ]
+
+
+def _step(step: int | None) -> str:
+    return "never" if step is None else str(step)

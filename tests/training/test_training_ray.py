@@ -1,0 +1,147 @@
+"""Bundles on a real Ray cluster of this machine: the same bits, whoever is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hopscope.cli.sweep import command
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.bundles import Bundle, Standing, standings, train_bundles
+from hopscope.training.on_ray import RayCluster, train_bundles_on_ray
+from hopscope.training.recipe import Recipe
+
+RECIPE = Recipe(
+    layers=2, heads=2, d_model=16, steps=1500, batch_size=8, log_every=50, final_steps=7, validation_size=8, mlp=False
+)
+BUNDLES = [
+    Bundle(name, RetrievalProblem(hops=hops), RECIPE, seeds)
+    for name, hops, seeds in (("one", 1, (0,)), ("two", 2, (0, 1)), ("three", 2, (5,)))
+]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.suffix in ENDINGS}
+
+
+ENDINGS = (".jsonl", ".safetensors")
+
+
+def workers() -> list[int]:
+    """Processes of this machine that are training a bundle for Ray."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                title = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if title.startswith(b"ray::train_bundle"):
+                found.append(int(process.name))
+    return found
+
+
+def under_way(folder: Path, above: int = 0) -> bool:
+    return any(above < standing.step < standing.steps for standing in standings(BUNDLES, folder).values())
+
+
+def wait_until(condition, seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    pytest.importorskip("ray", reason="ray is not installed; pip install 'hopscope[ray]'")
+    from ray.cluster_utils import Cluster
+
+    here = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    yield here.address
+    here.shutdown()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The same bundles, trained by this process undisturbed."""
+    folder = tmp_path_factory.mktemp("alone")
+    train_bundles(BUNDLES, folder, workers=2, precision="fp32", compiled=False)
+    return contents(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.skipif(not Path("/proc").exists(), reason="finds the workers to kill in /proc")
+def test_killed_workers_lose_nothing(cluster, alone, tmp_path):
+    killed = []
+
+    def kill_some(_: dict[str, Standing]) -> None:
+        if len(killed) < 3 and under_way(tmp_path):
+            for pid in workers()[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    options = {"precision": "fp32", "compiled": False}
+    train_bundles_on_ray(BUNDLES, tmp_path, RayCluster(cluster), watch=kill_some, **options)
+    assert killed, "nothing was killed in the middle"
+    assert contents(tmp_path) == alone
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    train_bundles_on_ray(BUNDLES, tmp_path, RayCluster("nowhere:1"))  # finished: no cluster is needed
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_killed_driver_loses_nothing(cluster, alone, tmp_path):
+    program = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3])\n"
+        "from test_training_ray import BUNDLES, RayCluster, train_bundles_on_ray\n"
+        "train_bundles_on_ray(BUNDLES, Path(sys.argv[1]), RayCluster(sys.argv[2]), precision='fp32', compiled=False)"
+    )
+    driver = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path), cluster, str(Path(__file__).parent)]
+    process = subprocess.Popen(driver, stderr=subprocess.DEVNULL)
+    wait_until(lambda: under_way(tmp_path))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert any(not (tmp_path / bundle.name / "result.json").exists() for bundle in BUNDLES)
+    subprocess.run(driver, check=True, stderr=subprocess.DEVNULL)
+    assert contents(tmp_path) == alone
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_what_a_worker_refuses_and_what_has_no_room_is_said(cluster, tmp_path):
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "other.txt").write_text("mine")
+    with pytest.raises(InputError, match="two"):
+        train_bundles_on_ray(BUNDLES, tmp_path, RayCluster(cluster))
+    assert (tmp_path / "two" / "other.txt").read_text() == "mine"
+    with pytest.raises(InputError, match="asks for 64 CPU"):
+        train_bundles_on_ray(BUNDLES, tmp_path / "new", RayCluster(cluster, cpus_each=64))
+    with pytest.raises(InputError, match=r"asks for 0\.5 GPU"):
+        train_bundles_on_ray(BUNDLES, tmp_path / "new", RayCluster(cluster, gpus_each=0.5))
+
+
+def test_bad_shares_are_named(tmp_path):
+    with pytest.raises(InputError, match="at least 1 core, got 0"):
+        RayCluster(cpus_each=0)
+    with pytest.raises(InputError, match="at least 0, got -1"):
+        RayCluster(gpus_each=-1)
+    refused = CliRunner().invoke(command, [str(tmp_path), "--engine", "ray", "--cpus-each", "0"])
+    assert "at least 1 core" in str(refused.exception)
+
+
+def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"pip install 'hopscope\[ray\]'"):
+        train_bundles_on_ray(BUNDLES, tmp_path, RayCluster())
