@@ -20,7 +20,7 @@ from hopscope.training.on_ray import RayCluster, train_bundles_on_ray
 from hopscope.training.recipe import Recipe
 
 RECIPE = Recipe(
-    layers=2, heads=2, d_model=16, steps=1500, batch_size=8, log_every=50, final_steps=7, validation_size=8, mlp=False
+    layers=2, heads=2, d_model=16, steps=1000, batch_size=8, log_every=50, final_steps=7, validation_size=8, mlp=False
 )
 BUNDLES = [
     Bundle(name, RetrievalProblem(hops=hops), RECIPE, seeds)

@@ -131,8 +131,11 @@ def summarise(run: RunFolder, name: str) -> dict[str, Any]:
 
 
 def history(run: RunFolder) -> dict[str, Any]:
-    """Partial validation losses over time, for the figure of a run's training."""
-    rows = run.metrics()
+    """Partial validation losses over time, for the figure of a run's training.
+
+    Evenly spaced: the last steps, each of which has a row, would be a smear.
+    """
+    rows = [row for row in run.metrics() if row["step"] % run.recipe.log_every == 0]
     by_model = [[row for row in rows if row["model"] == model] for model in range(len(run.seeds))]
     return {
         "layers": run.recipe.layers,
