@@ -125,11 +125,16 @@ def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> dict[str, An
     else:
         verdict = "not shortened"
     told = "; ".join(
-        f"{name}: left at {', '.join('never' if step is None else str(step) for step in arm['left'])}"
-        for name, arm in told_of.items()
+        f"{name}: left at step {_listed([one.left for one in ones])} after {_listed([one.length for one in ones])} "
+        "steps on it"
+        for name, ones in plateaus.items()
     )
-    sentence = f"With the first head handed over the plateau is {verdict} ({told}; steps, one a seed)."
+    sentence = f"With the first head handed over the plateau is {verdict} ({told}; a number a seed)."
     return {"verdict": verdict, "arms": told_of, "sentence": sentence}
+
+
+def _listed(steps: Sequence[int | None]) -> str:
+    return ", ".join("never" if step is None else str(step) for step in steps)
 
 
 def _lasts(one: Plateau, steps: int) -> int:

@@ -12,12 +12,6 @@ from hopscope.report.style import save
 from hopscope.report.training_figure import training_figure
 from hopscope.training.run_folder import RunFolder
 
-TITLES = {
-    "free": "free",
-    "handed": "head 1 of layer 1 held to the token before",
-    "control": "the same head held to itself",
-}
-
 
 def write_held_head(folder: Path, free: RunFolder) -> list[Section]:
     """Judge and draw the study in `folder / "held-head"`; nothing while it is not finished.
@@ -32,10 +26,10 @@ def write_held_head(folder: Path, free: RunFolder) -> list[Section]:
     found = answer(study, runs)
     write_json(folder / "held-head.json", found)
     stem = folder / "figures" / "held-head"
-    save(training_figure([history(run) | {"title": TITLES[name]} for name, run in runs.items()]), stem)
+    save(training_figure([history(run) | {"title": name} for name, run in runs.items()]), stem)
     rows = [
         [
-            TITLES[name],
+            name,
             seed,
             _step(arm["left"][number]),
             *(_step(step) for step in arm["learned"][number]),
@@ -49,10 +43,16 @@ def write_held_head(folder: Path, free: RunFolder) -> list[Section]:
         Section(
             "Handing the model its first head",
             paragraphs=[
-                f"{found['sentence']} The rule: removed if at most a tenth of the free plateau is left in every seed, "
-                "shortened if it is shorter in every seed.",
+                f"{found['sentence']} The rule: removed if it is left within a tenth of the steps that the free model "
+                "takes to leave it, in every seed; shortened if it is left sooner in every seed.",
             ],
-            figures=[PageFigure(stem, "Losses over time, from the same seeds on the same data; seeds as lines.")],
+            figures=[
+                PageFigure(
+                    stem,
+                    "Losses over time, from the same seeds on the same data. Handed: head 1 of layer 1 looks at the "
+                    "token before, always. Control: it looks at its own position.",
+                )
+            ],
             tables=[
                 Table(
                     ["arm", "seed", "plateau left at step", *hops, "final loss"],

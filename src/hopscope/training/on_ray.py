@@ -6,6 +6,7 @@ started again and continues from its folder, and so does everything when the dri
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -105,9 +106,9 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
         yield ray
         return
     try:
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="error", include_dashboard=False)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     except ValueError:  # a cluster that is joined takes no such orders
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
         reason = str(error).splitlines()[0]
         raise InputError(
