@@ -1,0 +1,220 @@
+"""M models at once against the other ways to train M models: same tensors, same updates, one run.
+
+    python race/many_models.py [--models 1,8] [--layers 4] [--batch 512] [--device cuda] [--seconds 60] [--json FILE]
+
+The recipe is the depth sweep's (d_model 128, 8 heads, D = 5 with the implicit curriculum). Who races:
+
+    one by one       GPT-2 as people write it, a Python loop over models
+    hugging face     the same with transformers' GPT2Model (where it is installed)
+    compiled         the first, each model through torch.compile
+    torch.func       stack_module_state and vmap, the ensembling of torch's own tutorials
+    hopscope         M models along a leading axis
+
+All start from the same weights and see the same batches; over the first fp32 steps their losses must agree. Then they
+step in turns, so that a machine that slows down slows all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from trainers import PlainGPT2
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
+from hopscope.training import recipes
+from hopscope.training.data import Data
+from hopscope.training.engine import choose_engine, using_threads
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.recipe import Recipe
+
+Step = Callable[[Batch], list[float]]
+
+
+class FaceGPT2(nn.Module):
+    """Hugging Face's GPT2Model that reads vectors, with the weights of a plain one."""
+
+    def __init__(self, plain: PlainGPT2, recipe: Recipe, length: int) -> None:
+        from transformers import GPT2Config, GPT2Model
+
+        super().__init__()
+        config = GPT2Config(
+            vocab_size=1, n_positions=length, n_embd=recipe.d_model, n_layer=recipe.layers, n_head=recipe.heads,
+            bos_token_id=None, eos_token_id=None, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
+        )  # fmt: skip
+        self.embed, self.read, self.reads = plain.embed, plain.read, plain.reads
+        self.body = GPT2Model(config)
+        with torch.no_grad():
+            # Positions are part of the inputs; its table of them stays zero.
+            self.body.wpe.weight.zero_().requires_grad_(False)
+            self.body.wte.weight.requires_grad_(False)
+            self.body.ln_f.load_state_dict(plain.norm.state_dict())
+            for theirs, ours in zip(self.body.h, plain.blocks, strict=True):
+                theirs.ln_1.load_state_dict(ours.norm_1.state_dict())
+                theirs.ln_2.load_state_dict(ours.norm_2.state_dict())
+                pairs = (
+                    (theirs.attn.c_attn, ours.qkv), (theirs.attn.c_proj, ours.out),
+                    (theirs.mlp.c_fc, ours.up), (theirs.mlp.c_proj, ours.down),
+                )  # fmt: skip
+                for conv, linear in pairs:
+                    conv.weight.copy_(linear.weight.T)
+                    conv.bias.copy_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Answers at the queries."""
+        return self.read(self.body(inputs_embeds=self.embed(x)).last_hidden_state)[:, -self.reads :]
+
+
+def optimiser(parameters: list[Tensor], recipe: Recipe) -> torch.optim.AdamW:
+    """The same for all."""
+    return torch.optim.AdamW(
+        parameters, recipe.learning_rate, (recipe.beta1, recipe.beta2), weight_decay=recipe.weight_decay, fused=True
+    )
+
+
+def one_by_one(models: list[nn.Module], recipe: Recipe) -> Step:
+    """A Python loop over models."""
+    optimisers = [optimiser([p for p in model.parameters() if p.requires_grad], recipe) for model in models]
+
+    def step(batch: Batch) -> list[float]:
+        losses = []
+        for number, (model, updates) in enumerate(zip(models, optimisers, strict=True)):
+            loss = F.mse_loss(model(batch.inputs[number]), batch.targets[number])
+            updates.zero_grad()
+            loss.backward()
+            updates.step()
+            losses.append(loss.detach())
+        return torch.stack(losses).tolist()
+
+    return step
+
+
+def functional(models: list[nn.Module], recipe: Recipe) -> Step:
+    """torch.func: one stacked set of weights, vmap over it."""
+    weights, _ = torch.func.stack_module_state(models)
+    weights = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
+    updates = optimiser(list(weights.values()), recipe)
+    skeleton = models[0]
+
+    def loss_of(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
+        return F.mse_loss(torch.func.functional_call(skeleton, weights, (inputs,)), targets)
+
+    over_models = torch.func.vmap(loss_of)
+
+    def step(batch: Batch) -> list[float]:
+        losses = over_models(weights, batch.inputs, batch.targets)
+        updates.zero_grad()
+        losses.sum().backward()
+        updates.step()
+        return losses.detach().tolist()
+
+    return step
+
+
+def ensemble(ours: Ensemble, recipe: Recipe) -> Step:
+    """hopscope."""
+    return lambda batch: ours.update(batch, recipe.learning_rate).mean(dim=1).tolist()
+
+
+def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, steps: int) -> dict[str, Step]:
+    """All racers, from the same weights."""
+    seeds = list(range(models))
+    rows = recipe.batch_size * problem.sequence_length
+    engine = choose_engine(recipe.architecture(problem), models=models, rows=rows, steps=steps, device=device)
+    first = Ensemble(problem, recipe, seeds, replace(engine, compiled=False))
+    weights = first.weights()
+
+    def plain() -> list[PlainGPT2]:
+        found = []
+        for number in seeds:
+            model = PlainGPT2(problem, recipe).to(device)
+            model.take_weights({name: tensor[number : number + 1] for name, tensor in weights.items()})
+            found.append(model)
+        return found
+
+    racers = {"one by one": one_by_one(list(plain()), recipe)}
+    try:
+        faces = [FaceGPT2(model, recipe, problem.sequence_length).to(device) for model in plain()]
+        racers["hugging face"] = one_by_one(list(faces), recipe)
+    except ImportError:
+        print("transformers is not installed: hugging face does not race")
+    compiled = plain()
+    for model in compiled:
+        model.compile()
+    racers["compiled"] = one_by_one(list(compiled), recipe)
+    racers["torch.func"] = functional(list(plain()), recipe)
+    racers["hopscope"] = ensemble(Ensemble(problem, recipe, seeds, engine), recipe)
+    return racers
+
+
+def race(racers: dict[str, Step], data: Data, seconds: float, check: int, device: str) -> dict[str, dict[str, float]]:
+    """Check that all compute the same, then time them in turns."""
+    worst: dict[str, float] = dict.fromkeys(racers, 0.0)
+    for number in range(check):
+        batch = data.training(number)
+        losses = {name: step(batch) for name, step in racers.items()}
+        for name, mine in losses.items():
+            gaps = [abs(a - b) / b for a, b in zip(mine, losses["one by one"], strict=True)]
+            worst[name] = max(worst[name], *gaps)
+    taken: dict[str, list[float]] = {name: [] for name in racers}
+    number, began = check, time.perf_counter()
+    while time.perf_counter() - began < seconds or len(taken["hopscope"]) < 3:
+        batch = data.training(number)
+        for name, step in racers.items():
+            start = time.perf_counter()
+            step(batch)
+            if device.startswith("cuda"):
+                torch.cuda.synchronize()
+            taken[name].append(time.perf_counter() - start)
+        number += 1
+    return {
+        name: {"steps_per_second": 1 / statistics.median(times), "differs_by": worst[name]}
+        for name, times in taken.items()
+    }
+
+
+def main() -> None:
+    """Race, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="1,8", help="numbers of models, each a race of its own [default: 1,8]")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=512, help="sequences a model [default: 512, the paper's]")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of racing, each [default: 60]")
+    parser.add_argument("--check-steps", type=int, default=5, help="fp32 steps that must agree [default: 5]")
+    parser.add_argument("--json", type=Path, default=None, help="also write the numbers to this file")
+    arguments = parser.parse_args()
+    problem = RetrievalProblem(hops=5)
+    recipe = replace(recipes.SWEEP, layers=arguments.layers, batch_size=arguments.batch)
+    results = []
+    for models in map(int, arguments.models.split(",")):
+        engine = choose_engine(recipe.architecture(problem), models=models, rows=1, steps=1, device=arguments.device)
+        with using_threads(engine):
+            data = Data(problem, recipe, list(range(models)), arguments.device)
+            racers = field(problem, recipe, models, arguments.device, recipe.steps)
+            found = race(racers, data, arguments.seconds, arguments.check_steps, arguments.device)
+        best = max(one["steps_per_second"] for name, one in found.items() if name != "hopscope")
+        results.append({"models": models, "racers": found, "times_the_best_rival":
+                        found["hopscope"]["steps_per_second"] / best})  # fmt: skip
+        print(f"{models} models of {arguments.layers} layers, batch {arguments.batch}, {engine.describe()}")
+        for name, one in found.items():
+            rate = one["steps_per_second"]
+            each = f"{rate:8.3f} steps/s  {models * rate:9.2f} model steps/s"
+            print(f"  {name:<14}{each}  differs by {one['differs_by']:.0e}")
+        print(f"  hopscope is {results[-1]['times_the_best_rival']:.2f} times as fast as the best rival")
+    if arguments.json is not None:
+        setting = {"layers": arguments.layers, "batch": arguments.batch, "device": arguments.device}
+        arguments.json.write_text(json.dumps({**setting, "races": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
