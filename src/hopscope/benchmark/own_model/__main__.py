@@ -1,0 +1,71 @@
+"""`python -m hopscope.benchmark.own_model FOLDER`: train a model of our own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.errors import InputError
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a value of the recipe.")
+@click.option("--show", is_flag=True, help="Print the recipe as JSON and train nothing.")
+def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
+    """Train a small language model on the text of equations and write it to FOLDER.
+
+    The same command goes on with a training that was stopped. Threads are PyTorch's: set OMP_NUM_THREADS.
+
+    \b
+    Examples:
+      python -m hopscope.benchmark.own_model own
+      python -m hopscope.benchmark.own_model small --set most_hops=2 --set layers=4 --set steps=3000
+      hopscope benchmark --model own --formulation equations --hops 1,2,3,4 --exact
+    """
+    from hopscope.benchmark.own_model.recipe import TextModelRecipe
+
+    recipe = TextModelRecipe().varied(dict(_change(text) for text in changes))
+    if show:
+        from dataclasses import asdict
+
+        click.echo(json.dumps(asdict(recipe), indent=2))
+        return
+    from hopscope.benchmark.own_model.training import train_text_model
+
+    train_text_model(recipe, folder, _tell)
+
+
+def _change(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    try:
+        if equals:
+            return name, json.loads(value)
+    except json.JSONDecodeError:
+        pass
+    raise InputError(f"--set takes NAME=NUMBER, such as steps=3000, got {text!r}")
+
+
+def _tell(row: dict[str, Any]) -> None:
+    lines = " ".join(f"{share:.3f}" for share in row["lines"].values())
+    answers = " ".join(f"{hops}:{share:.3f}" for hops, share in row["answers"].items())
+    click.echo(
+        f"step {row['step']:>6}  loss {row['loss']:.4f}  lines {lines}  answers {answers}  {row['seconds']:.0f} s"
+    )
+
+
+def main() -> None:
+    """Run the command: 0 when all went well, 2 on bad input."""
+    try:
+        command()
+    except InputError as error:
+        click.echo(f"hopscope: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""A model of our own: its texts are the benchmark's, its training resumes, its folder is one like any other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("transformers", reason="the extra `llm` is not installed")
+
+from safetensors.torch import load_file
+
+from hopscope.benchmark.local import LocalModel
+from hopscope.benchmark.own_model import training
+from hopscope.benchmark.own_model.recipe import TextModelRecipe
+from hopscope.benchmark.own_model.text import IGNORED, Texts, key, make_tokenizer, paper_names, structure_of, write
+from hopscope.benchmark.own_model.training import schedule, train_text_model
+from hopscope.benchmark.run import benchmark
+from hopscope.benchmark.settings import Cell, Settings
+from hopscope.errors import InputError
+from hopscope.problem.text.chains import Chains
+from hopscope.problem.text.questions import question, questions
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
+
+TINY = TextModelRecipe(layers=1, heads=2, d_model=16, mlp=8, most_hops=2, steps=8, batch=4, rate=0.01, warmup=2)
+EASY = replace(TINY, d_model=32, most_hops=1, steps=250, batch=32, layers=2, warmup=20)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def asked(hops: int, index: int, seed: int = 7) -> Any:
+    return question("equations", hops, seed, index)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 4, 6])
+def test_the_texts_are_the_benchmarks_byte_for_byte(hops: int) -> None:
+    items = [asked(hops, index) for index in range(20)]
+    structures = torch.stack([structure_of(item.latent) for item in items])
+    asked_for = torch.tensor([[item.latent.asked] for item in items])
+    batch = write(structures, {hops: asked_for}, paper_names(hops).expand(len(items), -1, -1))
+    tokenizer = make_tokenizer()
+    for item, row in zip(items, batch.ids.tolist(), strict=True):
+        assert tokenizer.decode(row) == f"{item.prompt}\n{item.answer}"
+        assert tokenizer(item.prompt + "\n")["input_ids"] == row[:-1]
+        assert tokenizer(item.answer, add_special_tokens=False)["input_ids"] == row[-1:]
+
+
+@pytest.mark.parametrize(("dense", "fewer", "step"), [(0.0, 1.0, 0), (1.0, 0.0, 0), *((1.0, 1.0, i) for i in range(4))])
+def test_what_is_asked_is_what_the_lines_before_it_come_to(dense: float, fewer: float, step: int) -> None:
+    recipe = replace(TINY, most_hops=4, held_count=0, dense=dense, fewer=fewer)
+    batch, tokenizer = Texts(recipe).batch(step), make_tokenizer()
+    assert batch.chains == 4 or (dense and fewer)
+    counts = []
+    for ids, labels in zip(batch.ids.tolist(), batch.labels.tolist(), strict=True):
+        known: dict[str, str] = {}
+        letter, asked_of = "", []
+        for place, (token, label) in enumerate(zip(ids, labels, strict=True)):
+            text = tokenizer.decode([token])
+            if text.startswith(" = "):
+                known[letter] = known.get(text[3:-1], text[3:-1])
+                assert tokenizer.decode([label]) == known[letter]
+                assert batch.lines[place] > 0
+            elif text.startswith("? Say"):
+                assert tokenizer.decode([label]) == known[letter]
+                assert batch.asks[place] == len(known) // batch.chains
+                asked_of.append(letter)
+            elif place == len(ids) - 1:
+                assert (text, label) == (known[asked_of[-1]], 0)  # the answer to the last question, then the end
+            else:
+                assert label == IGNORED
+                letter = text
+        counts.append((len(asked_of), len(set(asked_of)), len(known)))
+    letters = 4 * batch.chains
+    assert set(counts) == {(letters, letters, letters)} if dense else {count[:2] for count in counts} == {(1, 1)}
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_no_question_of_the_benchmark_is_trained_on(hops: int) -> None:
+    recipe = replace(TINY, least_hops=hops, most_hops=2, batch=64)
+    held = {item.prompt.rsplit("\n", 1)[0] for item in questions("equations", hops, recipe.held_count)}
+    tokenizer = make_tokenizer()
+
+    def shared(texts: Texts) -> int:
+        """Questions whose facts, all the lines before them, are those of a question of the benchmark."""
+        found = 0
+        for row in (row for step in range(10) for row in texts.batch(step).ids.tolist()):
+            facts: list[str] = []
+            for line in tokenizer.decode(row).split("\n"):
+                if " = " in line:
+                    facts.append(line)
+                elif line.startswith("What"):
+                    found += "\n".join(facts) in held
+        return found
+
+    assert shared(Texts(recipe)) == 0
+    if hops == 1:  # 576 different facts: without the rule hundreds would be shared
+        assert shared(Texts(replace(recipe, held_count=0))) > 100
+
+
+def test_keys_tell_facts_apart_and_not_who_is_asked() -> None:
+    facts: dict[tuple[int, ...], str] = {}
+    for index in range(3000):
+        item = asked(1, index)
+        assert isinstance(item.latent, Chains)
+        text = item.prompt.rsplit("\n", 1)[0]
+        assert facts.setdefault(key(structure_of(item.latent)), text) == text
+    assert len(set(facts.values())) == len(facts)
+
+
+def test_texts_are_those_of_seed_and_step_alone() -> None:
+    texts = Texts(TINY)
+    third = texts.batch(3).ids
+    assert torch.equal(Texts(TINY).batch(3).ids, third)
+    others = [texts.batch(4), Texts(replace(TINY, seed=1)).batch(3)]
+    assert all(other.ids.shape != third.shape or not torch.equal(other.ids, third) for other in others)
+
+
+def test_the_rate_rises_then_falls_to_nearly_nothing() -> None:
+    recipe = replace(TINY, steps=100, warmup=10)
+    rates = [schedule(step, recipe) for step in range(100)]
+    assert rates[0] < 0.1
+    assert rates[:11] == sorted(rates[:11])
+    assert set(rates[10:80]) == {1.0}
+    assert rates[80:] == sorted(rates[80:], reverse=True)
+    assert 0 < rates[-1] < 0.06
+
+
+def test_a_stopped_training_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "SAVE_EVERY", 2)
+    monkeypatch.setattr(training, "LOG_EVERY", 1)
+    state = torch.random.get_rng_state()
+    whole = train_text_model(TINY, tmp_path / "whole")
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["step"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_text_model(TINY, tmp_path / "stopped", stop)
+    assert not (tmp_path / "stopped" / "config.json").exists()
+    steps: list[int] = []
+    history = train_text_model(TINY, tmp_path / "stopped", lambda row: steps.append(row["step"]))
+    assert steps == [5, 6, 7, 8]
+    assert [row["loss"] for row in history] == [row["loss"] for row in whole]
+    assert all(
+        torch.equal(weights(tmp_path / "stopped")[name], tensor) for name, tensor in weights(tmp_path / "whole").items()
+    )
+    train_text_model(replace(TINY, seed=1), tmp_path / "other")
+    assert any(
+        not torch.equal(weights(tmp_path / "other")[name], tensor)
+        for name, tensor in weights(tmp_path / "whole").items()
+    )
+
+
+def test_it_learns_and_is_benchmarked_like_any_folder(tmp_path: Path) -> None:
+    train_text_model(EASY, tmp_path / "own")
+    shutil.rmtree(tmp_path / "own" / "training")  # the folder stands without it
+    model = LocalModel(tmp_path / "own", "cpu")
+    for settings in (Settings(mode="exact"), Settings(max_tokens=4)):
+        rows = benchmark([model], [Cell("equations", 1)], 100, settings, tmp_path / settings.mode)["points"]
+        assert rows[0]["accuracy"] > 0.9, rows[0]
+        assert rows[0]["accepted"] == 100
+    other = benchmark([model], [Cell("kingdoms", 5)], 3, Settings(mode="exact"), tmp_path / "kingdoms")["points"]
+    assert other[0]["accepted"] == 3  # unknown words are no error
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"steps": 0}, "steps must be a whole number of at least 1, got 0"),
+        ({"layers": 1.5}, "layers must be a whole number"),
+        ({"rate": float("nan")}, "rate must be a finite number"),
+        ({"most_hops": 7}, "least_hops <= most_hops <= 6 must hold"),
+        ({"d_model": 20, "heads": 4}, "d_model must be a multiple of 2 x heads"),
+        ({"depth": 3}, "a recipe has no 'depth'; it has layers"),
+    ],
+)
+def test_bad_recipes_are_refused_in_one_sentence(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words.replace("(", r"\(")) as error:
+        TINY.varied(changes)
+    assert "\n" not in str(error.value)
+
+
+def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    with pytest.raises(InputError, match="is in use"):
+        train_text_model(TINY, tmp_path / "mine")
+    train_text_model(replace(TINY, steps=1), tmp_path / "own")
+    with pytest.raises(InputError, match="holds a model with steps = 1, not 8"):
+        train_text_model(TINY, tmp_path / "own")
+
+
+def test_the_command_shows_its_recipe_and_refuses_in_words(tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hopscope.benchmark.own_model", str(tmp_path / "own"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    shown = run("--set", "steps=30", "--show")
+    assert json.loads(shown.stdout)["steps"] == 30
+    refused = run("--set", "steps=many")
+    assert refused.returncode == 2
+    assert refused.stderr == "hopscope: --set takes NAME=NUMBER, such as steps=3000, got 'steps=many'\n"
+    assert not (tmp_path / "own").exists()
