@@ -24,8 +24,8 @@ def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
     \b
     Examples:
       python -m hopscope.benchmark.own_model own
-      python -m hopscope.benchmark.own_model small --set most_hops=2 --set layers=4 --set steps=3000
-      hopscope benchmark --model own --formulation equations --hops 1,2,3,4 --exact
+      python -m hopscope.benchmark.own_model own-3 --set most_hops=3 --set layers=5 --set steps=3400
+      hopscope benchmark --model own --formulation equations --hops 1,2,3 --exact
     """
     from hopscope.benchmark.own_model.recipe import TextModelRecipe
 

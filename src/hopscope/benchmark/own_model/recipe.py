@@ -50,14 +50,14 @@ class TextModelRecipe:
         InputError: a value out of range.
     """
 
-    layers: int = 5
+    layers: int = 4
     heads: int = 8
     d_model: int = 128
     mlp: int = 32
     rope_theta: float = 100_000.0
     least_hops: int = 1
-    most_hops: int = 3
-    steps: int = 3_400
+    most_hops: int = 2
+    steps: int = 3_600
     batch: int = 32
     rate: float = 1.5e-3
     warmup: int = 100
