@@ -31,7 +31,7 @@ from hopscope.problem.text.questions import question, questions
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
 TINY = TextModelRecipe(layers=1, heads=2, d_model=16, mlp=8, most_hops=2, steps=8, batch=4, rate=0.01, warmup=2)
-EASY = replace(TINY, d_model=32, most_hops=1, steps=250, batch=32, layers=2, warmup=20)
+EASY = TextModelRecipe(layers=2, d_model=64, heads=4, mlp=16, most_hops=1, steps=150, rate=3e-3)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -163,13 +163,14 @@ def test_a_stopped_training_goes_on_to_the_same_weights(tmp_path: Path, monkeypa
     )
 
 
-def test_it_learns_and_is_benchmarked_like_any_folder(tmp_path: Path) -> None:
-    train_text_model(EASY, tmp_path / "own")
+def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(tmp_path: Path) -> None:
+    history = train_text_model(EASY, tmp_path / "own")
+    assert history[-1]["lines"]["1"] == 1.0  # retrieval itself takes minutes: see results/own-model
     shutil.rmtree(tmp_path / "own" / "training")  # the folder stands without it
     model = LocalModel(tmp_path / "own", "cpu")
     for settings in (Settings(mode="exact"), Settings(max_tokens=4)):
         rows = benchmark([model], [Cell("equations", 1)], 100, settings, tmp_path / settings.mode)["points"]
-        assert rows[0]["accuracy"] > 0.9, rows[0]
+        assert rows[0]["first_acceptance"] > 0.9, rows[0]
         assert rows[0]["accepted"] == 100
     other = benchmark([model], [Cell("kingdoms", 5)], 3, Settings(mode="exact"), tmp_path / "kingdoms")["points"]
     assert other[0]["accepted"] == 3  # unknown words are no error

@@ -42,16 +42,17 @@ IGNORED = -100
 
 def make_tokenizer() -> Any:
     """The tokenizer, a plain `tokenizers` file to whoever loads it; text that is no equation becomes `<unknown>`."""
+    import transformers
     from tokenizers import Regex, Tokenizer
     from tokenizers.decoders import Fuse
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split
-    from transformers import PreTrainedTokenizerFast
 
     inner = Tokenizer(WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token=UNKNOWN))
     inner.pre_tokenizer = Split(Regex(_PATTERN), behavior="isolated")
     inner.decoder = Fuse()
-    return PreTrainedTokenizerFast(
+    library: Any = transformers
+    return library.PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token=END, unk_token=UNKNOWN, clean_up_tokenization_spaces=False
     )
 

@@ -62,7 +62,7 @@ def train_text_model(recipe: TextModelRecipe, folder: Path, watch: Callable[[Row
         logits = model(input_ids=batch.ids, use_cache=False).logits
         loss = text_loss(logits, batch, recipe)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         tally.add(float(loss.detach()), logits.detach(), batch)
@@ -137,13 +137,13 @@ def _spread(name: str, recipe: TextModelRecipe) -> float:
     """Standard deviation of a first weight. Sharp queries and keys let heads differ from the start."""
     if "embed_tokens" in name:
         return recipe.room
-    narrow = recipe.d_model**-0.5
+    narrow: float = recipe.d_model**-0.5
     if "q_proj" in name or "k_proj" in name:
         return recipe.sharpness * narrow
     if "o_proj" in name:
         return narrow
     if "down_proj" in name:
-        return 0.3 * recipe.mlp**-0.5
+        return float(0.3 * recipe.mlp**-0.5)
     return narrow
 
 
@@ -178,9 +178,8 @@ class _Tally:
             return
         right = (logits.argmax(-1) == batch.labels).float()
         for shares, places in ((self._lines, batch.lines), (self._answers, batch.asks)):
-            for level in places.unique().tolist():
-                if level:
-                    shares.setdefault(level, []).append(float(right[:, places == level].mean()))
+            for level in {*places.tolist()} - {0}:
+                shares.setdefault(level, []).append(float(right[:, places == level].mean()))
 
     def read(self) -> Row:
         return {
@@ -266,8 +265,9 @@ def _publish(model: Any, folder: Path, work: Path) -> None:
 @contextmanager
 def _without_progress() -> Iterator[None]:
     """No progress bars for files that take a moment."""
-    from transformers.utils import logging
+    import transformers
 
+    logging: Any = transformers.utils.logging
     shows = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
