@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -137,6 +138,23 @@ def test_the_report_of_a_reproduction(trained):
     for figure in ("figure-4-left", "figure-4-right", "training"):
         for ending in ("png", "svg", "pdf"):
             assert (folder / "figures" / f"{figure}.{ending}").stat().st_size > 1000
+
+
+def test_a_benchmark_in_the_folder_joins_the_report(trained, tmp_path):
+    folder, _ = trained
+    shutil.copytree(folder, tmp_path / "with")
+    point = {
+        "model": "own", "formulation": "equations", "hops": 1, "accuracy": 0.9, "low": 0.8, "high": 0.95, "guess": 0.25,
+        "shortcut": 0.25, "accepted": 50, "asked": 50,
+    }  # fmt: skip
+    (tmp_path / "with" / "benchmark").mkdir()
+    (tmp_path / "with" / "benchmark" / "summary.json").write_text(json.dumps({"points": [point]}))
+    claims = {claim.id: claim for claim in write_report(tmp_path / "with", TINY)}
+    assert claims["C14"].verdict == "not run"  # one point is not the whole benchmark
+    assert "1 in part" in claims["C14"].ours
+    assert claims["C15"].verdict == "reproduced"
+    assert "Language models on the text" in (tmp_path / "with" / "report.html").read_text()
+    assert (tmp_path / "with" / "figures" / "figure-2.png").stat().st_size > 1000
 
 
 def test_crossings_are_the_first_steps_below_one_half(trained):
