@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -84,3 +85,8 @@ def read_json_lines(path: Path, what: str) -> list[Any]:
                 f"line {number} of {path} is not JSON ({error}), so this is not {what}; it was left untouched"
             ) from None
     return rows
+
+
+def number_or_null(value: float) -> float | None:
+    """A number fit for JSON: null where a diverged model gives NaN or infinity."""
+    return value if math.isfinite(value) else None

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import platform
 import sys
 import time
@@ -27,23 +26,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 import hopscope
 from hopscope.errors import InputError
-from hopscope.files import json_lines, read_json, read_json_lines, replacing, write_json, write_text
+from hopscope.files import json_lines, read_json, read_json_lines, write_json, write_text
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.tensor_files import load_tensors, run_of, save_tensors
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
 FORMAT = 1
 """Of run.json; a newer one is refused."""
-
-_OF_RUN = " of run "
-"""Between step and run in a file's one mark: the order of several would differ from file to file."""
 
 
 class RunFolder:
@@ -244,8 +239,7 @@ class RunFolder:
         held, weights = load_tensors(path)
         if held != step:
             raise InputError(f"{path} holds the weights of step {held}, not {step}; give it back its name")
-        with safe_open(path, framework="pt") as file:
-            run = file.metadata()["step"].partition(_OF_RUN)[2]
+        run = run_of(path)
         # Files written before checkpoints were marked have no mark.
         if run and run != self.record["content_hash"]:
             raise InputError(f"{path} is a checkpoint of another run; move it away")
@@ -256,32 +250,3 @@ def content_hash(value: Any) -> str:
     """A short name for a JSON value: the start of the SHA-256 of its canonical text."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str | None = None) -> None:
-    """Write tensors, their step and the content hash of their run atomically, as safetensors."""
-    with replacing(path) as temporary:
-        save_file(
-            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-            temporary,
-            metadata={"step": f"{step}{_OF_RUN}{run}" if run else str(step)},
-        )
-
-
-def load_tensors(path: Path) -> tuple[int, dict[str, Tensor]]:
-    """Step and tensors of a file of `save_tensors`.
-
-    Raises:
-        InputError: the file is damaged, or not of this kind.
-    """
-    try:
-        with safe_open(path, framework="pt") as file:
-            step = int((file.metadata() or {})["step"].partition(_OF_RUN)[0])
-            return step, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"{path} is damaged or not a checkpoint ({error}); it was left untouched") from None
-
-
-def number_or_null(value: float) -> float | None:
-    """A number fit for JSON: null where a diverged model gives NaN or infinity."""
-    return value if math.isfinite(value) else None

@@ -13,14 +13,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.errors import InputError
-from hopscope.files import write_json
+from hopscope.files import number_or_null, write_json
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data, held_out
 from hopscope.training.engine import Engine, choose_engine, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.losses import squared_errors
 from hopscope.training.recipe import Recipe
-from hopscope.training.run_folder import RunFolder, number_or_null
+from hopscope.training.run_folder import RunFolder
 
 _SECONDS_BETWEEN_STATES = 20.0
 _HELD_OUT = 4096

@@ -23,9 +23,9 @@ from torch import Tensor
 from hopscope.benchmark.own_model.recipe import CHAINS, TextModelRecipe
 from hopscope.benchmark.own_model.text import EQUALS, NAMES, WORDS, TextBatch, Texts, make_tokenizer
 from hopscope.errors import InputError
-from hopscope.files import json_lines, read_json, read_json_lines, write_json, write_text
+from hopscope.files import json_lines, number_or_null, read_json, read_json_lines, write_json, write_text
 from hopscope.problem.counter import derive_seed
-from hopscope.training.run_folder import load_tensors, number_or_null, save_tensors
+from hopscope.tensor_files import load_tensors, save_tensors
 
 Row = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 500
