@@ -11,7 +11,7 @@ import torch
 from hopscope.circuits.bench import Bench, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
-from hopscope.experiments.held_head import answer, arms, held_bundles, study_of
+from hopscope.experiments.held_head import answer, arms, held_bundles
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
@@ -175,19 +175,17 @@ def test_held_heads_as_text():
 
 def test_the_study_of_the_handed_head_runs(tmp_path):
     free = train(replace(TINY, steps=10, checkpoint_every=5), PROBLEM, tmp_path / "free", seeds=(0, 1))
-    study = study_of(free)
-    bundles = held_bundles(study, free)
+    bundles = held_bundles(free)
     assert [bundle.name for bundle in bundles] == ["handed", "control"]
-    assert arms(study, tmp_path, free) is None
+    assert arms(free, tmp_path) is None
     assert write_held_head(tmp_path, free) == []
     train_bundles(bundles, tmp_path / "held-head", workers=1, precision="fp32")
-    runs = arms(study, tmp_path / "held-head", free)
+    runs = arms(free, tmp_path / "held-head")
     assert list(runs) == ["free", "handed", "control"]
     assert runs["handed"].recipe.held == (HeldHead(1, 1, "previous"),)
     assert not torch.equal(runs["free"].transformer().embed.weight, runs["handed"].transformer().embed.weight)
     (section,) = write_held_head(tmp_path, free)
-    found = answer(study, runs)
+    found = answer(runs)
     assert json.loads((tmp_path / "held-head.json").read_text()) == found
     assert found["sentence"] in section.paragraphs[0]
     assert len(section.tables[0].rows) == 6
-    assert len(held_bundles(study)) == 3

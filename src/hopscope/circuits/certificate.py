@@ -128,6 +128,11 @@ def random_keys(evidence: Evidence) -> Part:
     }
 
 
+def _way(nothing: float, loss: float, full: float) -> float:
+    """How far a loss goes from that of nothing (0) to that of the model (1)."""
+    return (nothing - loss) / max(nothing - full, 1e-12)
+
+
 def recovery(evidence: Evidence) -> Part:
     """How much of the way from nothing to the model the circuit goes, beside random circuits of its size.
 
@@ -140,8 +145,7 @@ def recovery(evidence: Evidence) -> Part:
         chosen = torch.randperm(len(candidates), generator=generator).tolist()[: len(evidence.rows)]
         drawn.append({**evidence.nothing, **{candidates[number]: KEEP for number in chosen}})
     nothing, full, own, *random = evidence.few.mse([evidence.nothing, {}, evidence.natural, *drawn])
-    way = max(nothing - full, 1e-12)
-    mine, others = tidy((nothing - own) / way), [tidy((nothing - loss) / way) for loss in random]
+    mine, *others = (tidy(_way(nothing, loss, full)) for loss in (own, *random))
     return {
         "passed": mine > _MOST and mine > max(others),
         "says": f"the circuit goes {mine:.0%} of the way from nothing to the model; the best of {len(others)} random "
@@ -163,7 +167,7 @@ def families(evidence: Evidence) -> Part:
     free = [row for row in evidence.outside if evidence.program[row] == UNIFORM]
     programs: list[Rows] = [{**evidence.natural, **dict.fromkeys(free, edit)} for edit in ways.values()]
     nothing, full, *losses = evidence.few.mse([evidence.nothing, {}, *programs])
-    kept = {name: tidy((nothing - loss) / max(nothing - full, 1e-12)) for name, loss in zip(ways, losses, strict=True)}
+    kept = {name: tidy(_way(nothing, loss, full)) for name, loss in zip(ways, losses, strict=True)}
     judged = [name for name in ways if name != "identity"]
     return {
         "passed": all(kept[name] >= _MOST for name in judged),
@@ -185,7 +189,7 @@ def outside(evidence: Evidence) -> Part:
         programs.append({free[n]: UNIFORM for n in chosen})
     nothing, full, *losses = evidence.few.mse([evidence.nothing, {}, *programs])
     worst = max(losses)
-    kept = (nothing - worst) / max(nothing - full, 1e-12)
+    kept = _way(nothing, worst, full)
     return {
         "passed": kept >= _MOST,
         "says": f"the model without random halves of the other {len(free)} rows has a loss of at most {worst:.3f}",

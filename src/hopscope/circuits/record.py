@@ -102,6 +102,11 @@ class CircuitPath:
         """Layer, head, query role and key role: what makes it this path."""
         return self.layer, self.head, self.query, self.key
 
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """What it feeds, in words, the strongest first; two heads that read it alike are one use."""
+        return tuple(dict.fromkeys(feed.describe() for feed in self.feeds))
+
     def __str__(self) -> str:
         return f"layer {self.layer} head {self.head}: {self.query} -> {self.key}"
 

@@ -23,7 +23,7 @@ def describe(circuit: Circuit) -> str:
                     f"{path.weight:.2f}",
                     f"{path.ablation_mse:.3f}",
                     f"{path.natural_mse:.3f}",
-                    "; ".join(dict.fromkeys(feed.describe() for feed in path.feeds)) or "-",
+                    "; ".join(path.uses) or "-",
                 ]
                 for path in circuit.paths
             ],

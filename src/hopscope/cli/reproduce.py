@@ -47,7 +47,7 @@ def command(
 
     from hopscope.cli._studies import study_bars, waiting
     from hopscope.experiments.followed import follow
-    from hopscope.experiments.held_head import held_bundles, study_of
+    from hopscope.experiments.held_head import held_bundles
     from hopscope.report.reproduction import write_report
     from hopscope.training.bundles import train_bundles
     from hopscope.training.engine import available_cores
@@ -57,12 +57,11 @@ def command(
     with study_bars(bundles) as watch:
         train_bundles(bundles, folder / "sweep", workers=workers, device=device, precision=precision, watch=watch)
     if chosen.depth.followed_name:
+        followed = RunFolder(folder / "sweep" / chosen.depth.followed_name)
         with waiting("circuits and their emergence") as tick:
-            follow(
-                followed := RunFolder(folder / "sweep" / chosen.depth.followed_name), workers or available_cores(), tick
-            )
+            follow(followed, workers or available_cores(), tick)
         if held_head:
-            bundles = held_bundles(study_of(followed), followed)
+            bundles = held_bundles(followed)
             with study_bars(bundles) as watch:
                 how = {"workers": workers, "device": device, "precision": precision, "watch": watch}
                 train_bundles(bundles, folder / "held-head", **how)

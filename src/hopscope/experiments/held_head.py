@@ -9,17 +9,14 @@ it loses a head as the other does, and is handed nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import recipes
 from hopscope.training.bundles import Bundle
-from hopscope.training.recipe import Recipe
 from hopscope.training.run_folder import RunFolder
 
 ARMS: Mapping[str, tuple[HeldHead, ...]] = {
@@ -33,62 +30,37 @@ REMOVED = 0.1
 """A plateau counts as removed if what is left of it is at most this share of the free arm's."""
 
 
-@dataclass(frozen=True)
-class HeldHeadStudy:
-    """What is trained.
-
-    Attributes:
-        recipe: of every arm, but for what is held.
-        problem: what on.
-        seeds: one model each, the same in every arm.
-    """
-
-    recipe: Recipe = recipes.LAPTOP
-    problem: RetrievalProblem = field(default_factory=lambda: RetrievalProblem(hops=3))
-    seeds: tuple[int, ...] = (0, 1, 2)
-
-    def bundles(self) -> list[Bundle]:
-        """One run an arm."""
-        return [Bundle(name, self.problem, replace(self.recipe, held=held), self.seeds) for name, held in ARMS.items()]
+def held_bundles(free: RunFolder) -> list[Bundle]:
+    """What has to be trained beside a run that is the free arm: the other arms, from its recipe, problem and seeds."""
+    recipe = replace(free.recipe, checkpoint_every=None, checkpoints_per_doubling=None, checkpoint_jump_every=None)
+    return [Bundle(name, free.problem, replace(recipe, held=held), free.seeds) for name, held in ARMS.items() if held]
 
 
-def study_of(run: RunFolder) -> HeldHeadStudy:
-    """The study whose free arm a run already is: its recipe, problem and seeds."""
-    recipe = replace(run.recipe, checkpoint_every=None, checkpoints_per_doubling=None, checkpoint_jump_every=None)
-    return HeldHeadStudy(recipe, run.problem, run.seeds)
-
-
-def held_bundles(study: HeldHeadStudy, free: RunFolder | None = None) -> list[Bundle]:
-    """What has to be trained: every arm, or all but the free one where `free` is that arm already."""
-    return [bundle for bundle in study.bundles() if free is None or bundle.name != "free"]
-
-
-def arms(study: HeldHeadStudy, folder: Path, free: RunFolder | None = None) -> dict[str, RunFolder] | None:
+def arms(free: RunFolder, folder: Path) -> dict[str, RunFolder] | None:
     """The run of every arm, or None while one of them is not finished.
 
     Args:
-        study: what was trained.
-        folder: of the arms' run folders.
-        free: the free arm where it is not in `folder`.
+        free: the free arm.
+        folder: of the other arms' run folders.
 
     Raises:
         InputError: a folder in use for something else.
     """
-    found = {} if free is None else {"free": free}
-    for bundle in held_bundles(study, free):
+    found = {"free": free}
+    for bundle in held_bundles(free):
         if not (folder / bundle.name / "result.json").exists():
             return None
         found[bundle.name] = RunFolder(folder / bundle.name).require(bundle.problem, bundle.recipe, bundle.seeds)
     return found
 
 
-def answer(study: HeldHeadStudy, runs: Mapping[str, RunFolder]) -> dict[str, Any]:
-    """What the arms say, judged."""
+def answer(runs: Mapping[str, RunFolder]) -> dict[str, Any]:
+    """What the arms say, as `judge` puts it."""
     plateaus = {}
     for name, run in runs.items():
         rows = run.metrics()
-        plateaus[name] = [plateau(rows, study.problem.chains, model) for model in range(len(run.seeds))]
-    return judge(plateaus, study.recipe.steps)
+        plateaus[name] = [plateau(rows, run.problem.chains, model) for model in range(len(run.seeds))]
+    return judge(plateaus, runs["free"].recipe.steps)
 
 
 def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _section(folder: Path, run: RunFolder, circuits: list[Circuit]) -> Section:
 
 
 def _row(seed: int, path: CircuitPath) -> list[object]:
-    uses = ", ".join(feed.describe() for feed in path.feeds) or "–"
+    uses = ", ".join(path.uses) or "–"
     way = f"{path.query} to {path.key}"
     return [seed, path.layer, path.head, way, _number(path.weight), _number(path.ablation_mse), uses]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hopscope.experiments.depth import history
-from hopscope.experiments.held_head import answer, arms, study_of
+from hopscope.experiments.held_head import answer, arms
 from hopscope.files import write_json
 from hopscope.report.page import PageFigure, Section, Table
 from hopscope.report.style import save
@@ -19,11 +19,10 @@ def write_held_head(folder: Path, free: RunFolder) -> list[Section]:
     Raises:
         InputError: the folder holds another study.
     """
-    study = study_of(free)
-    runs = arms(study, folder / "held-head", free)
+    runs = arms(free, folder / "held-head")
     if runs is None:
         return []
-    found = answer(study, runs)
+    found = answer(runs)
     write_json(folder / "held-head.json", found)
     stem = folder / "figures" / "held-head"
     save(training_figure([history(run) | {"title": name} for name, run in runs.items()]), stem)
@@ -36,9 +35,9 @@ def write_held_head(folder: Path, free: RunFolder) -> list[Section]:
             f"{runs[name].result['models'][number]['final_validation_loss']:.3f}",
         ]
         for name, arm in found["arms"].items()
-        for number, seed in enumerate(study.seeds)
+        for number, seed in enumerate(free.seeds)
     ]
-    hops = [f"x{hop} learned" for hop in study.problem.target_hops]
+    hops = [f"x{hop} learned" for hop in free.problem.target_hops]
     return [
         Section(
             "Handing the model its first head",
