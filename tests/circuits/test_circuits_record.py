@@ -23,7 +23,7 @@ from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.circuits.search import Settings
 from hopscope.circuits.text import describe, describe_census, describe_comparison
 from hopscope.errors import InputError
-from hopscope.experiments.circuit_claims import judge_circuits
+from hopscope.experiments.circuit_claims import judge_circuits, judge_learned
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
 
@@ -271,6 +271,20 @@ def test_claims_by_rule() -> None:
     assert none == {"C7": "not reproduced", "C8": "not reproduced", "C9": "not run"} | dict.fromkeys(
         ("C10", "C11"), "not reproduced"
     )
+
+
+def test_c6_wants_every_model_below_0_01() -> None:
+    good, bad = (
+        {"final_validation_loss": x, "held_out_loss": x, "held_out_standard_error": 0.001} for x in (0.009, 0.011)
+    )
+    found = judge_learned({"A": good, "B": good}, "paper", "runs")
+    assert (found["id"], found["verdict"], found["scale"]) == ("C6", "reproduced", "paper: transformers A, B")
+    assert "A 0.0090, B 0.0090" in found["ours"]
+    assert "0.0090 ± 0.0020" in found["interval"]
+    assert judge_learned({"A": good, "B": bad}, "paper")["verdict"] == "not reproduced"
+    lost = {"final_validation_loss": None, "held_out_loss": None, "held_out_standard_error": None}
+    assert judge_learned({"A": good, "B": lost}, "paper")["verdict"] == "not reproduced"
+    assert judge_learned({}, "paper")["verdict"] == "not run"
 
 
 def test_claims_that_fail() -> None:

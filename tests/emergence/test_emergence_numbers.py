@@ -205,6 +205,10 @@ def test_one_model_out_of_order_is_enough_and_nothing_is_not_run():
     assert ordered["verdict"] == "not reproduced"
     assert "2 of 3 models" in ordered["ours"]
     assert [finding["verdict"] for finding in emergence_claims("laptop", [], [])] == ["not run", "not run"]
+    assert [finding["verdict"] for finding in emergence_claims("paper", [], [0.7])] == ["not reproduced", "not run"]
+    missing, _ = emergence_claims("paper", [good], [0.01, 0.7])
+    assert missing["verdict"] == "not reproduced"
+    assert missing["ours"].endswith("no circuit in 1 of 2 models")
 
 
 def lasting(left):

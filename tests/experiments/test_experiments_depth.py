@@ -15,19 +15,22 @@ from pathlib import Path
 
 import pytest
 
+from hopscope.circuits.search import Settings
 from hopscope.errors import InputError
-from hopscope.experiments.depth import DepthStudy, finished_runs, judge, summarise
+from hopscope.experiments.depth import DepthStudy, judge, summarise
+from hopscope.experiments.followed import follow
 from hopscope.experiments.presets import LAPTOP, PAPER, Preset
 from hopscope.files import json_lines
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.reproduction import write_report
-from hopscope.training.bundles import Standing, standings, train_bundles
+from hopscope.training.bundles import Bundle, Standing, finished, standings, train_bundles
 from hopscope.training.recipe import Recipe
 
 RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
 )
 STUDY = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=2, plain_hops=2, seeds=(0, 1), plain_seeds=(3,))
-TINY = Preset("laptop", "tiny", STUDY)
+TINY = Preset("laptop", "tiny", STUDY, transformers=(), compared=(), watched=(), search=Settings())
 
 
 def group(curriculum=True, layers=2, final=(0.1,), partial=((0.1, 0.1),), crossings=((10, 20),)):
@@ -109,8 +112,8 @@ def test_processes_train_what_one_process_trains(trained, tmp_path):
     assert all(standing.step == standing.steps for standing in seen[-1].values())
     assert set(seen[-1]) == {"ic-layers-1", "ic-layers-2", "non-ic-layers-1", "non-ic-layers-2"}
     train_bundles(STUDY.bundles(), tmp_path, workers=1, precision="fp32")
-    for name, run in finished_runs(tmp_path, STUDY).items():
-        there = finished_runs(folder / "sweep", STUDY)[name]
+    for name, run in finished(STUDY.bundles(), tmp_path).items():
+        there = finished(STUDY.bundles(), folder / "sweep")[name]
         assert len(run.metrics()) == len(there.metrics()) > 0
         for one, other in zip(run.metrics(), there.metrics(), strict=True):
             assert one["validation_loss"] == pytest.approx(other["validation_loss"], rel=1e-4)
@@ -157,9 +160,31 @@ def test_a_benchmark_in_the_folder_joins_the_report(trained, tmp_path):
     assert (tmp_path / "with" / "figures" / "figure-2.png").stat().st_size > 1000
 
 
+def test_transformers_trained_by_themselves_join_the_report(tmp_path):
+    """A, B, C and D in small, far from having learned: each claim about them is judged, and none is met."""
+    recipe = replace(RECIPE, checkpoint_every=15)
+    singles = tuple(Bundle(name, RetrievalProblem(hops=2), recipe, (seed,)) for seed, name in enumerate("abcd"))
+    compared, watched = tuple(f"transformers/{name}" for name in "abc"), ("transformers/d",)
+    preset = replace(TINY, name="paper", transformers=singles, compared=compared, watched=watched)
+    before = {claim.id: claim.verdict for claim in write_report(tmp_path, preset)}
+    assert before["C6"] == before["C12"] == "not run"
+    train_bundles(singles, tmp_path / "transformers", precision="fp32")
+    runs = preset.finished(tmp_path, (*watched, *compared, *watched))
+    assert [run.path.name for run in runs] == ["d", "a", "b", "c"]
+    follow(runs, Settings(orders=1, growing=0, sequences=16, confirming=16), workers=1)
+    claims = {claim.id: claim for claim in write_report(tmp_path, preset)}
+    assert (claims["C6"].verdict, claims["C12"].verdict) == ("not reproduced", "not reproduced")
+    assert all(f"{name} 1." in claims["C6"].ours or f"{name} 0." in claims["C6"].ours for name in "ABC")
+    assert claims["C12"].ours.endswith("no circuit in 1 of 1 models")
+    assert claims["C7"].verdict == claims["C13"].verdict == "not run"
+    page = (tmp_path / "report.html").read_text()
+    assert all((tmp_path / "figures" / f"circuit-{name}.png").exists() for name in "abc")
+    assert "Circuits (Section" in page
+
+
 def test_crossings_are_the_first_steps_below_one_half(trained):
     folder, _ = trained
-    run = finished_runs(folder / "sweep", STUDY)["ic-layers-2"]
+    run = finished(STUDY.bundles(), folder / "sweep")["ic-layers-2"]
     assert summarise(run, "x")["crossings"] == [[None, None], [None, None]]
     rows = run.metrics()
     by_hand = {(20, 0, 0), (15, 1, 1), (30, 1, 1), (30, 0, 1)}
@@ -174,7 +199,7 @@ def test_crossings_are_the_first_steps_below_one_half(trained):
 def test_another_study_in_the_folder_is_named(trained):
     folder, _ = trained
     with pytest.raises(InputError, match="steps = 30, not 31"):
-        finished_runs(folder / "sweep", replace(STUDY, recipe=replace(RECIPE, steps=31)))
+        finished(replace(STUDY, recipe=replace(RECIPE, steps=31)).bundles(), folder / "sweep")
 
 
 def test_standings_read_a_torn_line(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,22 +50,22 @@ def command(
     from hopscope.experiments.followed import follow
     from hopscope.experiments.held_head import held_bundles
     from hopscope.report.reproduction import write_report
-    from hopscope.training.bundles import train_bundles
+    from hopscope.training.bundles import Bundle, train_bundles
     from hopscope.training.engine import available_cores
-    from hopscope.training.run_folder import RunFolder
 
-    bundles = chosen.depth.bundles()
-    with study_bars(bundles) as watch:
-        train_bundles(bundles, folder / "sweep", workers=workers, device=device, precision=precision, watch=watch)
-    if chosen.depth.followed_name:
-        followed = RunFolder(folder / "sweep" / chosen.depth.followed_name)
-        with waiting("circuits and their emergence") as tick:
-            follow(followed, workers or available_cores(), tick)
-        if held_head:
-            bundles = held_bundles(followed)
-            with study_bars(bundles) as watch:
-                how = {"workers": workers, "device": device, "precision": precision, "watch": watch}
-                train_bundles(bundles, folder / "held-head", **how)
+    def trained(bundles: Sequence[Bundle], where: str) -> None:
+        with study_bars(bundles) as watch:
+            train_bundles(bundles, folder / where, workers=workers, device=device, precision=precision, watch=watch)
+
+    if chosen.transformers:
+        trained(chosen.transformers, "transformers")
+    trained(chosen.depth.bundles(), "sweep")
+    with waiting("circuits and their emergence") as tick:
+        runs = chosen.finished(folder, (*chosen.compared, *chosen.watched))
+        follow(runs, chosen.search, workers or available_cores(), tick)
+    if held_head:
+        for run in chosen.finished(folder, chosen.watched):
+            trained(held_bundles(run), "held-head")
     claims = write_report(folder, chosen)
     if as_json:
         click.echo(json.dumps([asdict(claim) for claim in claims]))

@@ -1,8 +1,8 @@
-"""Claims C7 to C11 (Section 8, Appendix E), judged by rule from the records of circuits."""
+"""Claims C6 to C11 (Section 8, Appendix E), judged by rule: C6 from losses, the others from records of circuits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any
@@ -13,6 +13,36 @@ from hopscope.experiments.claims import Finding, Verdict
 
 _BAR = 0.05
 """The paper's own, whatever the bar a search was given."""
+
+_LEARNED = 0.01
+"""Transformers A, B and C have a validation loss below this (Section 8.2)."""
+
+
+def judge_learned(models: Mapping[str, Mapping[str, Any]], preset: str, run: str | None = None) -> dict[str, Any]:
+    """The finding on C6, as plain values: reproduced where every model's final validation loss is below 0.01.
+
+    Args:
+        models: by name, what a finished run says of its model.
+        preset: the scale's name.
+        run: where the runs are, for the report.
+    """
+    if not models:
+        return asdict(Finding("C6", "", None, preset, "not run"))
+    losses = [model["final_validation_loss"] for model in models.values()]
+    words = ", ".join(
+        f"{name} {'diverged' if loss is None else f'{loss:.4f}'}" for name, loss in zip(models, losses, strict=True)
+    )
+    held_out = ", ".join(
+        "diverged"
+        if model["held_out_loss"] is None
+        else f"{model['held_out_loss']:.4f} ± {1.96 * model['held_out_standard_error']:.4f}"
+        for model in models.values()
+    )
+    holds = all(loss is not None and loss < _LEARNED for loss in losses)
+    ours = f"final validation MSE {words} (mean over the last 100 steps)"
+    verdict: Verdict = "reproduced" if holds else "not reproduced"
+    interval = f"on held-out sequences at the end: {held_out}"
+    return asdict(Finding("C6", ours, interval, f"{preset}: transformers {', '.join(models)}", verdict, run))
 
 
 def judge_circuits(circuits: Sequence[Circuit], scale: str, run: str | None = None) -> list[dict[str, Any]]:

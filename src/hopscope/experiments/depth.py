@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from hopscope.problem.retrieval import RetrievalProblem
@@ -75,11 +74,6 @@ class DepthStudy:
             return self.plain_seeds
         at_minimum = layers == depths(self.hops).causal
         return self.seeds_at_minimum if at_minimum and self.seeds_at_minimum else self.seeds
-
-    @property
-    def followed_name(self) -> str:
-        """The run folder whose circuits are followed; empty for none."""
-        return run_name(True, self.followed) if self.followed else ""
 
     def recipe_of(self, curriculum: bool, layers: int) -> Recipe:
         """The recipe of one formulation and depth."""
@@ -271,17 +265,3 @@ def _below(value: float | None, bound: float) -> bool:
 
 def _shown(value: float | None) -> str:
     return "diverged" if value is None else f"{value:.3f}"
-
-
-def finished_runs(folder: Path, study: DepthStudy) -> dict[str, RunFolder]:
-    """The runs of a study that are finished in `folder`, by name.
-
-    Raises:
-        InputError: a run folder of that name holds another run.
-    """
-    runs = {}
-    for bundle in study.bundles():
-        if (folder / bundle.name / "result.json").exists():
-            run = RunFolder(folder / bundle.name)
-            runs[bundle.name] = run.require(bundle.problem, bundle.recipe, bundle.seeds)
-    return runs

@@ -23,19 +23,19 @@ def emergence_claims(
     C12 is reproduced if every model has a final validation loss under 0.05, and its circuit alone, patterns imposed,
     has too. C13 is reproduced if in every model there was a plateau and training left it; the losses of hops 1, 2, ...
     fell below 0.5 in this order; and so, one after the other, did the paths come that deliver them. Some hops may come
-    together where one head serves both: then heads did not emerge one by one, and the claim is not reproduced.
+    together where one head serves both: then heads did not emerge one by one, and the claim is not reproduced. A model
+    without a circuit speaks against C12, and says nothing of C13.
 
     Args:
         preset: the scale's name.
-        emergences: of all models of the study, each with another seed.
-        losses: their final validation losses, in the same order; None for a model that diverged.
+        emergences: of the models that have a circuit, each with another seed.
+        losses: final validation losses of all models whose circuit was looked for; None for one that diverged.
         evidence: the folder that holds them, relative to the report.
     """
     if not emergences:
-        return [
-            {"id": claim, "ours": "", "interval": None, "scale": preset, "verdict": "not run", "run": None}
-            for claim in ("C12", "C13")
-        ]
+        unjudged = {"ours": "", "interval": None, "scale": preset, "verdict": "not run", "run": None}
+        learned = {**_learns([], losses), "run": evidence} if losses else {}
+        return [{**unjudged, "id": "C12", **learned}, {**unjudged, "id": "C13"}]
     first = emergences[0]
     count = len(emergences)
     scale = (
@@ -50,8 +50,11 @@ def emergence_claims(
 def _learns(emergences: Sequence[Emergence], losses: Sequence[float | None]) -> dict[str, Any]:
     """C12."""
     alone = [emergence.circuit.get("imposed") for emergence in emergences]
-    holds = all(loss is not None and loss < BAR for loss in (*losses, *alone))
-    ours = f"validation MSE {_listed(losses)}; circuit alone {_listed(alone)}"
+    missing = len(losses) - len(emergences)
+    holds = not missing and all(loss is not None and loss < BAR for loss in (*losses, *alone))
+    ours = f"validation MSE {_listed(losses)}"
+    ours += f"; circuit alone {_listed(alone)}" if alone else ""
+    ours += f"; no circuit in {missing} of {len(losses)} models" if missing else ""
     return {"id": "C12", "ours": ours, "interval": _range(losses), "verdict": _verdict(holds)}
 
 

@@ -1,12 +1,21 @@
-"""The two scales of everything: `laptop`, in minutes on two cores, and `paper`, the exact recipes."""
+"""The two scales of everything: `laptop`, in minutes on two cores, and `paper`, the exact recipes.
+
+In the folder of a preset the runs of its depth study lie in `sweep/`, transformers trained by themselves in
+`transformers/`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from hopscope.experiments.depth import DepthStudy
+from hopscope.circuits.search import Settings
+from hopscope.experiments.depth import DepthStudy, run_name
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import recipes
+from hopscope.training.bundles import Bundle, finished
+from hopscope.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -17,11 +26,30 @@ class Preset:
         name: of the preset; findings' scales begin with it.
         summary: in words, for the report.
         depth: training by depth (Section 7).
+        transformers: trained by themselves.
+        compared: runs whose circuits are found and compared (Section 8), as paths in the preset's folder.
+        watched: runs whose heads are followed as they emerge (Section 9), likewise.
+        search: how circuits are searched for.
     """
 
     name: str
     summary: str
     depth: DepthStudy
+    transformers: tuple[Bundle, ...]
+    compared: tuple[str, ...]
+    watched: tuple[str, ...]
+    search: Settings
+
+    def finished(self, folder: Path, names: Iterable[str]) -> list[RunFolder]:
+        """Those of the runs at `names`, paths in the preset's folder, that are at their end.
+
+        Raises:
+            InputError: another run lies where one of them belongs.
+        """
+        runs = {f"sweep/{name}": run for name, run in finished(self.depth.bundles(), folder / "sweep").items()}
+        single = finished(self.transformers, folder / "transformers")
+        runs |= {f"transformers/{name}": run for name, run in single.items()}
+        return [runs[name] for name in dict.fromkeys(names) if name in runs]
 
 
 LAPTOP = Preset(
@@ -38,6 +66,10 @@ LAPTOP = Preset(
         seeds_at_minimum=(0, 1, 2),
         followed=4,
     ),
+    transformers=(),
+    compared=(f"sweep/{run_name(True, 4)}",),
+    watched=(f"sweep/{run_name(True, 4)}",),
+    search=Settings(orders=2, growing=1),  # Fewer ways than `hopscope circuit` takes: minutes count here.
 )
 
 PAPER = Preset(
@@ -52,6 +84,15 @@ PAPER = Preset(
         seeds=tuple(range(8)),
         plain_seeds=tuple(range(8)),
     ),
+    transformers=(
+        Bundle("a", RetrievalProblem(hops=3), recipes.TRANSFORMER_A, seeds=(0,)),
+        Bundle("b", RetrievalProblem(hops=3), recipes.TRANSFORMER_B, seeds=(1,)),
+        Bundle("c", RetrievalProblem(hops=3), recipes.TRANSFORMER_C, seeds=(2,)),
+        Bundle("d", RetrievalProblem(hops=4), recipes.TRANSFORMER_D, seeds=(0,)),
+    ),
+    compared=("transformers/a", "transformers/b", "transformers/c"),
+    watched=("transformers/d",),
+    search=Settings(),
 )
 
 BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, PAPER)}

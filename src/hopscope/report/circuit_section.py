@@ -1,8 +1,9 @@
-"""Section 8 in the report: the circuits of the followed runs."""
+"""Section 8 in the report: circuits, found and compared."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from hopscope.report.style import save
 from hopscope.training.run_folder import RunFolder
 
 
-def write_circuits(folder: Path, preset: str, run: RunFolder) -> tuple[list[Section], list[dict[str, Any]]]:
-    """Draw the circuits of a run into `folder / "figures"`, and judge C7 to C11.
+def write_circuits(folder: Path, preset: str, runs: Sequence[RunFolder]) -> tuple[list[Section], list[dict[str, Any]]]:
+    """Draw the circuits of runs of one shape into `folder / "figures"`, and judge C7 to C11.
 
     Returns:
         sections of the page and findings; none where no circuit has been looked for.
@@ -24,30 +25,41 @@ def write_circuits(folder: Path, preset: str, run: RunFolder) -> tuple[list[Sect
     Raises:
         InputError: a record is damaged.
     """
-    paths = [record_path(run, number) for number in range(len(run.seeds))]
-    circuits = [Circuit.load(path) for path in paths if path.exists()]
+    circuits = {}
+    for run in runs:
+        for number in range(len(run.seeds)):
+            if (path := record_path(run, number)).exists():
+                name = f"{number}" if len(runs) == 1 else f"{run.path.name}-{number}" if number else run.path.name
+                circuits[name] = Circuit.load(path)
     if not circuits:
         return [], []
-    shape = f"{run.recipe.layers} layers x {run.recipe.heads} heads"
-    scale = f"{preset}: D = {run.problem.hops}, {shape}, {len(circuits)} seeds"
-    return [_section(folder, run, circuits)], judge_circuits(circuits, scale, os.path.relpath(run.path, folder))
+    found = list(circuits.values())
+    evidence = os.path.relpath(runs[0].path if len(runs) == 1 else runs[0].path.parent, folder)
+    return [_section(folder, circuits)], judge_circuits(found, _scale(preset, runs[0], len(found)), evidence)
 
 
-def _section(folder: Path, run: RunFolder, circuits: list[Circuit]) -> Section:
+def _scale(preset: str, run: RunFolder, models: int) -> str:
+    layers, heads = run.recipe.layers, run.recipe.heads
+    shape = f"{layers} layers x {heads} head{'s' if heads > 1 else ''}"
+    return f"{preset}: D = {run.problem.hops}, {shape}, {models} seed{'s' if models > 1 else ''}"
+
+
+def _section(folder: Path, circuits: Mapping[str, Circuit]) -> Section:
     figures = []
     rows: list[list[object]] = []
-    for circuit in circuits:
-        stem = folder / "figures" / f"circuit-{circuit.number}"
+    for name, circuit in circuits.items():
+        stem = folder / "figures" / f"circuit-{name}"
         save(circuit_figure(circuit), stem)
         state = "certified" if circuit.certified else "not certified in every part" if circuit.found else "none found"
         figures.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {state}."))
         rows += [_row(circuit.seed, path) for path in circuit.paths]
-    heads = ", ".join(str(len(circuit.used_heads)) for circuit in circuits)
+    heads = ", ".join(str(len(circuit.used_heads)) for circuit in circuits.values())
+    layers, of = circuit.layers, circuit.layers * circuit.heads
     return Section(
         "Circuits (Section 8, Appendix E)",
         paragraphs=[
-            f"The circuits of the {run.recipe.layers}-layer models, found by exact search and certified on sequences "
-            f"that the search never saw. Heads in use: {heads} of {run.recipe.layers * run.recipe.heads}. "
+            f"The circuits of the {layers}-layer models, found by exact search and certified on sequences "
+            f"that the search never saw. Heads in use: {heads} of {of}. "
             f"`hopscope circuit RUN --show` prints them with every part of their certificates; "
             "`docs/circuits.md` says what the parts mean.",
         ],

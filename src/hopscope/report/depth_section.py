@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.experiments.depth import DepthStudy, finished_runs, history, judge, summarise
+from hopscope.experiments.depth import DepthStudy, history, judge, summarise
 from hopscope.files import write_json
 from hopscope.report.depth_figure import final_losses_figure, partial_losses_figure
 from hopscope.report.page import PageFigure, Section, Table
 from hopscope.report.style import save
 from hopscope.report.training_figure import training_figure
 from hopscope.theory.depth import depths
+from hopscope.training.bundles import finished
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def write_depth(folder: Path, sweep: Path, study: DepthStudy) -> Depth:
     Raises:
         InputError: a run there is damaged, or another than the study's.
     """
-    runs = finished_runs(sweep, study)
+    runs = finished(study.bundles(), sweep)
     groups = [summarise(run, os.path.relpath(run.path, folder)) for run in runs.values()]
     write_json(folder / "summary.json", groups)
     if not groups:

@@ -47,10 +47,9 @@ def write_emergence(folder: Path, preset: str, run: RunFolder) -> EmergenceInRep
     Raises:
         InputError: too few checkpoints, or a circuit of another run.
     """
-    numbers = [n for n in range(len(run.seeds)) if record_path(run, n).exists()]
-    numbers = [number for number in numbers if Circuit.load(record_path(run, number)).found]
-    emergences = [emergence_of_run(run, number) for number in numbers]
-    losses = [run.result["models"][number]["final_validation_loss"] for number in numbers]
+    looked_at = [number for number in range(len(run.seeds)) if record_path(run, number).exists()]
+    emergences = [emergence_of_run(run, n) for n in looked_at if Circuit.load(record_path(run, n)).found]
+    losses = [run.result["models"][number]["final_validation_loss"] for number in looked_at]
     findings = emergence_claims(preset, emergences, losses, os.path.relpath(run.path, folder))
     if not emergences:
         return EmergenceInReport([], findings, [])

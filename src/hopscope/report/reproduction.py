@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hopscope.experiments.circuit_claims import judge_learned
 from hopscope.experiments.claims import Claim, complete, write_claims
-from hopscope.experiments.depth import finished_runs
 from hopscope.experiments.presets import Preset
 from hopscope.experiments.theory_claims import theory_claims
 from hopscope.report.benchmark_section import write_benchmark
@@ -33,8 +33,7 @@ def write_report(folder: Path, preset: Preset) -> list[Claim]:
     """Write the report of what is finished in `folder`, and give its claims.
 
     Args:
-        folder: of `hopscope reproduce`; its runs are in `sweep/`, and a benchmark of language models, where there
-            is one, in `benchmark/`.
+        folder: of `hopscope reproduce`; a benchmark of language models, where there is one, is in `benchmark/`.
         preset: what was asked for.
 
     Raises:
@@ -45,12 +44,20 @@ def write_report(folder: Path, preset: Preset) -> list[Claim]:
     benchmark_sections, benchmark_findings = write_benchmark(folder)
     sections = [*benchmark_sections, theory_section(folder, study.hops), *depth.sections]
     found = [*benchmark_findings, *theory_claims(), *depth.findings]
-    if study.followed is not None and (run := finished_runs(folder / "sweep", study).get(study.followed_name)):
-        circuit_sections, judged = write_circuits(folder, preset.name, run)
+    if compared := preset.finished(folder, preset.compared):
+        circuit_sections, judged = write_circuits(folder, preset.name, compared)
+        sections += circuit_sections
+        found += judged
+    for run in preset.finished(folder, preset.watched):
         emergence = write_emergence(folder, preset.name, run)
-        sections += [*circuit_sections, *emergence.sections, *write_held_head(folder, run)]
+        sections += [*emergence.sections, *write_held_head(folder, run)]
+        found += emergence.findings
+    if preset.transformers:
+        models = {run.path.name.upper(): run.result["models"][0] for run in compared}
+        found.append(judge_learned(models, preset.name, "transformers"))
+    else:
         # C12 is about transformer D and its numbers; a model of another size says nothing of them.
-        found += [*judged, *(finding for finding in emergence.findings if finding["id"] != "C12")]
+        found = [finding for finding in found if finding["id"] != "C12"]
     claims = complete(found)
     write_claims(folder / "claims.json", claims)
     write_page(

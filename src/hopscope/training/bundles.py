@@ -20,6 +20,7 @@ from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Precision, available_cores, choose_engine
 from hopscope.training.recipe import Recipe
+from hopscope.training.run_folder import RunFolder
 from hopscope.training.trainer import train
 
 
@@ -117,6 +118,20 @@ def unfinished(bundles: Sequence[Bundle], folder: Path) -> list[Bundle]:
         raise InputError("two bundles have the same name; give each its own")
     left = [bundle for bundle in bundles if not (folder / bundle.name / "result.json").exists()]
     return sorted(left, key=lambda bundle: -bundle.work)
+
+
+def finished(bundles: Iterable[Bundle], folder: Path) -> dict[str, RunFolder]:
+    """The runs that are at their end, by name.
+
+    Raises:
+        InputError: a run folder of that name holds another run.
+    """
+    runs = {}
+    for bundle in bundles:
+        if (folder / bundle.name / "result.json").exists():
+            run = RunFolder(folder / bundle.name)
+            runs[bundle.name] = run.require(bundle.problem, bundle.recipe, bundle.seeds)
+    return runs
 
 
 def standings(bundles: Iterable[Bundle], folder: Path) -> dict[str, Standing]:

@@ -7,7 +7,7 @@ from hopscope.training.recipe import Recipe
 SWEEP = Recipe(layers=8, heads=8, d_model=128, steps=10_000, batch_size=512, examples=2**20, log_every=10)
 """Figure 4 (Section 7.1); the sweep varies `layers` from 1 to 8."""
 
-TRANSFORMER_A = Recipe(layers=12, heads=1, d_model=128, steps=24_000, batch_size=128)
+TRANSFORMER_A = Recipe(layers=12, heads=1, d_model=128, steps=24_000, batch_size=128, checkpoint_every=800)
 """Transformer A (Section 8.1), D = 3. B and C differ from it by their seeds."""
 
 TRANSFORMER_B = TRANSFORMER_A
