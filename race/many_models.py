@@ -8,6 +8,7 @@ The recipe is the depth sweep's (d_model 128, 8 heads, D = 5 with the implicit c
     hugging face     the same with transformers' GPT2Model (where it is installed)
     compiled         the first, each model through torch.compile
     torch.func       stack_module_state and vmap, the ensembling of torch's own tutorials
+    jax vmap         a jitted step in JAX, vmapped over models (where it is installed)
     hopscope         M models along a leading axis
 
 All start from the same weights and see the same batches; over the first fp32 steps their losses must agree. Then they
@@ -152,6 +153,12 @@ def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, s
         model.compile()
     racers["compiled"] = one_by_one(list(compiled), recipe)
     racers["torch.func"] = functional(list(plain()), recipe)
+    try:
+        from jax_rival import jax_trainer
+
+        racers["jax vmap"] = jax_trainer(problem, recipe, weights)
+    except ImportError:
+        print("jax is not installed: jax vmap does not race")
     racers["hopscope"] = ensemble(Ensemble(problem, recipe, seeds, engine), recipe)
     return racers
 
