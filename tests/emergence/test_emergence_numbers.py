@@ -95,9 +95,11 @@ def test_the_plateau_starts_ends_and_may_be_left_in_vain():
     stuck = plateau(rows([0.75] * 4, [0.75] * 4), chains=4)
     assert (stuck.left, stuck.length) == (None, None)
     assert plateau([], chains=4) == Plateau(0.75, None, None, ())
-    gone = rows([0.2] * 3, [0.2] * 3)
+    gone = rows([0.6, 0.6, 0.2], [0.2] * 3)
     gone[1] |= {"validation_loss": None, "partial_losses": [None, None]}
     assert plateau(gone, chains=4).left == 30  # a diverged row is not off the plateau
+    spike = plateau(rows([0.75, 0.6, 0.4, 0.1, 0.9, 0.1], [0.75] * 6), chains=4)
+    assert (spike.left, spike.learned) == (20, (30, None))  # what was learned once has left it
 
 
 def test_a_witness_has_every_measure_in_full_and_random_weights_have_none():

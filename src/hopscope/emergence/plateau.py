@@ -16,8 +16,8 @@ class Plateau:
     Attributes:
         level: that loss.
         reached: the first logged step at which the validation loss is within 5% of it or below; None if never.
-        left: the first logged step from which on the partial loss of hop 1 is under 93% of it (0.7 at N = 4); None
-            while training is still on it.
+        left: the first logged step from which on, until hop 1 is learned, its partial loss is under 93% of the level
+            (0.7 at N = 4); None while training is still on it. What comes after, a spike say, is no plateau.
         learned: for each hop asked for, the first logged step at which its partial loss is below 0.5; None if never.
     """
 
@@ -46,14 +46,16 @@ def plateau(rows: Sequence[dict[str, Any]], chains: int, model: int = 0) -> Plat
     mine = [row for row in rows if row["model"] == model]
     hops = len(mine[0]["partial_losses"]) if mine else 0
     reached = next((row["step"] for row in mine if _below(row["validation_loss"], 1.05 * level)), None)
-    left = None
-    for row in reversed(mine):
-        if not _below(row["partial_losses"][0], 0.93 * level):
-            break
-        left = row["step"]
     learned = tuple(
         next((row["step"] for row in mine if _below(row["partial_losses"][hop], LEVEL)), None) for hop in range(hops)
     )
+    left = None
+    for row in reversed(mine):
+        if learned[0] is not None and row["step"] > learned[0]:
+            continue
+        if not _below(row["partial_losses"][0], 0.93 * level):
+            break
+        left = row["step"]
     return Plateau(level, reached, left, learned)
 
 

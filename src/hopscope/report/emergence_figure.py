@@ -114,17 +114,20 @@ def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistor
     for hop, step in zip(_asked(emergence), emergence.plateau.learned, strict=False):
         if step is not None:
             learned.setdefault(step, []).append(hop)
-    for step, hops in learned.items():
+    height, last = 0, -math.inf
+    for step, hops in sorted(learned.items()):
         epoch, color = step / emergence.steps_per_epoch, hop_look(hops[0]).color
+        # Names of lines that stand close together are written one above the other.
+        height, last = (height + 1 if epoch - last < 0.05 * len(hops) * end else 0), epoch
         axes.axvline(epoch, color=color, linewidth=0.9, linestyle=":", zorder=1)
         axes.annotate(
-            ", ".join(map(hop_label, hops)), (epoch, 1), xycoords=("data", "axes fraction"), xytext=(0, 1),
+            ", ".join(map(hop_label, hops)), (epoch, 1), xycoords=("data", "axes fraction"), xytext=(0, 1 + 8 * height),
             textcoords="offset points", color=color, fontsize=7, ha="center", va="bottom",
         )  # fmt: skip
     axes.set_yticks(range(len(paths)), [_name(path, emergence) for path in paths])
     axes.set_ylim(len(paths) - 0.5, -0.5)
     axes.set_xlim(0, end * 1.01)
-    axes.set_xlabel(f"epoch ({emergence.steps_per_epoch} steps) of emergence; dotted: loss below 0.5")
+    axes.set_xlabel(f"epoch ({emergence.steps_per_epoch} steps) of emergence\ndotted: loss below 0.5")
 
 
 def paths_figure(emergence: Emergence) -> Figure:
