@@ -24,6 +24,7 @@ def main() -> None:
                 names, [rates[name] for name in names], color=[BLUE if name == "hopscope" else "0.7" for name in names]
             )
             axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=7)
+            axes.grid(visible=False)
             axes.set_title(f"{race['models']} model{'s' if race['models'] > 1 else ''}")
             axes.set_xlabel("steps a second, all models together")
             axes.set_xlim(0, 1.15 * max(rates.values()))
