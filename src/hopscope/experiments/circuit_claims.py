@@ -27,7 +27,7 @@ def judge_learned(models: Mapping[str, Mapping[str, Any]], preset: str, run: str
         run: where the runs are, for the report.
     """
     if not models:
-        return asdict(Finding("C6", "", None, preset, "not run"))
+        return asdict(Finding("C6", "", None, "", "not run"))
     losses = [model["final_validation_loss"] for model in models.values()]
     words = ", ".join(
         f"{name} {'diverged' if loss is None else f'{loss:.4f}'}" for name, loss in zip(models, losses, strict=True)
