@@ -16,7 +16,7 @@ from typing import Any
 from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
-from hopscope.training.bundles import Bundle
+from hopscope.training.bundles import Bundle, finished
 from hopscope.training.run_folder import RunFolder
 
 ARMS: Mapping[str, tuple[HeldHead, ...]] = {
@@ -46,12 +46,9 @@ def arms(free: RunFolder, folder: Path) -> dict[str, RunFolder] | None:
     Raises:
         InputError: a folder in use for something else.
     """
-    found = {"free": free}
-    for bundle in held_bundles(free):
-        if not (folder / bundle.name / "result.json").exists():
-            return None
-        found[bundle.name] = RunFolder(folder / bundle.name).require(bundle.problem, bundle.recipe, bundle.seeds)
-    return found
+    bundles = held_bundles(free)
+    others = finished(bundles, folder)
+    return {"free": free, **others} if len(others) == len(bundles) else None
 
 
 def answer(runs: Mapping[str, RunFolder]) -> dict[str, Any]:

@@ -54,7 +54,8 @@ def _section(folder: Path, circuits: Mapping[str, Circuit]) -> Section:
         figures.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {state}."))
         rows += [_row(circuit.seed, path) for path in circuit.paths]
     heads = ", ".join(str(len(circuit.used_heads)) for circuit in circuits.values())
-    layers, of = circuit.layers, circuit.layers * circuit.heads
+    first = next(iter(circuits.values()))
+    layers, of = first.layers, first.layers * first.heads
     return Section(
         "Circuits (Section 8, Appendix E)",
         paragraphs=[
