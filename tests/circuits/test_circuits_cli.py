@@ -23,7 +23,9 @@ from hopscope.training.trainer import train
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """Two models, hardly trained."""
-    recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
+    recipe = Recipe(
+        layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4, checkpoint_every=1
+    )
     return train(
         recipe, RetrievalProblem(hops=1), tmp_path_factory.mktemp("runs") / "run", seeds=(0, 1), engine=Engine()
     )
@@ -77,6 +79,21 @@ def test_the_second_model_has_its_own_record(run: RunFolder, capsys: pytest.Capt
     assert (run.path / "circuit-1.json").exists()
     assert call(str(run.path), "--model", "2") == 2
     assert "model must be from 0 to 1 (the run has 2), got 2" in capsys.readouterr().err
+
+
+def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--orders", "1", "--growing", "0", "--sequences", "8", "--confirming", "8", "--json")
+    records = {}
+    for step in ("0", "1"):
+        assert call(str(run.path), "--model", "1", "--checkpoint", step, "--no-figures", *few) == 0
+        records[step] = json.loads(capsys.readouterr().out)
+        assert json.loads((run.path / "circuits" / f"step-00000{step}-1.json").read_text()) == records[step]
+    assert records["0"]["losses"] != records["1"]["losses"], "each looks at its own weights"
+    assert records["0"]["model"] != records["1"]["model"] == run.model_hashes[1], "the last checkpoint is the model"
+    assert call(str(run.path), "--checkpoint", "0", *few) == 0
+    assert (run.path / "figures" / "maps-step-000000.png").exists()
+    assert call(str(run.path), "--checkpoint", "7", *few) == 2
+    assert "no checkpoint at step 7; the nearest is at step 1" in capsys.readouterr().err
 
 
 def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,6 +141,22 @@ def test_bad_shares_are_named(tmp_path):
     assert "at least 1 core" in str(refused.exception)
 
 
+@pytest.mark.parametrize(
+    ("engine", "option"),
+    [
+        ("ray", "--device"),
+        ("ray", "--workers"),
+        ("here", "--address"),
+        ("here", "--cpus-each"),
+        ("here", "--gpus-each"),
+    ],
+)
+def test_an_option_of_the_other_engine_is_refused(tmp_path, engine, option):
+    refused = CliRunner().invoke(command, [str(tmp_path / "new"), "--engine", engine, option, "1"])
+    assert f"{option} means nothing with --engine {engine}" in str(refused.exception)
+    assert not (tmp_path / "new").exists()
+
+
 def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"pip install 'hopscope\[ray\]'"):

@@ -104,26 +104,36 @@ def find_circuit(
 def circuit_of_run(
     run: RunFolder,
     number: int = 0,
+    step: int | None = None,
     *,
     settings: Settings | None = None,
     effort: Effort | None = None,
     watch: Callable[[Standing], None] | None = None,
     anew: bool = False,
 ) -> Circuit:
-    """The circuit of a model of a run, kept beside it in `circuit.json` (`circuit-N.json` for model N > 0).
+    """The circuit of a model of a run, kept beside it (see `record_path`).
 
     A record that is there is returned as it is, unless it was made with other settings or `anew`. A search that was
     interrupted goes on where it was.
 
+    Args:
+        run: finished or still training.
+        number: of the model, from 0.
+        step: of the checkpoint at which to look; `None` for the last.
+        settings: of the search.
+        effort: of the certificate.
+        watch: told where things stand.
+        anew: search whatever is there.
+
     Raises:
-        InputError: no such model, or a run without a checkpoint.
+        InputError: no such model or checkpoint, or a run without any.
     """
     settings = settings or Settings()
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
-    path = record_path(run, number)
-    step = max(run.checkpoints, default=0)
-    model = run.model_hashes[number] if step == run.recipe.steps else content_hash([run.model_hashes[number], step])
+    path = record_path(run, number, step)
+    at = max(run.checkpoints, default=0) if step is None else step
+    model = run.model_hashes[number] if at == run.recipe.steps else content_hash([run.model_hashes[number], at])
     if path.exists() and not anew:
         circuit = Circuit.load(path)
         if circuit.model == model and circuit.bar == settings.bar and _same_search(circuit, settings):
@@ -136,7 +146,7 @@ def circuit_of_run(
         if isinstance(saved, dict) and saved.get("asked") == asked:
             memory = saved["memory"]
     circuit = find_circuit(
-        single(run.transformer(), number),
+        single(run.transformer(step), number),
         run.problem,
         model=model,
         seed=run.seeds[number],
@@ -152,9 +162,14 @@ def circuit_of_run(
     return circuit
 
 
-def record_path(run: RunFolder, number: int) -> Path:
-    """Where the circuit of a model is kept."""
-    return run.path / (f"circuit-{number}.json" if number else "circuit.json")
+def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:
+    """Where the circuit of a model is kept.
+
+    `circuit.json` (`circuit-N.json` for model N > 0) for the model as it is; for the model as it was at a checkpoint,
+    `circuits/step-NNNNNN.json` (`circuits/step-NNNNNN-N.json`).
+    """
+    model = f"-{number}" if number else ""
+    return run.path / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
 
 
 def _same_search(circuit: Circuit, settings: Settings) -> bool:

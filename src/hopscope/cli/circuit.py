@@ -38,6 +38,7 @@ def command() -> None:
 @command.command("find")
 @click.argument("run", type=click.Path(file_okay=False))
 @click.option("--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the run.")
+@click.option("--checkpoint", "step", type=click.IntRange(min=0), help="Step at which to look [default: the last].")
 @click.option("--bar", type=float, default=0.05, show_default=True, help="Loss a circuit may have at most.")
 @click.option("--orders", type=int, default=3, show_default=True, help="Ways down from the model.")
 @click.option("--growing", type=int, default=2, show_default=True, help="Ways up from nothing.")
@@ -52,11 +53,14 @@ def command() -> None:
 @click.option("--anew", is_flag=True, help="Search again even if a circuit is there.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw the circuit and attention maps.")
 @click.option("--json", "as_json", is_flag=True, help="Print circuit.json.")
-def find(run: str, number: int, show: bool, anew: bool, figures: bool, as_json: bool, **settings: Any) -> None:
+def find(
+    run: str, number: int, step: int | None, show: bool, anew: bool, figures: bool, as_json: bool, **settings: Any
+) -> None:
     """Find the circuit of a trained model, certify it, draw it.
 
-    Writes circuit.json beside the run (circuit-N.json for model N), and figures under RUN/figures. A model that does
-    not solve the problem gets a record that says "no circuit". An interrupted search continues.
+    Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
+    figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
+    interrupted search continues.
 
     \b
     Columns of the table:
@@ -70,14 +74,15 @@ def find(run: str, number: int, show: bool, anew: bool, figures: bool, as_json: 
       hopscope circuit runs/first                       find, certify, draw
       hopscope circuit runs/first --show                print what was found
       hopscope circuit runs/first --model 3 --json
+      hopscope circuit runs/first --checkpoint 1000     what it did before it was finished
       hopscope circuit compare runs/a runs/b runs/c     circuits side by side
       hopscope circuit census runs/sweep/*              what many models learned
     """
     from hopscope.training.run_folder import RunFolder
 
     folder = RunFolder(run)
-    circuit = _shown(folder, number) if show else _found(folder, number, anew, settings)
-    written = [] if show or not figures else _draw(folder, circuit)
+    circuit = _shown(folder, number, step) if show else _found(folder, number, step, anew, settings)
+    written = [] if show or not figures else _draw(folder, circuit, step)
     if as_json:
         click.echo(json.dumps(circuit.to_json()))
         return
@@ -135,21 +140,21 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
     click.echo(json.dumps(counted) if as_json else describe_census(counted), nl=as_json)
 
 
-def _shown(folder: RunFolder, number: int) -> Circuit:
+def _shown(folder: RunFolder, number: int, step: int | None) -> Circuit:
     from hopscope.circuits.find import record_path
     from hopscope.circuits.record import Circuit
 
-    return Circuit.load(record_path(folder, number))
+    return Circuit.load(record_path(folder, number, step))
 
 
-def _found(folder: RunFolder, number: int, anew: bool, options: dict[str, Any]) -> Circuit:
+def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.circuits.find import circuit_of_run
     from hopscope.circuits.search import Settings
     from hopscope.training.engine import Engine, available_cores, using_threads
 
     settings = Settings(**options)
     with using_threads(Engine(threads=available_cores())), _progress() as watch:
-        return circuit_of_run(folder, number, settings=settings, watch=watch, anew=anew)
+        return circuit_of_run(folder, number, step, settings=settings, watch=watch, anew=anew)
 
 
 @contextmanager
@@ -164,14 +169,14 @@ def _progress() -> Iterator[Any]:
         yield lambda at: bar.update(task, description=at.stage, completed=at.done, total=at.stages)
 
 
-def _draw(folder: RunFolder, circuit: Circuit) -> list[Path]:
+def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     from hopscope.circuits.bench import single
     from hopscope.report.circuit_figure import circuit_figure
     from hopscope.report.maps_figure import maps_figure, prompt_figure
     from hopscope.report.style import save
 
-    suffix = f"-{circuit.number}" if circuit.number else ""
-    transformer = single(folder.transformer(), circuit.number)
+    suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
+    transformer = single(folder.transformer(step), circuit.number)
     written = []
     if circuit.found:
         written += save(circuit_figure(circuit), folder.path / "figures" / f"circuit{suffix}")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hopscope.cli._common import field_options, given, numbers
+from hopscope.errors import InputError
 from hopscope.training import recipes
 from hopscope.training.recipe import Recipe
 
@@ -29,7 +30,7 @@ from hopscope.training.recipe import Recipe
 @click.option("--plain-hops", default=3, show_default=True, help="D without it.")
 @click.option("--seeds", default="0-1", show_default=True, help="With the curriculum, one model a seed.")
 @click.option("--plain-seeds", default=None, help="Without it; `none` to leave it out. [default: as --seeds]")
-@click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
+@click.option("--workers", type=int, default=None, help="Here: processes that train [default: one a core]")
 @click.option(
     "--engine",
     type=click.Choice(["here", "ray"]),
@@ -37,10 +38,10 @@ from hopscope.training.recipe import Recipe
     show_default=True,
     help="Train on this machine, or on a Ray cluster.",
 )
-@click.option("--address", default=None, help="Of the Ray cluster [default: RAY_ADDRESS, or one on this machine]")
-@click.option("--cpus-each", default=1, show_default=True, help="On Ray: cores for each ensemble.")
-@click.option("--gpus-each", default=0.0, show_default=True, help="On Ray: share of a GPU for each ensemble.")
-@click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]")
+@click.option("--address", default=None, help="On Ray: of the cluster [default: RAY_ADDRESS, or one on this machine]")
+@click.option("--cpus-each", type=int, default=None, help="On Ray: cores for each ensemble [default: 1]")
+@click.option("--gpus-each", type=float, default=None, help="On Ray: share of a GPU for each ensemble [default: 0]")
+@click.option("--device", default=None, help="Here: cpu, cuda, ... [default: a GPU if there is one]")
 @click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
 @click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile [default: for long runs]")
 @click.option("--json", "as_json", is_flag=True, help="Print what every run came to, as JSON.")
@@ -56,8 +57,8 @@ def command(
     workers: int | None,
     engine: str,
     address: str | None,
-    cpus_each: int,
-    gpus_each: float,
+    cpus_each: int | None,
+    gpus_each: float | None,
     device: str | None,
     precision: Any,
     compiled: bool | None,
@@ -81,6 +82,9 @@ def command(
     from hopscope.training.bundles import train_bundles
     from hopscope.training.on_ray import RayCluster, train_bundles_on_ray
 
+    here = {"workers": workers, "device": device}
+    on_ray = {"address": address, "cpus_each": cpus_each, "gpus_each": gpus_each}
+    _refuse(here if engine == "ray" else on_ray, engine)
     with_curriculum = tuple(numbers(seeds, "seeds", least=0))
     study = DepthStudy(
         scale="sweep",
@@ -94,12 +98,10 @@ def command(
     bundles = study.bundles()
     with study_bars(bundles) as watch:
         if engine == "ray":
-            cluster = RayCluster(address, cpus_each, gpus_each)
+            cluster = RayCluster(**{name: value for name, value in on_ray.items() if value is not None})
             train_bundles_on_ray(bundles, folder, cluster, precision=precision, compiled=compiled, watch=watch)
         else:
-            train_bundles(
-                bundles, folder, workers=workers, device=device, precision=precision, compiled=compiled, watch=watch
-            )
+            train_bundles(bundles, folder, **here, precision=precision, compiled=compiled, watch=watch)
     depth = write_depth(folder, folder, study)
     if as_json:
         click.echo(json.dumps(depth.groups))
@@ -107,3 +109,15 @@ def command(
     for finding in depth.findings:
         click.echo(f"{finding['id']}  {finding['verdict']:<14}  {finding['ours']}")
     click.echo(str(folder / "figures"))
+
+
+def _refuse(options: dict[str, Any], engine: str) -> None:
+    """See that no option of the other engine was given.
+
+    Raises:
+        InputError: one was.
+    """
+    foreign = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
+    if foreign:
+        mend = "use --cpus-each and --gpus-each" if engine == "ray" else "add --engine ray"
+        raise InputError(f"{foreign[0]} means nothing with --engine {engine}; leave it out, or {mend}")
