@@ -82,8 +82,8 @@ def command(
     from hopscope.training.bundles import train_bundles
     from hopscope.training.on_ray import RayCluster, train_bundles_on_ray
 
-    here = {"workers": workers, "device": device}
-    on_ray = {"address": address, "cpus_each": cpus_each, "gpus_each": gpus_each}
+    here: dict[str, Any] = {"workers": workers, "device": device}
+    on_ray: dict[str, Any] = {"address": address, "cpus_each": cpus_each, "gpus_each": gpus_each}
     _refuse(here if engine == "ray" else on_ray, engine)
     with_curriculum = tuple(numbers(seeds, "seeds", least=0))
     study = DepthStudy(
