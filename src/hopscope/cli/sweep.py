@@ -98,7 +98,7 @@ def command(
     bundles = study.bundles()
     with study_bars(bundles) as watch:
         if engine == "ray":
-            cluster = RayCluster(**{name: value for name, value in on_ray.items() if value is not None})
+            cluster = RayCluster(**given(on_ray, RayCluster))
             train_bundles_on_ray(bundles, folder, cluster, precision=precision, compiled=compiled, watch=watch)
         else:
             train_bundles(bundles, folder, **here, precision=precision, compiled=compiled, watch=watch)
