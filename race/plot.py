@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from hopscope.report.style import BLUE, COLUMN, house, new_figure
+from hopscope.plot.style import BLUE, COLUMN, house, new_figure
 
 
 def main() -> None:

@@ -16,7 +16,20 @@ from hopscope.cli import VERBS, main, program
 SOURCE = Path(hs.__file__).parent
 HEAVY = ("torch", "matplotlib", "numpy", "rich", "inspect_ai", "transformers", "ray", "lm_eval")
 
-ROOMS = ["problem", "theory", "model", "training", "circuits", "emergence", "benchmark", "experiments", "report", "cli"]
+ROOMS = [
+    "problem",
+    "theory",
+    "model",
+    "training",
+    "circuits",
+    "emergence",
+    "benchmark",
+    "studies",
+    "paper",
+    "plot",
+    "report",
+    "cli",
+]
 EXCEPTIONS = {
     "theory": {"problem", "model"},  # witnesses are the project's own transformers
     "benchmark": {"problem"},

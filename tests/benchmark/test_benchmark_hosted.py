@@ -191,7 +191,7 @@ def test_a_failing_server_loses_nothing(tmp_path: Path) -> None:
     assert len(markdown) == 2 + len(CELLS)
     assert all(len(line.replace("\\|", "").split("|")) == 18 for line in markdown)
     assert "<b>" not in "".join(markdown)
-    from hopscope.report.benchmark_figure import draw_figure
+    from hopscope.plot.benchmark_figure import draw_figure
 
     assert len(draw_figure(out)) == 3
 

@@ -20,10 +20,10 @@ from hopscope.benchmark.settings import Cell, Settings, cells
 from hopscope.benchmark.summary import compare, places, summarise
 from hopscope.benchmark.trial import Reply, Trial, weighed
 from hopscope.errors import InputError
-from hopscope.experiments.benchmark_claims import benchmark_claims
+from hopscope.paper.benchmark_claims import benchmark_claims
+from hopscope.plot.benchmark_figure import benchmark_figure, draw_figure, label
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question
-from hopscope.report.benchmark_figure import benchmark_figure, draw_figure, label
 
 Say = Callable[[Question], str]
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import disguised_witness
+from small_models import disguised_witness
 
 from hopscope.circuits.evidence import Effort
 from hopscope.circuits.find import circuit_of_run, find_circuit

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import random_model, some_batch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_models import random_model, some_batch
 
 from hopscope.circuits.apply import Drawer, LayerEdit, LayerEdits, by_layer, pattern_fn
 from hopscope.circuits.bench import Bench, single

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import random_model, some_batch
+from small_models import random_model, some_batch
 
 from hopscope.circuits.bench import Bench
 from hopscope.circuits.coordinates import coordinates, visible_roles

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import disguised_witness
+from small_models import disguised_witness
 
 from hopscope.circuits.apply import check
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
@@ -23,7 +23,7 @@ from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.circuits.search import Settings
 from hopscope.circuits.text import describe, describe_census, describe_comparison
 from hopscope.errors import InputError
-from hopscope.experiments.circuit_claims import judge_circuits, judge_learned
+from hopscope.paper.circuit_claims import judge_circuits, judge_learned
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
 
@@ -298,9 +298,9 @@ def test_claims_that_fail() -> None:
 
 
 def test_drawing(tmp_path: Path) -> None:
-    from hopscope.report.circuit_figure import arrows, circuit_figure
-    from hopscope.report.maps_figure import maps_figure, prompt_figure
-    from hopscope.report.style import save
+    from hopscope.plot.circuit_figure import arrows, circuit_figure
+    from hopscope.plot.maps_figure import maps_figure, prompt_figure
+    from hopscope.plot.style import save
 
     shared = made(*SERIAL, (3, 2, ">x1", "x0>"))
     drawn = arrows(shared)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import disguised_witness, random_model, some_batch
+from small_models import disguised_witness, random_model, some_batch
 
 from hopscope.circuits.bench import Bench
 from hopscope.circuits.bootstrap import intervals

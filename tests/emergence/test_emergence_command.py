@@ -13,8 +13,8 @@ from hopscope.cli.emergence import command
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.errors import InputError
-from hopscope.experiments.claims import complete
-from hopscope.report.emergence_figure import crossing_figure, losses_figure, paths_figure
+from hopscope.paper.claims import complete
+from hopscope.plot.emergence_figure import crossing_figure, losses_figure, paths_figure
 from hopscope.report.emergence_section import write_emergence
 from hopscope.report.page import write_page
 from hopscope.training.recipe import Recipe

@@ -17,12 +17,12 @@ from hopscope.emergence.measures import defined, measure
 from hopscope.emergence.order import Order, hop_of
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.emergence.track import _settled
-from hopscope.experiments.claims import Finding, complete
-from hopscope.experiments.emergence_claims import emergence_claims
-from hopscope.experiments.held_head import judge
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
+from hopscope.paper.claims import Finding, complete
+from hopscope.paper.emergence_claims import emergence_claims
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.held_head import judge
 from hopscope.theory.paths import Path
 from hopscope.training.recipe import Recipe
 

@@ -11,12 +11,12 @@ import torch
 from hopscope.circuits.bench import Bench, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
-from hopscope.experiments.held_head import answer, arms, held_bundles
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.held_head_section import write_held_head
+from hopscope.studies.held_head import answer, arms, held_bundles
 from hopscope.training.bundles import train_bundles
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
-from hopscope.experiments.claims import ROWS, VERDICTS, Claim, Finding, complete, read_claims, write_claims
+from hopscope.paper.claims import ROWS, VERDICTS, Claim, Finding, complete, read_claims, write_claims
 
 IDS = [f"C{number}" for number in range(1, 16)]
 

@@ -15,9 +15,9 @@ from matplotlib.lines import Line2D
 from report_data import group, history
 
 from hopscope.errors import InputError
-from hopscope.report.depth_figure import final_losses_figure, partial_losses_figure
-from hopscope.report.style import Look, curriculum_look, hop_look, save
-from hopscope.report.training_figure import POINTS, training_figure
+from hopscope.plot.depth_figure import final_losses_figure, partial_losses_figure
+from hopscope.plot.style import Look, curriculum_look, hop_look, save
+from hopscope.plot.training_figure import POINTS, training_figure
 
 
 def line(axes: Axes, *, label: str) -> Line2D:
@@ -196,12 +196,12 @@ def test_another_process_gives_the_same_drawing(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path\nfrom report_data import group\n"
-        "from hopscope.report.depth_figure import final_losses_figure\nfrom hopscope.report.style import save\n"
+        "from hopscope.plot.depth_figure import final_losses_figure\nfrom hopscope.plot.style import save\n"
         "save(final_losses_figure([group(1)]), Path(sys.argv[2]))\n"
     )
     for name, seed in (("a", "1"), ("b", "2")):
         subprocess.run(
-            [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / name)],
+            [sys.executable, "-c", code, str(Path(__file__).parents[1] / "support"), str(tmp_path / name)],
             check=True,
             env={"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1", "HOME": str(tmp_path), "MPLCONFIGDIR": str(tmp_path)},
         )
@@ -220,10 +220,10 @@ def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
 def test_drawing_does_not_load_pyplot() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from report_data import group\nfrom hopscope.report.depth_figure import final_losses_figure\n"
+        "from report_data import group\nfrom hopscope.plot.depth_figure import final_losses_figure\n"
         "final_losses_figure([group(1)])\nassert 'matplotlib.pyplot' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=True)
+    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parents[1] / "support")], check=True)
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

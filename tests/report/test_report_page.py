@@ -16,12 +16,12 @@ from markupsafe import Markup
 from report_data import group, history
 
 from hopscope.errors import InputError
-from hopscope.experiments.claims import Finding, complete
+from hopscope.paper.claims import Finding, complete
+from hopscope.plot.depth_figure import final_losses_figure, partial_losses_figure
+from hopscope.plot.style import save
+from hopscope.plot.training_figure import training_figure
 from hopscope.report import page as page_module
-from hopscope.report.depth_figure import final_losses_figure, partial_losses_figure
 from hopscope.report.page import PageFigure, Section, Table, inline, write_page
-from hopscope.report.style import save
-from hopscope.report.training_figure import training_figure
 
 MADE = datetime(2026, 5, 4, 3, 2, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\"'><img src=http://evil.example/x onerror=a()>&amp;"

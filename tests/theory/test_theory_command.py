@@ -11,8 +11,8 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.errors import InputError
-from hopscope.experiments import theory_claims as claims_module
-from hopscope.experiments.theory_claims import theory_claims
+from hopscope.paper import theory_claims as claims_module
+from hopscope.paper.theory_claims import theory_claims
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -124,8 +124,8 @@ def test_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, 
 
 
 def test_figure_draws_an_edge_for_every_shared_piece() -> None:
+    from hopscope.plot.flow_figure import PLACE, SYMBOL, flow_figure
     from hopscope.problem.retrieval import RetrievalProblem
-    from hopscope.report.flow_figure import PLACE, SYMBOL, flow_figure
 
     shared, without, causal = flow_figure(RetrievalProblem(hops=5)).axes
     from matplotlib.colors import to_hex

@@ -82,9 +82,9 @@ def command(
     from hopscope.benchmark.board import Board
     from hopscope.benchmark.run import benchmark
     from hopscope.benchmark.settings import Settings, cells
+    from hopscope.plot.benchmark_figure import draw_figure
     from hopscope.problem.text.extensions import Extensions
     from hopscope.problem.text.questions import formulation
-    from hopscope.report.benchmark_figure import draw_figure
 
     extensions = Extensions(
         **{name: options.pop(name) for name in ("names", "lines", "repeat", "filler", "shots", "think")}

@@ -171,9 +171,9 @@ def _progress() -> Iterator[Any]:
 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     from hopscope.circuits.bench import single
-    from hopscope.report.circuit_figure import circuit_figure
-    from hopscope.report.maps_figure import maps_figure, prompt_figure
-    from hopscope.report.style import save
+    from hopscope.plot.circuit_figure import circuit_figure
+    from hopscope.plot.maps_figure import maps_figure, prompt_figure
+    from hopscope.plot.style import save
 
     suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
     transformer = single(folder.transformer(step), circuit.number)

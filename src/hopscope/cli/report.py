@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hopscope.errors import InputError
-from hopscope.experiments import presets
+from hopscope.paper import presets
 
 
 @click.command()

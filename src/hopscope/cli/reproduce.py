@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from hopscope.experiments import presets
+from hopscope.paper import presets
 
 
 @click.command()
@@ -47,9 +47,9 @@ def command(
     folder = out or Path("runs") / preset
 
     from hopscope.cli._studies import study_bars, waiting
-    from hopscope.experiments.followed import follow
-    from hopscope.experiments.held_head import held_bundles
+    from hopscope.paper.followed import follow
     from hopscope.report.reproduction import write_report
+    from hopscope.studies.held_head import held_bundles
     from hopscope.training.bundles import Bundle, train_bundles
     from hopscope.training.engine import available_cores
 

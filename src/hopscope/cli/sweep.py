@@ -77,7 +77,7 @@ def command(
       hopscope sweep /shared/figure-4 --recipe sweep --engine ray --gpus-each 0.25
     """
     from hopscope.cli._studies import study_bars
-    from hopscope.experiments.depth import DepthStudy
+    from hopscope.paper.depth import DepthStudy
     from hopscope.report.depth_section import write_depth
     from hopscope.training.bundles import train_bundles
     from hopscope.training.on_ray import RayCluster, train_bundles_on_ray

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hopscope.experiments.benchmark_claims import benchmark_claims
 from hopscope.files import read_json
-from hopscope.report.benchmark_figure import benchmark_figure
+from hopscope.paper.benchmark_claims import benchmark_claims
+from hopscope.plot.benchmark_figure import benchmark_figure
+from hopscope.plot.style import save
 from hopscope.report.page import PageFigure, Section
-from hopscope.report.style import save
 
 
 def write_benchmark(folder: Path) -> tuple[list[Section], list[dict[str, Any]]]:

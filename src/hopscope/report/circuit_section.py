@@ -9,10 +9,10 @@ from typing import Any
 
 from hopscope.circuits.find import record_path
 from hopscope.circuits.record import Circuit, CircuitPath
-from hopscope.experiments.circuit_claims import judge_circuits
-from hopscope.report.circuit_figure import circuit_figure
+from hopscope.paper.circuit_claims import judge_circuits
+from hopscope.plot.circuit_figure import circuit_figure
+from hopscope.plot.style import save
 from hopscope.report.page import PageFigure, Section, Table
-from hopscope.report.style import save
 from hopscope.training.run_folder import RunFolder
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.experiments.depth import DepthStudy, history, judge, summarise
 from hopscope.files import write_json
-from hopscope.report.depth_figure import final_losses_figure, partial_losses_figure
+from hopscope.paper.depth import DepthStudy, history, judge, summarise
+from hopscope.plot.depth_figure import final_losses_figure, partial_losses_figure
+from hopscope.plot.style import save
+from hopscope.plot.training_figure import training_figure
 from hopscope.report.page import PageFigure, Section, Table
-from hopscope.report.style import save
-from hopscope.report.training_figure import training_figure
 from hopscope.theory.depth import depths
 from hopscope.training.bundles import finished
 

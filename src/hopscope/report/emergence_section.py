@@ -12,10 +12,10 @@ from hopscope.circuits.find import record_path
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
-from hopscope.experiments.emergence_claims import emergence_claims
-from hopscope.report.emergence_figure import crossing_figure, losses_figure, paths_figure
+from hopscope.paper.emergence_claims import emergence_claims
+from hopscope.plot.emergence_figure import crossing_figure, losses_figure, paths_figure
+from hopscope.plot.style import save
 from hopscope.report.page import PageFigure, Section, Table
-from hopscope.report.style import save
 from hopscope.training.run_folder import RunFolder
 
 _CAPTIONS = {

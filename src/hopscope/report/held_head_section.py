@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.experiments.depth import history
-from hopscope.experiments.held_head import answer, arms
 from hopscope.files import write_json
+from hopscope.paper.depth import history
+from hopscope.plot.style import save
+from hopscope.plot.training_figure import training_figure
 from hopscope.report.page import PageFigure, Section, Table
-from hopscope.report.style import save
-from hopscope.report.training_figure import training_figure
+from hopscope.studies.held_head import answer, arms
 from hopscope.training.run_folder import RunFolder
 
 

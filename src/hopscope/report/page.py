@@ -24,9 +24,9 @@ from markupsafe import Markup, escape
 
 import hopscope
 from hopscope.errors import InputError
-from hopscope.experiments.claims import VERDICTS, Claim, Interval
 from hopscope.files import write_text
-from hopscope.report.style import FORMATS
+from hopscope.paper.claims import VERDICTS, Claim, Interval
+from hopscope.plot.style import FORMATS
 
 LARGEST_SVG = 2_000_000
 """A larger drawing, in bytes, goes into the page as its PNG."""

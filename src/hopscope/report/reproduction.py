@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.experiments.circuit_claims import judge_learned
-from hopscope.experiments.claims import Claim, complete, write_claims
-from hopscope.experiments.presets import Preset
-from hopscope.experiments.theory_claims import theory_claims
+from hopscope.paper.circuit_claims import judge_learned
+from hopscope.paper.claims import Claim, complete, write_claims
+from hopscope.paper.presets import Preset
+from hopscope.paper.theory_claims import theory_claims
 from hopscope.report.benchmark_section import write_benchmark
 from hopscope.report.circuit_section import write_circuits
 from hopscope.report.depth_section import write_depth

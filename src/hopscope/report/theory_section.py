@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hopscope.plot.flow_figure import flow_figure
+from hopscope.plot.style import save
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.report.flow_figure import flow_figure
 from hopscope.report.page import PageFigure, Section, Table
-from hopscope.report.style import save
 from hopscope.theory.depth import depths
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
 from hopscope.problem.roles import query_role, symbol_of
-from hopscope.report.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
 from hopscope.theory.scene import place_in_sequence
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from hopscope.circuits.maps import role_maps
 from hopscope.circuits.record import Circuit
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
+from hopscope.plot.style import INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role
-from hopscope.report.style import INK, VERMILION, house, new_figure
 from hopscope.training.data import held_out
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hopscope.circuits.compare import compare, first_head_ties_pairs
 from hopscope.circuits.record import Circuit, CircuitPath
-from hopscope.experiments.claims import Finding, Verdict
+from hopscope.paper.claims import Finding, Verdict
 
 _BAR = 0.05
 """The paper's own, whatever the bar a search was given."""

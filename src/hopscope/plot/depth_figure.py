@@ -16,7 +16,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from hopscope.errors import InputError
-from hopscope.report.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
+from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hopscope.errors import InputError
-from hopscope.report.style import COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
+from hopscope.plot.style import COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

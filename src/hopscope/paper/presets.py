@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hopscope.circuits.search import Settings
-from hopscope.experiments.depth import DepthStudy, run_name
+from hopscope.paper.depth import DepthStudy, run_name
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import recipes
 from hopscope.training.bundles import Bundle, finished

@@ -17,10 +17,10 @@ import pytest
 
 from hopscope.circuits.search import Settings
 from hopscope.errors import InputError
-from hopscope.experiments.depth import DepthStudy, judge, summarise
-from hopscope.experiments.followed import follow
-from hopscope.experiments.presets import LAPTOP, PAPER, Preset
 from hopscope.files import json_lines
+from hopscope.paper.depth import DepthStudy, judge, summarise
+from hopscope.paper.followed import follow
+from hopscope.paper.presets import LAPTOP, PAPER, Preset
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.reproduction import write_report
 from hopscope.training.bundles import Bundle, Standing, finished, standings, train_bundles
@@ -224,7 +224,7 @@ def test_killed_at_random_and_finished_gives_the_same_metrics(trained, tmp_path)
     """SIGKILL of the parent: its workers must go too, or two of them would write one folder."""
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2]);"
-        "from test_experiments_depth import *;"
+        "from test_paper_depth import *;"
         "train_bundles(STUDY.bundles(), Path(sys.argv[1]), precision='fp32', watch=lambda _: None)"
     )
     script = tmp_path / "main.py"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hopscope.errors import InputError
 from hopscope.files import read_json
-from hopscope.report.style import INK, PAGE, Look, hop_look, house, new_figure, save
+from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

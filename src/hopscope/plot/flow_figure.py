@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
 from hopscope.files import replacing
+from hopscope.plot.style import BLUE, FORMATS, INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import symbol_of
-from hopscope.report.style import BLUE, FORMATS, INK, VERMILION, house, new_figure
 from hopscope.theory.information_flow import Flow, minimum_layers, simulate
 from hopscope.theory.scene import place_in_sequence, reachability, role_at
 

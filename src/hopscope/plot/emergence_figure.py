@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.errors import InputError
-from hopscope.report.circuit_figure import arrows, draw_circuit
-from hopscope.report.style import (
+from hopscope.plot.circuit_figure import arrows, draw_circuit
+from hopscope.plot.style import (
     BLUE,
     COLUMN,
     INK,
@@ -22,7 +22,7 @@ from hopscope.report.style import (
     new_figure,
     thousands,
 )  # fmt: skip
-from hopscope.report.training_figure import draw_history, thinned
+from hopscope.plot.training_figure import draw_history, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,1 @@
+"""Figures: typed values in, matplotlib figures out; nothing is measured here."""

@@ -1,0 +1,1 @@
+"""Questions that the paper left open: each file a study, its rule and its answer."""
