@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from hopscope.errors import InputError
+from hopscope.theory.path import Row as Row
 
 
 class Intervention(Enum):
@@ -47,14 +47,6 @@ class Intervention(Enum):
     RESAMPLE = "resample"
     """The pattern this row has on the next sequence of the batch, position by position: a real pattern of this head,
     but one that knows nothing of this sequence's shuffle."""
-
-
-class Row(NamedTuple):
-    """One row of attention. All three numbers count from 0; `query` is a role number."""
-
-    layer: int
-    head: int
-    query: int
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+"""The attention path: in one head, the positions of one role attend to those of another role of their chain.
+
+Inside, everything counts from 0 and roles are numbers (`problem.roles`). People and records on disk count layers and
+heads from 1 and call roles by name; `describe`, `names` and `parse` are the way there and back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from hopscope.errors import InputError
+from hopscope.problem.roles import role_names, role_number
+
+_WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3}) +(\S+) +-> +(\S+)")
+
+
+class Row(NamedTuple):
+    """One row of attention: what the positions of one role attend to, in one head. All from 0.
+
+    Attributes:
+        layer: from 0.
+        head: from 0.
+        query: number of the role that attends.
+    """
+
+    layer: int
+    head: int
+    query: int
+
+
+class AttentionPath(NamedTuple):
+    """One attention path of a chain. All from 0.
+
+    Attributes:
+        layer: from 0.
+        head: from 0. Information flow does not depend on it.
+        query: number of the role that attends.
+        key: number of the role attended to.
+
+    Example:
+        >>> path = AttentionPath.parse("L3.H1 x0? -> >x2", hops=3)
+        >>> path
+        AttentionPath(layer=2, head=0, query=6, key=3)
+        >>> path.describe(hops=3)
+        'layer 3 head 1: x0? -> >x2'
+    """
+
+    layer: int
+    head: int
+    query: int
+    key: int
+
+    @property
+    def row(self) -> Row:
+        """The row of attention it is in."""
+        return Row(self.layer, self.head, self.query)
+
+    def names(self, hops: int) -> tuple[int, int, str, str]:
+        """Layer and head from 1, and the two roles by name: as records on disk have it."""
+        roles = role_names(hops)
+        return self.layer + 1, self.head + 1, roles[self.query], roles[self.key]
+
+    def describe(self, hops: int) -> str:
+        """For people, from 1: `layer 3 head 1: x0? -> >x2`."""
+        layer, head, query, key = self.names(hops)
+        return f"layer {layer} head {head}: {query} -> {key}"
+
+    @classmethod
+    def named(cls, layer: int, head: int, query: str, key: str, hops: int) -> AttentionPath:
+        """The path of a record: the inverse of `names`.
+
+        Raises:
+            InputError: a role that a chain of `hops` hops does not have, or a layer or head below 1.
+        """
+        if layer < 1 or head < 1:
+            raise InputError(f"layers and heads of a path count from 1, got layer {layer}, head {head}")
+        return cls(layer - 1, head - 1, role_number(query, hops), role_number(key, hops))
+
+    @classmethod
+    def parse(cls, text: str, hops: int) -> AttentionPath:
+        """The path that `L3.H1 x0? -> >x2` says, layer and head from 1.
+
+        Raises:
+            InputError: anything else, or a role that a chain of `hops` hops does not have.
+        """
+        found = _WRITTEN.fullmatch(text.strip())
+        if found is None:
+            raise InputError(f"an attention path is written like 'L3.H1 x0? -> >x2', got {text!r}")
+        layer, head, query, key = found.groups()
+        return cls.named(int(layer), int(head), query, key, hops)

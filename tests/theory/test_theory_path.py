@@ -1,0 +1,56 @@
+"""The attention path: from 0 inside, from 1 outside, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopscope.errors import InputError
+from hopscope.theory.path import AttentionPath, Row
+
+
+@st.composite
+def paths(draw: st.DrawFn) -> tuple[AttentionPath, int]:
+    hops = draw(st.integers(1, 12))
+    role, number = st.integers(0, 2 * hops), st.integers(0, 30)
+    return AttentionPath(draw(number), draw(number), draw(role), draw(role)), hops
+
+
+@given(paths())
+def test_there_and_back(drawn: tuple[AttentionPath, int]) -> None:
+    path, hops = drawn
+    layer, head, query, key = path.names(hops)
+    assert (layer, head) == (path.layer + 1, path.head + 1)
+    assert AttentionPath.named(layer, head, query, key, hops) == path
+    assert AttentionPath.parse(f"L{layer}.H{head} {query} -> {key}", hops) == path
+    assert path.describe(hops) == f"layer {layer} head {head}: {query} -> {key}"
+    assert path.row == Row(path.layer, path.head, path.query)
+
+
+def test_a_path_in_words() -> None:
+    path = AttentionPath.parse("  L3.H1 x0? -> >x2 ", 3)
+    assert path == (2, 0, 6, 3)
+    assert path.names(3) == (3, 1, "x0?", ">x2")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("layer 3", "an attention path is written like 'L3.H1 x0\\? -> >x2', got 'layer 3'"),
+        ("L0.H1 x0? -> >x2", "is written like"),
+        ("L3.H0 x0? -> >x2", "is written like"),
+        ("L3 x0? -> >x2", "is written like"),
+        ("L3.H1 x0? -> >x2 -> >x3", "is written like"),
+        ("L3.H1 x0? -> >x4", "'>x4' is not a role of a chain with 3 hops"),
+    ],
+)
+def test_what_is_no_path(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        AttentionPath.parse(text, 3)
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 1)])
+def test_records_count_from_1(numbers: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match="count from 1, got"):
+        AttentionPath.named(*numbers, "x0?", ">x1", 3)
