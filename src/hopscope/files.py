@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hopscope.errors import InputError
 
 
@@ -50,10 +52,8 @@ def read_json(path: Path, what: str) -> Any:
         InputError: the file is missing, unreadable or not JSON. It is left untouched.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; expected {what} there") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        return msgspec.json.decode(_read(path, what))
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is not readable as {what} ({error}); it was left untouched, move it away or restore it"
         ) from None
@@ -64,27 +64,37 @@ def json_lines(rows: Iterable[Any]) -> str:
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
 
 
+def read_lines(path: Path, what: str) -> list[bytes]:
+    """The finished lines of a file: a last one that a killed writer left without its end is not counted.
+
+    Raises:
+        InputError: the file is missing.
+    """
+    return _read(path, what).split(b"\n")[:-1]
+
+
 def read_json_lines(path: Path, what: str) -> list[Any]:
-    """Read one JSON value a line. A last line that a killed writer left without its end is not counted.
+    """Read one JSON value a line, of `read_lines`.
 
     Raises:
         InputError: the file is missing, or a finished line is not JSON.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; expected {what} there") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not readable as {what} ({error}); it was left untouched") from None
     rows = []
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
+    for number, line in enumerate(read_lines(path, what), start=1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+            rows.append(msgspec.json.decode(line))
+        except (ValueError, RecursionError) as error:
             raise InputError(
                 f"line {number} of {path} is not JSON ({error}), so this is not {what}; it was left untouched"
             ) from None
     return rows
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; expected {what} there") from None
 
 
 def number_or_null(value: float) -> float | None:

@@ -145,7 +145,7 @@ def _history(
     learned, _ = crossings(steps, errors.permute(2, 0, 1), falling=True, seed=settings.seed)
     progressed = torch.tensor(progress, dtype=torch.float64).T  # measure step
     return Emergence(
-        run=run.record["content_hash"],
+        run=run.record.content_hash,
         model=run.model_hashes[number],
         number=number,
         seed=run.seeds[number],

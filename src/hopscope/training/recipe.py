@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from hopscope.errors import InputError
@@ -164,23 +164,6 @@ class Recipe:
         """Whether the weights after `step` updates are kept if a hop is being learned there."""
         every = self.checkpoint_jump_every
         return every is not None and step % every == 0 and self.logs(step)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Recipe:
-        """The recipe a record describes.
-
-        Raises:
-            InputError: an unknown or missing field, or a value out of range.
-        """
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(values) - set(known))
-        if unknown:
-            raise InputError(f"unknown recipe field {unknown[0]!r}; the fields are {', '.join(known)}")
-        missing = [name for name in ("layers", "heads", "d_model", "steps", "batch_size") if name not in values]
-        if missing:
-            raise InputError(f"the recipe lacks {', '.join(missing)}")
-        held = tuple(HeldHead(**one) for one in values.get("held", ()))
-        return cls(**{**values, "held": held})
 
 
 def _check_count(name: str, value: Any, least: int = 1) -> None:

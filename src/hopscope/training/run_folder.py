@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,15 +30,37 @@ from torch import Tensor
 
 import hopscope
 from hopscope.errors import InputError
-from hopscope.files import json_lines, read_json, read_json_lines, write_json, write_text
+from hopscope.files import json_lines, read_json, read_json_lines, write_text
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import read_record, write_record
 from hopscope.tensor_files import load_tensors, run_of, save_tensors
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
-FORMAT = 1
-"""Of run.json; a newer one is refused."""
+KIND, SCHEMA = "hopscope run", 1
+"""Of run.json."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What run.json says.
+
+    Attributes:
+        content_hash: a name for what is trained: of problem, recipe and seeds.
+        problem: what on.
+        recipe: how.
+        seeds: one a model.
+        engine: how steps are computed; kept when the run resumes.
+        versions: of hopscope, torch and Python where the run began.
+    """
+
+    content_hash: str
+    problem: RetrievalProblem
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    engine: Engine
+    versions: dict[str, str]
 
 
 class RunFolder:
@@ -53,22 +75,11 @@ class RunFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        record = read_json(self.path / "run.json", "the record of a run")
-        if not isinstance(record, dict) or record.get("kind") != "hopscope run":
-            raise InputError(f"{self.path / 'run.json'} is not the record of a hopscope run; it was left untouched")
-        if record.get("format") != FORMAT:
-            raise InputError(
-                f"{self.path / 'run.json'} has format {record.get('format')!r} and this hopscope reads {FORMAT}; "
-                "update hopscope, or train anew in another folder"
-            )
-        try:
-            self.problem = RetrievalProblem.from_dict(record["problem"])
-            self.recipe = Recipe.from_dict(record["recipe"])
-            self.seeds = tuple(int(seed) for seed in record["seeds"])
-            self.engine = Engine(**record["engine"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{self.path / 'run.json'} is damaged ({error}); it was left untouched") from None
-        self.record = record
+        self.record = read_record(
+            self.path / "run.json", RunRecord, kind=KIND, schema=SCHEMA, what="the record of a hopscope run"
+        )
+        self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
+        self.engine = self.record.engine
 
     @classmethod
     def create(
@@ -85,19 +96,13 @@ class RunFolder:
         if path.exists() and (not path.is_dir() or any(not name.name.startswith(".") for name in path.iterdir())):
             raise InputError(f"{path} is in use and holds no hopscope run; choose a new or empty folder")
         what = {"problem": asdict(problem), "recipe": asdict(recipe), "seeds": list(seeds)}
-        record = {
-            "kind": "hopscope run",
-            "format": FORMAT,
-            "content_hash": content_hash(what),
-            **what,
-            "engine": asdict(engine),
-            "versions": {
-                "hopscope": hopscope.__version__,
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-            },
+        versions = {
+            "hopscope": hopscope.__version__,
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
         }
-        write_json(path / "run.json", record)
+        record = RunRecord(content_hash(what), problem, recipe, tuple(seeds), engine, versions)
+        write_record(path / "run.json", record, kind=KIND, schema=SCHEMA)
         return cls(path)
 
     def require(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int]) -> RunFolder:
@@ -163,7 +168,7 @@ class RunFolder:
     @cached_property
     def model_hashes(self) -> tuple[str, ...]:
         """A name for each finished model: what it was trained from, and its seed."""
-        hashed = self.record["content_hash"]
+        hashed = self.record.content_hash
         return tuple(content_hash([hashed, seed]) for seed in self.seeds)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -196,7 +201,7 @@ class RunFolder:
         if self.recipe.checkpoint_precision == "bf16" and step != self.recipe.steps:
             weights = {name: tensor.bfloat16() for name, tensor in weights.items()}
         path = self.path / "checkpoints" / f"step-{step:06d}.safetensors"
-        save_tensors(path, weights, step, self.record["content_hash"])
+        save_tensors(path, weights, step, self.record.content_hash)
 
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
         """Replace the point to resume from."""
@@ -241,7 +246,7 @@ class RunFolder:
             raise InputError(f"{path} holds the weights of step {held}, not {step}; give it back its name")
         run = run_of(path)
         # Files written before checkpoints were marked have no mark.
-        if run and run != self.record["content_hash"]:
+        if run and run != self.record.content_hash:
             raise InputError(f"{path} is a checkpoint of another run; move it away")
         return weights
 

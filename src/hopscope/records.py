@@ -1,0 +1,152 @@
+"""Records on disk: JSON files that say what they are, read into typed values or refused in one sentence.
+
+A record is a frozen dataclass. On disk it is an object with the dataclass's fields after two of ours: `kind`, what it
+is a record of, and `schema`, the version of its form. Reading is strict: no field may be missing, unknown or of another
+type, and what a dataclass's own `__post_init__` refuses is refused here, with the file and the field.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from hopscope.errors import InputError
+from hopscope.files import read_json, read_lines, write_json
+
+T = TypeVar("T")
+
+Upgrade = Callable[[dict[str, Any], int], dict[str, Any]]
+"""Turns the fields of an older schema into today's: `upgrade(fields, schema)`. Schema 0 is a file that does not say
+what it is. An `InputError` refuses."""
+
+
+def read_record(path: Path, type: type[T], *, kind: str, schema: int, what: str, upgrade: Upgrade | None = None) -> T:
+    """Read a record.
+
+    Args:
+        path: of the file.
+        type: the dataclass that it describes.
+        kind: what it must say it is.
+        schema: the newest version that is understood.
+        what: in words for people, with the command that makes one where there is such.
+        upgrade: reads older versions; without it they are refused.
+
+    Raises:
+        InputError: the file is missing, damaged, of another kind, of a newer or too old schema, or has a field that is
+            missing, unknown, or not what it should be. It is left untouched.
+    """
+    fields = read_json(path, what)
+    if not isinstance(fields, dict) or (fields.get("kind", kind if upgrade else None) != kind):
+        raise InputError(f"{path} is not {what}; it was left untouched")
+    marked = fields.pop("kind", None) is not None
+    # Runs said `format` where all records say `schema` now.
+    version = fields.pop("schema", fields.pop("format", None)) if marked else 0
+    if isinstance(version, bool) or not isinstance(version, int) or version > schema or version < 0:
+        raise InputError(
+            f"{path} has schema {version!r} and this hopscope reads {schema} at most; it was left untouched, "
+            "update hopscope or make it anew"
+        )
+    if version < schema:
+        if upgrade is None:
+            raise InputError(f"{path} has the old schema {version} and {schema} is read; move it away, make it anew")
+        fields = upgrade(fields, version)
+    try:
+        return convert(fields, type, what)
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {error}; it was left untouched, move it away or restore it") from None
+
+
+def write_record(path: Path, value: Any, *, kind: str, schema: int) -> None:
+    """Write a dataclass as a record, atomically.
+
+    Raises:
+        ValueError: a number is NaN or infinite, which JSON lacks; what may diverge is a `float | None`.
+    """
+    fields = plain(value)
+    wrong = _not_finite(fields, "")
+    if wrong:
+        raise ValueError(f"{path} cannot hold {wrong}, a number that is not finite; write None for it")
+    write_json(path, {"kind": kind, "schema": schema, **fields})
+
+
+def read_rows(path: Path, type: type[T], what: str) -> list[T]:
+    """Read a record a line. A last line that a killed writer left without its end is not counted.
+
+    Raises:
+        InputError: the file is missing, or a finished line is not such a record.
+    """
+    decode = msgspec.json.Decoder(type).decode
+    rows = []
+    for number, line in enumerate(read_lines(path, what), start=1):
+        try:
+            rows.append(decode(line))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"line {number} of {path} is not {what} ({error}); it was left untouched") from None
+    return rows
+
+
+def convert(value: Any, type: type[T], what: str) -> T:
+    """A typed value from plain ones: objects, lists, numbers, words.
+
+    Raises:
+        InputError: a field is missing, unknown or not what it should be; the sentence begins with `what` or the field.
+    """
+    try:
+        made = msgspec.convert(value, type)
+    except msgspec.ValidationError as error:
+        rule, _, where = str(error).partition(" - at ")
+        raise InputError(f"{_named(value, where.strip('`'), what)}: {rule.replace('`', '')}") from None
+    except RecursionError:
+        raise InputError(f"{what} is nested too deeply") from None
+    unknown = _unknown(value, plain(made), "")
+    if unknown:
+        raise InputError(f"{what} has no field {unknown}")
+    return made
+
+
+def plain(value: Any) -> Any:
+    """A typed value as objects, lists, numbers and words, fit for JSON but for numbers that are not finite."""
+    return msgspec.to_builtins(value)
+
+
+def _named(value: Any, where: str, what: str) -> str:
+    """The field at `$.a.b[0]`, and what it holds where that can be found."""
+    if not where:
+        return what
+    for step in re.findall(r"\.(\w+)|\[(\d+)\]", where):
+        try:
+            value = value[step[0] or int(step[1])]
+        except (KeyError, IndexError, TypeError):
+            return where.removeprefix("$.")
+    shown = repr(value)
+    return f"{where.removeprefix('$.')} is {shown if len(shown) <= 60 else shown[:57] + '...'}"
+
+
+def _unknown(given: Any, made: Any, where: str) -> str | None:
+    """The first field given of which nothing was made."""
+    if isinstance(given, dict) and isinstance(made, dict):
+        for name, inner in given.items():
+            here = f"{where}.{name}" if where else str(name)
+            if name not in made:
+                return here
+            if found := _unknown(inner, made[name], here):
+                return found
+    elif isinstance(given, list | tuple) and isinstance(made, list | tuple):
+        for place, (inner, other) in enumerate(zip(given, made, strict=False)):
+            if found := _unknown(inner, other, f"{where}[{place}]"):
+                return found
+    return None
+
+
+def _not_finite(value: Any, where: str) -> str | None:
+    """The first number that is not finite, by field."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{where} = {value}"
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    found = (_not_finite(inner, f"{where}.{name}" if where else str(name)) for name, inner in items)
+    return next((one for one in found if one), None)
