@@ -1,0 +1,94 @@
+"""The strict reading of a circuit: the paper's own procedure (Appendix E), which claims C7 to C12 are judged by.
+
+Heads that do nothing useful have uniform attention or the identity, whichever serves. In a useful head the whole map is
+replaced: ones where it is expected to attend, and its other rows filled in one way throughout. The text does not say
+which way, so the loss is told for all three. Layers and heads count from 1 and roles go by name, as in all records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Fill = Literal["zero", "uniform", "identity"]
+"""What the rows of a useful head hold that are no path. `zero` is the letter of Appendix E."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A mean squared error on sequences that the search never saw.
+
+    Attributes:
+        mse: over all hops.
+        interval: 95%, by the bootstrap over sequences.
+    """
+
+    mse: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class StrictPath:
+    """A path of the strict circuit.
+
+    Attributes:
+        layer: from 1.
+        head: from 1.
+        query: role that attends.
+        key: role attended to.
+        without: loss of the strict circuit without this path, its row filled like those that are no path.
+    """
+
+    layer: int
+    head: int
+    query: str
+    key: str
+    without: Loss
+
+    @property
+    def where(self) -> tuple[int, int, str, str]:
+        """Layer, head, query role and key role: what makes it this path."""
+        return self.layer, self.head, self.query, self.key
+
+
+@dataclass(frozen=True)
+class StrictReading:
+    """What the paper's procedure finds in one model.
+
+    Attributes:
+        paths: that cannot be taken away one at a time; the first useful layer is exempt from that.
+        zero: loss of the circuit, other rows of useful heads zero.
+        uniform: the same, those rows uniform.
+        identity: the same, those rows attending to themselves.
+        fill: the one that `without` and `first_layer_uniform` were measured with.
+        first_layer_uniform: loss with the first useful layer uniform as a whole, every head of it.
+        fewest_heads: layer and head, from 1, of the fewest whole heads that hold the bar with the model's own patterns,
+            every other head uniform or identity.
+        fewest_heads_loss: with those.
+        others: the paths, as `where`, that the same procedure ended in from other orders.
+    """
+
+    paths: tuple[StrictPath, ...]
+    zero: Loss
+    uniform: Loss
+    identity: Loss
+    fill: Fill
+    first_layer_uniform: Loss
+    fewest_heads: tuple[tuple[int, int], ...]
+    fewest_heads_loss: Loss
+    others: tuple[tuple[tuple[int, int, str, str], ...], ...] = ()
+
+    @property
+    def heads(self) -> tuple[tuple[int, int], ...]:
+        """Layer and head, from 1, of every head with a path."""
+        return tuple(sorted({(path.layer, path.head) for path in self.paths}))
+
+    @property
+    def first_layer(self) -> int:
+        """The first useful layer, from 1."""
+        return min(path.layer for path in self.paths)
+
+    def loss(self, fill: Fill) -> Loss:
+        """The loss with the other rows of useful heads filled in one of the three ways."""
+        losses: dict[Fill, Loss] = {"zero": self.zero, "uniform": self.uniform, "identity": self.identity}
+        return losses[fill]
