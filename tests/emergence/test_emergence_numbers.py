@@ -23,7 +23,7 @@ from hopscope.paper.claims import Finding, complete
 from hopscope.paper.emergence_claims import emergence_claims
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.held_head import judge
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.training.recipe import Recipe
 
 
@@ -150,7 +150,7 @@ def test_the_sign_of_a_copy_counts():
 def test_a_path_is_drawn_with_the_furthest_symbol_it_touches():
     right = {("x0?", "x0>"): 1, ("x0?", ">x1"): 1, (">x1", "x0>"): 1, (">x1", ">x3"): 3, ("x2>", ">x2"): 2}
     for (query, key), hop in right.items():
-        assert hop_of(Path(1, query, key), 3) == hop
+        assert hop_of(AttentionPath.named(1, 1, query, key, 3), 3) == hop
 
 
 def emergence(**changes) -> Emergence:

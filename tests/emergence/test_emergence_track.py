@@ -19,8 +19,8 @@ from hopscope.emergence.observe import observe
 from hopscope.emergence.order import order
 from hopscope.emergence.track import Settings, follow, track
 from hopscope.errors import InputError
-from hopscope.problem.roles import role_number
-from hopscope.theory.paths import Path as AttentionPath
+from hopscope.problem.roles import first_member, query_role, second_member
+from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
 
@@ -37,7 +37,7 @@ def _witness_architecture(monkeypatch):
 
 def uniform_attention(path: AttentionPath, sequences: int) -> float:
     """Mean of 1 / (number of positions a query may see), worked out from the places alone."""
-    place = held_out(PROBLEM, sequences, 0, "emergence").place[..., role_number(path.query, PROBLEM.hops)]
+    place = held_out(PROBLEM, sequences, 0, "emergence").place[..., path.query]
     return (1 / (place.double() + 1)).mean().item()
 
 
@@ -46,7 +46,7 @@ def test_paths_emerge_at_the_step_at_which_their_layer_was_laid_on(tmp_path):
     emergence, _ = follow(known_run(tmp_path / "run"), PATHS, 0, QUICK)
     assert emergence.steps == tuple(range(0, STEPS + 1, EVERY))
     assert not emergence.troubles
-    came = {1: 200, 2: 300, 3: 500}
+    came = {0: 200, 1: 300, 2: 500}
     for path, history in zip(PATHS, emergence.paths, strict=True):
         uniform, there = uniform_attention(path, 8), came[path.layer]
         assert history.attention[: there // EVERY] == pytest.approx([uniform] * (there // EVERY), rel=1e-5)
@@ -92,8 +92,8 @@ def crossing_at(step):
 
 def test_the_order_of_a_serial_circuit():
     """Transformer D's way: a head that ties pairs, then one head a hop. The third never comes in the second case."""
-    pairs = [AttentionPath(1, f">x{k}", f"x{k - 1}>") for k in (1, 2, 3)]
-    readers = [AttentionPath(k + 1, "x0?", f">x{k}") for k in (1, 2, 3)]
+    pairs = [AttentionPath(0, 0, second_member(k), first_member(k)) for k in (1, 2, 3)]
+    readers = [AttentionPath(k, 0, query_role(3), second_member(k)) for k in (1, 2, 3)]
     for steps, right in (
         ([10.0, 10.0, 40.0, 20.0, 30.0, 35.0], (20, 30, 40)),
         ([10.0, 10.0, 10.0, 20.0, 30.0, math.nan], (20, 30, None)),
@@ -111,10 +111,10 @@ def test_attention_is_read_where_chain_and_role_stand():
     seen = observe(transformer, PROBLEM, batch, PATHS)
     patterns = transformer(batch.inputs[None], return_patterns=True).patterns
     for number, path in enumerate(PATHS):
-        query, key = (role_number(name, 3) for name in (path.query, path.key))
+        query, key = path.query, path.key
         for sequence in range(3):
             rows = [
-                (patterns[path.layer - 1][0, sequence, path.head - 1, place[query]], place[key])
+                (patterns[path.layer][0, sequence, path.head, place[query]], place[key])
                 for place in batch.place[sequence]
             ]
             weight = sum(row[at].item() for row, at in rows) / len(rows)
@@ -131,15 +131,15 @@ def test_ablation_is_what_the_seam_makes_of_it(ablation):
     """The same through `pattern_fn`, edited by hand."""
     batch, path = held_out(PROBLEM, 4, 0, "emergence"), PATHS[-1]
     seen = observe(WITNESS.transformer, PROBLEM, batch, [path], ablation)
-    query, key = (role_number(name, 3) for name in (path.query, path.key))
+    query, key = path.query, path.key
 
     def edit(layer, pattern):
-        if layer != path.layer - 1:
+        if layer != path.layer:
             return pattern
         pattern = pattern.clone()
         for sequence in range(4):
             for place in batch.place[sequence]:
-                row = pattern[0, sequence, path.head - 1, place[query]]
+                row = pattern[0, sequence, path.head, place[query]]
                 if ablation == "uniform":
                     row[: place[query] + 1] = 1 / (place[query] + 1)
                 else:
@@ -263,8 +263,8 @@ def test_the_record_comes_back_as_it_was(tmp_path):
     frame = again.frame(6)
     assert frame.shape == (3, 1, 2, 7, 7)
     for path in PATHS:
-        query, key = (role_number(name, 3) for name in (path.query, path.key))
-        assert frame[path.layer - 1, 0, 0, query, key].item() == pytest.approx(1.0, abs=0.01)
+        query, key = path.query, path.key
+        assert frame[path.layer, 0, 0, query, key].item() == pytest.approx(1.0, abs=0.01)
     assert frame.sum(dim=(2, 4)) == pytest.approx(torch.ones(3, 1, 7).numpy(), abs=0.05)
 
 
@@ -290,6 +290,6 @@ def test_a_circuit_of_another_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="no paths"):
         follow(run, [], 0, QUICK)
     with pytest.raises(InputError, match="layer 4"):
-        follow(run, [AttentionPath(4, "x0?", ">x1")], 0, QUICK)
-    with pytest.raises(InputError, match="x9"):
-        follow(run, [AttentionPath(1, "x0?", ">x9")], 0, QUICK)
+        follow(run, [AttentionPath(3, 0, 6, 1)], 0, QUICK)
+    with pytest.raises(InputError, match="roles that a chain of 3 hops lacks"):
+        follow(run, [AttentionPath(0, 0, 6, 9)], 0, QUICK)

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import role_names, role_number
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_one_head, minimum_paths, minimum_without_mask
 from hopscope.theory.information_flow import minimum_layers, simulate
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import place_in_sequence
 from hopscope.theory.schedule import shortest_schedule
 
@@ -27,6 +26,10 @@ settings = st.builds(
 )
 
 
+def path(text: str, hops: int = 3) -> AttentionPath:
+    return AttentionPath.parse(text, hops)
+
+
 @given(settings, st.booleans())
 def test_a_schedule_is_lawful_shortest_and_fewest(problem: RetrievalProblem, one_place: bool) -> None:
     schedule = shortest_schedule(problem, one_place=one_place)
@@ -35,14 +38,13 @@ def test_a_schedule_is_lawful_shortest_and_fewest(problem: RetrievalProblem, one
     assert not delivery.refused
     assert not delivery.idle
     assert delivery.hops == tuple(range(1, problem.hops + 1))
-    assert schedule[-1].layer == (minimum_one_head(problem.hops) if one_place else minimum_layers(problem))
+    assert schedule[-1].layer + 1 == (minimum_one_head(problem.hops) if one_place else minimum_layers(problem))
     assert len(schedule) == minimum_paths(problem.hops)
     if one_place:
         assert len({(path.layer, path.query) for path in schedule}) == len(schedule)
     if problem.causal:
         for path in schedule:
-            query, key = (role_number(name, problem.hops) for name in (path.query, path.key))
-            assert place_in_sequence(problem, 0, key) <= place_in_sequence(problem, 0, query)
+            assert place_in_sequence(problem, 0, path.key) <= place_in_sequence(problem, 0, path.query)
 
 
 @given(settings, st.booleans(), st.data())
@@ -59,32 +61,32 @@ def test_all_schedules_up_to_64_have_2d_attentions(hops: int) -> None:
 
 @pytest.mark.parametrize(("hops", "layers"), [(1, 3), (2, 3)])
 def test_no_smaller_schedule_exists(hops: int, layers: int) -> None:
-    moves = [(t, *pair) for t in range(1, layers + 1) for pair in permutations(role_names(hops), 2)]
+    moves = [AttentionPath(t, 0, *pair) for t in range(layers) for pair in permutations(range(2 * hops + 1), 2)]
     for fewer in combinations(moves, 2 * hops - 1):
         assert not deliver(hops, fewer).delivered
 
 
 def test_pointer_doubling_in_words() -> None:
-    assert [str(path) for path in shortest_schedule(RetrievalProblem(hops=3), one_place=True)] == [
-        "layer 1: >x1 -> x0>",
-        "layer 1: >x2 -> x1>",
-        "layer 1: >x3 -> x2>",
-        "layer 2: >x2 -> >x3",
-        "layer 2: x0? -> >x1",
-        "layer 3: x0? -> >x2",
+    assert [path.describe(3) for path in shortest_schedule(RetrievalProblem(hops=3), one_place=True)] == [
+        "layer 1 head 1: >x1 -> x0>",
+        "layer 1 head 1: >x2 -> x1>",
+        "layer 1 head 1: >x3 -> x2>",
+        "layer 2 head 1: >x2 -> >x3",
+        "layer 2 head 1: x0? -> >x1",
+        "layer 3 head 1: x0? -> >x2",
     ]
 
 
 @given(st.integers(1, 8), st.data())
 def test_no_paths_beat_the_simulation(hops: int, data: st.DataObject) -> None:
     """Random circuits: whatever arrives was possible, and x{D} never arrives before the exact minimum."""
-    role = st.sampled_from(role_names(hops))
-    paths = data.draw(st.lists(st.builds(Path, st.integers(1, 4), role, role), max_size=60))
+    role = st.integers(0, 2 * hops)
+    paths = data.draw(st.lists(st.builds(AttentionPath, st.integers(0, 3), st.just(0), role, role), max_size=60))
     delivery = deliver(hops, paths)
     free = simulate(RetrievalProblem(hops=hops, causal=False), 4)
     for layer, held in enumerate(delivery.growth):
         assert set(held) <= set(free.asked(layer))
-    layers = max((path.layer for path in paths), default=0)
+    layers = max((path.layer + 1 for path in paths), default=0)
     assert not (delivery.delivered and layers < minimum_without_mask(hops))
     assert delivery.delivered == (delivery.broken == "")
     assert delivery.delivered_if_waived or not delivery.delivered
@@ -92,18 +94,19 @@ def test_no_paths_beat_the_simulation(hops: int, data: st.DataObject) -> None:
 
 
 def test_delivery_names_the_path_that_assumption_1_forbids() -> None:
-    delivery = deliver(3, [(1, "x0?", ">x3")])
-    assert delivery.refused == (Path(1, "x0?", ">x3"),)
+    too_far = path("L1.H1 x0? -> >x3")
+    delivery = deliver(3, [too_far])
+    assert delivery.refused == (too_far,)
     assert delivery.delivered_if_waived
     assert delivery.growth == (("p0", "x0"), ("p0", "x0"))
     assert delivery.broken == (
-        "the query gets as far as x0, not to x3: Assumption 1 breaks at layer 1: x0? -> >x3, where the two positions "
-        "share nothing by then"
+        "the query gets as far as x0, not to x3: Assumption 1 breaks at layer 1 head 1: x0? -> >x3, where the two "
+        "positions share nothing by then"
     )
 
 
 def test_delivery_says_when_a_path_is_missing() -> None:
-    delivery = deliver(3, [(1, ">x1", "x0>"), (2, "x0?", ">x1")])
+    delivery = deliver(3, [path("L1.H1 >x1 -> x0>"), path("L2.H1 x0? -> >x1")])
     assert delivery.hops == (1,)
     assert not delivery.refused
     assert delivery.broken.startswith("the query gets as far as x1, not to x3: even if each path carried all")
@@ -111,22 +114,16 @@ def test_delivery_says_when_a_path_is_missing() -> None:
 
 def test_attention_of_a_layer_reads_what_the_layer_before_left() -> None:
     # In one layer >x1 learns x0 and the query looks at >x1: too late, they share nothing yet.
-    assert deliver(1, [(1, ">x1", "x0>"), (1, "x0?", ">x1")]).refused == (Path(1, "x0?", ">x1"),)
-    assert deliver(1, [(1, ">x1", "x0>"), (2, "x0?", ">x1")]).delivered
+    pair, now, later = (path(text, 1) for text in ("L1.H1 >x1 -> x0>", "L1.H1 x0? -> >x1", "L2.H1 x0? -> >x1"))
+    assert deliver(1, [pair, now]).refused == (now,)
+    assert deliver(1, [pair, later]).delivered
 
 
 def test_empty_circuit() -> None:
     assert deliver(2, []).growth == (("p0", "x0"),)
 
 
-@pytest.mark.parametrize(
-    ("paths", "sentence"),
-    [
-        ([(0, "x0?", ">x1")], "layer of a path must be a whole number of at least 1, got 0"),
-        ([(1, "x0?", ">x9")], "'>x9' is not a role of a chain with 2 hops"),
-        ([(1, "query", ">x1")], "'query' is not a role"),
-    ],
-)
-def test_bad_paths(paths: list[tuple[int, str, str]], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        deliver(2, paths)
+@pytest.mark.parametrize("bad", [(-1, 0, 4, 1), (0, 0, 5, 1), (0, 0, 4, -1)])
+def test_bad_paths(bad: tuple[int, int, int, int]) -> None:
+    with pytest.raises(InputError, match="a path of a chain with 2 hops has a layer from 0 on and roles 0 to 4, got"):
+        deliver(2, [AttentionPath(*bad)])

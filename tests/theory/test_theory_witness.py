@@ -12,7 +12,7 @@ from hopscope.errors import InputError
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_causal, minimum_without_mask
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.theory.schedule import shortest_schedule
 from hopscope.theory.trial import try_witness
 from hopscope.theory.witness import Witness, build_witness
@@ -58,8 +58,8 @@ def test_attends_sharply_along_its_circuit(kind: str, hops: int) -> None:
     with torch.no_grad():
         patterns = witness.transformer(batch.inputs[None], return_patterns=True).patterns
     for path in witness.circuit:
-        query, key = (batch.place[..., witness.problem.roles.index(name)] for name in (path.query, path.key))
-        pattern = patterns[path.layer - 1][0, :, path.head - 1]
+        query, key = (batch.place[..., role] for role in (path.query, path.key))
+        pattern = patterns[path.layer][0, :, path.head]
         weights = pattern[torch.arange(len(pattern))[:, None], query, key]
         assert weights.min() > 0.999, path
 
@@ -67,7 +67,7 @@ def test_attends_sharply_along_its_circuit(kind: str, hops: int) -> None:
 class Ablate:
     """Uniform attention in rows of the circuit's roles: in all but the circuit, or in one path of it."""
 
-    def __init__(self, witness: Witness, batch: Batch, only: Path | None = None) -> None:
+    def __init__(self, witness: Witness, batch: Batch, only: AttentionPath | None = None) -> None:
         self.witness, self.role, self.only = witness, batch.role, only
 
     def __call__(self, layer: int, pattern: Tensor) -> Tensor:
@@ -77,8 +77,8 @@ class Ablate:
         uniform = (allowed / allowed.sum(dim=-1, keepdim=True)).expand_as(pattern)
         chosen = torch.zeros_like(pattern, dtype=torch.bool)
         for path in self.witness.circuit if self.only is None else (self.only,):
-            if path.layer == layer + 1:
-                chosen[0, :, path.head - 1] |= (self.role == self.witness.problem.roles.index(path.query))[..., None]
+            if path.layer == layer:
+                chosen[0, :, path.head] |= (self.role == path.query)[..., None]
         keep = chosen if self.only is None else ~chosen
         return torch.where(keep, pattern, uniform)
 
@@ -138,10 +138,10 @@ def test_spare_heads_change_nothing(kind: str) -> None:
 @kinds
 def test_paths_of_a_shallower_witness_are_renumbered(kind: str) -> None:
     witness = build_witness(4, **KINDS[kind])
-    rest = witness.without_layer(2)
+    rest = witness.without_layer(1)
     assert rest.transformer.shape.layers == witness.transformer.shape.layers - 1
-    assert {path.layer for path in rest.circuit} == set(range(1, rest.transformer.shape.layers + 1))
-    assert len(rest.circuit) == sum(path.layer != 2 for path in witness.circuit)
+    assert {path.layer for path in rest.circuit} == set(range(rest.transformer.shape.layers))
+    assert len(rest.circuit) == sum(path.layer != 1 for path in witness.circuit)
 
 
 def test_does_not_touch_the_global_generator() -> None:
@@ -164,7 +164,7 @@ def test_what_cannot_be_built(change: dict[str, Any], sentence: str) -> None:
         build_witness(**change)
 
 
-@pytest.mark.parametrize("layer", [0, 4])
+@pytest.mark.parametrize("layer", [-1, 3])
 def test_taking_out_a_layer_that_is_not_there(layer: int) -> None:
-    with pytest.raises(InputError, match=rf"layer must be 1 to 3 of a witness with at least 2, got {layer}"):
+    with pytest.raises(InputError, match=rf"layer must be 0 to 2 of a witness with at least 2, got {layer}"):
         build_witness(3).without_layer(layer)

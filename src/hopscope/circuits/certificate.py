@@ -16,7 +16,7 @@ from hopscope.circuits.forms import Rows
 from hopscope.circuits.interventions import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Row, one_hot
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_causal, minimum_paths, minimum_without_mask
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 
 _MOST = 0.9
 """Of the way from nothing to the model, what counts as almost all."""
@@ -244,14 +244,14 @@ def minimal(kind: str, evidence: Evidence) -> Part:
 
 def deliverability(evidence: Evidence) -> Part:
     """Does information flow (Section 5), along these paths and no others, carry x{D} to the query?"""
-    names, hops = evidence.problem.roles, evidence.problem.hops
-    flow = deliver(hops, [Path(row.layer + 1, names[row.query], names[key]) for row, key in evidence.paths])
+    hops = evidence.problem.hops
+    flow = deliver(hops, [AttentionPath(*row, key) for row, key in evidence.paths])
     return {
         "passed": flow.delivered,
         "says": f"its paths carry x{hops} to the query, under Assumptions 1 and 2" if flow.delivered else flow.broken,
         "growth": [list(held) for held in flow.growth],
-        "refused": [str(path) for path in flow.refused],
-        "idle": [str(path) for path in flow.idle],
+        "refused": [path.describe(hops) for path in flow.refused],
+        "idle": [path.describe(hops) for path in flow.idle],
         "delivered_if_waived": flow.delivered_if_waived,
     }
 

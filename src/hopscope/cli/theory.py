@@ -138,12 +138,13 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
     from hopscope.theory.schedule import shortest_schedule
 
     schedule = shortest_schedule(problem, one_place=one_head)
+    named = [path.names(problem.hops) for path in schedule]
     flow = simulate(problem, minimum_layers(problem))
     record = {
         "hops": problem.hops,
-        "layers": max(path.layer for path in schedule),
+        "layers": schedule[-1].layer + 1,
         "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
-        "schedule": [{"layer": path.layer, "query": path.query, "key": path.key} for path in schedule],
+        "schedule": [{"layer": layer, "query": query, "key": key} for layer, _, query, key in named],
     }
     click.echo(json.dumps(record))
 
@@ -157,14 +158,16 @@ def _witness(hops: int, causal: bool, as_json: bool) -> None:
 
     trial = try_witness(build_witness(hops, causal=causal))
     if as_json:
-        click.echo(json.dumps(asdict(trial)))
+        circuit = [(layer, query, key, head) for layer, head, query, key in (p.names(hops) for p in trial.circuit)]
+        without = [asdict(one) | {"layer": one.layer + 1} for one in trial.without]
+        click.echo(json.dumps(asdict(trial) | {"circuit": circuit, "without": without}))
         return
     click.echo(f"{trial.layers} layers, {trial.heads} head(s) a layer, {len(trial.circuit)} attention paths:")
     for path in trial.circuit:
-        click.echo(f"  head {path.head} of {path}")
+        click.echo(f"  {path.describe(hops)}")
     click.echo(f"loss of x1 ... x{hops} on {trial.sequences} random sequences: {max(trial.losses):.1e} at most")
     for missing in trial.without:
-        click.echo(f"without layer {missing.layer}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
+        click.echo(f"without layer {missing.layer + 1}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
 
 
 def _conditional(source: str, as_json: bool) -> None:

@@ -27,9 +27,9 @@ from torch import Tensor
 
 from hopscope.model.transformer import Attention, Block, LayerNorm, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import first_member, role_number, second_member
+from hopscope.problem.roles import first_member, second_member
 from hopscope.problem.vectors import position_codes
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Measure:
         return f"{self.name}{'' if self.hop is None else f' of x{self.hop}'}, head{'s' * (len(self.heads) > 1)} {heads}"
 
 
-def defined(paths: Sequence[Path], problem: RetrievalProblem) -> list[Measure]:
+def defined(paths: Sequence[AttentionPath], problem: RetrievalProblem) -> list[Measure]:
     """The measures that a circuit's heads have."""
     hops = problem.hops
-    looks = {(path.layer, path.head, role_number(path.query, hops), role_number(path.key, hops)) for path in paths}
+    looks = {(path.layer + 1, path.head + 1, path.query, path.key) for path in paths}
     asker = 2 * hops
     pairs = {(second_member(k), first_member(k)) for k in range(1, hops + 1)}
     before = sorted({(layer, head) for layer, head, query, key in looks if (query, key) in pairs})

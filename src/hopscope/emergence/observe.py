@@ -12,15 +12,15 @@ from torch import Tensor
 
 from hopscope.circuits.bench import Bench
 from hopscope.circuits.coordinates import Coordinates
-from hopscope.circuits.interventions import UNIFORM, Edit, Intervention, Program, Row
+from hopscope.circuits.interventions import UNIFORM, Edit, Intervention, Program
 from hopscope.circuits.maps import RoleMaps, role_maps
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Pattern, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import role_number
+from hopscope.problem.roles import query_role
 from hopscope.problem.vectors import Batch
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 
 Ablation = Literal["uniform", "knock_out"]
 """How a path is taken away: its whole row made uniform, as the paper does, or its key alone masked."""
@@ -50,7 +50,7 @@ def observe(
     transformer: Transformer,
     problem: RetrievalProblem,
     batch: Batch,
-    paths: Sequence[Path],
+    paths: Sequence[AttentionPath],
     ablation: Ablation = "uniform",
 ) -> Observation:
     """Look at one model: one forward pass with patterns, and one from its layer on for each path that is taken away.
@@ -64,7 +64,7 @@ def observe(
     """
     bench = Bench(transformer, problem, batch)
     patterns = transformer(batch.inputs[None], return_patterns=True).patterns
-    weights, foremost = zip(*(_along(path, patterns, bench.where, problem.hops) for path in paths), strict=True)
+    weights, foremost = zip(*(_along(path, patterns, bench.where) for path in paths), strict=True)
     return Observation(
         attention=torch.stack(weights),
         foremost=torch.stack(foremost),
@@ -74,7 +74,7 @@ def observe(
     )
 
 
-def check_paths(paths: Sequence[Path], problem: RetrievalProblem, shape: Architecture) -> None:
+def check_paths(paths: Sequence[AttentionPath], problem: RetrievalProblem, shape: Architecture) -> None:
     """See that paths are there in a model.
 
     Raises:
@@ -83,40 +83,37 @@ def check_paths(paths: Sequence[Path], problem: RetrievalProblem, shape: Archite
     if not paths:
         raise InputError("the circuit has no paths, so there is nothing to follow; find one with `hopscope circuit`")
     for path in paths:
-        if not (1 <= path.layer <= shape.layers and 1 <= path.head <= shape.heads):
+        if not (0 <= path.layer < shape.layers and 0 <= path.head < shape.heads):
             raise InputError(
-                f"the circuit has a path in layer {path.layer}, head {path.head}; the run has {shape.layers} layers of "
-                f"{shape.heads} heads, so it is not this run's circuit"
+                f"the circuit has a path in layer {path.layer + 1}, head {path.head + 1}; the run has {shape.layers} "
+                f"layers of {shape.heads} heads, so it is not this run's circuit"
             )
-        for name in (path.query, path.key):
-            role_number(name, problem.hops)
+        if not all(0 <= role <= query_role(problem.hops) for role in (path.query, path.key)):
+            raise InputError(f"the circuit has roles that a chain of {problem.hops} hops lacks; it is not this run's")
 
 
 def _along(
-    path: Path, patterns: Sequence[Pattern], where: Coordinates, hops: int
+    path: AttentionPath, patterns: Sequence[Pattern], where: Coordinates
 ) -> tuple[Float[Tensor, " sequence"], Float[Tensor, " sequence"]]:
     """Mean weight along a path, and how often it is the largest of its row, by sequence."""
-    pattern = patterns[path.layer - 1][0, :, path.head - 1]  # sequence query key
-    query = where.place[..., role_number(path.query, hops)]
-    key = where.place[..., role_number(path.key, hops)]
+    pattern = patterns[path.layer][0, :, path.head]  # sequence query key
+    query = where.place[..., path.query]
+    key = where.place[..., path.key]
     rows = pattern.gather(1, query[..., None].expand(-1, -1, pattern.shape[-1]))  # sequence chain key
     weight = rows.gather(2, key[..., None])[..., 0]
     others = rows.scatter(2, key[..., None], -1.0).amax(dim=-1)
     return weight.mean(dim=-1), (weight > others).float().mean(dim=-1)
 
 
-def _ablated(bench: Bench, paths: Sequence[Path], ablation: Ablation) -> Float[Tensor, "path sequence hop"]:
+def _ablated(bench: Bench, paths: Sequence[AttentionPath], ablation: Ablation) -> Float[Tensor, "path sequence hop"]:
     """Errors without each path; layer by layer, because what lies below a layer is then computed once."""
-    results: dict[Path, Tensor] = {}
+    results: dict[AttentionPath, Tensor] = {}
     for layer in sorted({path.layer for path in paths}):
         mine = [path for path in paths if path.layer == layer]
-        programs = [_without(path, ablation, bench.problem.hops) for path in mine]
+        programs = [_without(path, ablation) for path in mine]
         results |= dict(zip(mine, bench.errors(programs), strict=True))
     return torch.stack([results[path] for path in paths])
 
 
-def _without(path: Path, ablation: Ablation, hops: int) -> Program:
-    row = Row(path.layer - 1, path.head - 1, role_number(path.query, hops))
-    if ablation == "uniform":
-        return {row: UNIFORM}
-    return {row: Edit(Intervention.KNOCK_OUT, (role_number(path.key, hops),))}
+def _without(path: AttentionPath, ablation: Ablation) -> Program:
+    return {path.row: UNIFORM if ablation == "uniform" else Edit(Intervention.KNOCK_OUT, (path.key,))}

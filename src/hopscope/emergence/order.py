@@ -16,9 +16,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.emergence.crossing import Crossing
-from hopscope.problem.roles import role_number, symbol_of
+from hopscope.problem.roles import symbol_of
 from hopscope.theory.delivery import deliver
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 
 _RESAMPLES = 400
 
@@ -44,13 +44,13 @@ class Order:
         return all(one < after for one, after in pairwise(step for step in self.emerged if step is not None))
 
 
-def hop_of(path: Path, hops: int) -> int:
+def hop_of(path: AttentionPath, hops: int) -> int:
     """The hop that a path is drawn with: the furthest symbol that its two positions hold."""
-    return max(1, *(symbol_of(role_number(name, hops), hops) for name in (path.query, path.key)))
+    return max(1, symbol_of(path.query, hops), symbol_of(path.key, hops))
 
 
 def order(
-    paths: Sequence[Path], found: Sequence[Crossing], resampled: Float[Tensor, "path resample"], hops: int
+    paths: Sequence[AttentionPath], found: Sequence[Crossing], resampled: Float[Tensor, "path resample"], hops: int
 ) -> Order:
     """The order of hops from the crossings of paths and of their resamples."""
     delivery = _Delivery(paths, hops)
@@ -63,7 +63,7 @@ def order(
 class _Delivery:
     """How far sets of paths carry, each asked of the simulator once."""
 
-    def __init__(self, paths: Sequence[Path], hops: int) -> None:
+    def __init__(self, paths: Sequence[AttentionPath], hops: int) -> None:
         self._paths, self._hops = paths, hops
         self._reach: dict[frozenset[int], int] = {}
 

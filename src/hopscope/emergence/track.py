@@ -23,7 +23,7 @@ from hopscope.emergence.observe import Ablation, Observation, check_paths, obser
 from hopscope.emergence.order import hop_of, order
 from hopscope.emergence.plateau import plateau
 from hopscope.errors import InputError
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
 from hopscope.training.run_folder import RunFolder, content_hash
 
@@ -77,7 +77,8 @@ def track(
             f"the circuit is of model {circuit.model}, which {run.path} did not train; find this run's own with "
             f"`hopscope circuit {run.path}`"
         )
-    paths = [Path(path.layer, path.query, path.key, path.head) for path in circuit.paths]
+    hops = run.problem.hops
+    paths = [AttentionPath.named(one.layer, one.head, one.query, one.key, hops) for one in circuit.paths]
     return follow(run, paths, circuit.number, settings or Settings(), circuit.losses, watch)
 
 
@@ -91,7 +92,7 @@ def _is_of(circuit: Circuit, run: RunFolder) -> bool:
 
 def follow(
     run: RunFolder,
-    paths: Sequence[Path],
+    paths: Sequence[AttentionPath],
     number: int,
     settings: Settings,
     circuit_losses: dict[str, float] | None = None,
@@ -128,7 +129,7 @@ def follow(
 
 def _history(
     run: RunFolder,
-    paths: Sequence[Path],
+    paths: Sequence[AttentionPath],
     number: int,
     settings: Settings,
     circuit_losses: dict[str, float],
@@ -176,13 +177,16 @@ def _history(
     )
 
 
-def _path(path: Path, place: int, hops: int, seen: Sequence[Observation], crossing: Crossing, seed: int) -> PathHistory:
+def _path(
+    path: AttentionPath, place: int, hops: int, seen: Sequence[Observation], crossing: Crossing, seed: int
+) -> PathHistory:
     rises = torch.stack([(one.ablated[place] - one.errors).mean(dim=-1) for one in seen])  # step sequence
+    layer, head, query, key = path.names(hops)
     return PathHistory(
-        layer=path.layer,
-        head=path.head,
-        query=path.query,
-        key=path.key,
+        layer=layer,
+        head=head,
+        query=query,
+        key=key,
         hop=hop_of(path, hops),
         attention=_means(torch.stack([one.attention[place] for one in seen])),
         foremost=_means(torch.stack([one.foremost[place] for one in seen])),

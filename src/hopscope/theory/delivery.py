@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.follow import by_layer, follow
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import chain_scene
 
 
@@ -28,25 +28,24 @@ class Delivery:
     delivered: bool
     growth: tuple[tuple[str, ...], ...]
     hops: tuple[int, ...]
-    refused: tuple[Path, ...]
-    idle: tuple[Path, ...]
+    refused: tuple[AttentionPath, ...]
+    idle: tuple[AttentionPath, ...]
     delivered_if_waived: bool
     broken: str
 
 
-def deliver(hops: int, paths: Iterable[Path | tuple[int, str, str]]) -> Delivery:
+def deliver(hops: int, paths: Iterable[AttentionPath]) -> Delivery:
     """Follow the paths layer by layer, all paths of a layer at once.
 
     Args:
         hops: D.
-        paths: (layer from 1, role that attends, role attended to), in any order. Heads do not matter, nor do masks
-            and orders: the paths say who looks where.
+        paths: in any order. Heads do not matter, nor do masks and orders: the paths say who looks where.
 
     Raises:
-        InputError: `hops` below 1, a layer below 1, or an unknown role.
+        InputError: `hops` below 1, a layer below 0, or an unknown role.
     """
     scene = chain_scene(RetrievalProblem(hops=hops, chains=1))
-    steps = by_layer(hops, [Path(*path) for path in paths])
+    steps = by_layer(hops, paths)
     flow = follow(scene, steps)
     end = flow.history[-1][scene.asker]
     held = tuple(k for k in range(1, hops + 1) if end >> (2 * k + 1) & 1)
@@ -63,10 +62,10 @@ def deliver(hops: int, paths: Iterable[Path | tuple[int, str, str]]) -> Delivery
     )
 
 
-def _why(hops: int, reached: int, culprits: tuple[Path, ...]) -> str:
+def _why(hops: int, reached: int, culprits: tuple[AttentionPath, ...]) -> str:
     """The sentence for a target that did not arrive. Holdings are runs (Lemma 2), so hops 1 ... `reached` did."""
     known = f"the query gets as far as x{reached}, not to x{hops}"
     if not culprits:
         return f"{known}: even if each path carried all that its key holds, nothing further arrives; one is missing"
-    listed = "; ".join(map(str, culprits))
+    listed = "; ".join(path.describe(hops) for path in culprits)
     return f"{known}: Assumption 1 breaks at {listed}, where the two positions share nothing by then"

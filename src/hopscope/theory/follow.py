@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hopscope.errors import InputError
-from hopscope.problem.roles import role_names, role_number
-from hopscope.theory.paths import Path
+from hopscope.problem.roles import query_role
+from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import Scene
 
-Steps = list[list[tuple[int, int, Path]]]
-"""By layer: who attends, to whom, and the path that says so."""
+Steps = list[list[AttentionPath]]
+"""Paths by layer."""
 
 
 @dataclass(frozen=True)
@@ -25,34 +25,27 @@ class Followed:
     """
 
     history: tuple[tuple[int, ...], ...]
-    refused: tuple[Path, ...]
-    idle: tuple[Path, ...]
+    refused: tuple[AttentionPath, ...]
+    idle: tuple[AttentionPath, ...]
 
 
-def by_layer(hops: int, paths: Iterable[Path]) -> Steps:
-    """Sort the paths of a chain by layer, roles turned into positions.
+def by_layer(hops: int, paths: Iterable[AttentionPath]) -> Steps:
+    """Sort the paths of a chain by layer.
 
     Raises:
-        InputError: a layer below 1, or an unknown role.
+        InputError: a layer below 0, or a role number that the chain does not have.
     """
-    number = {name: role for role, name in enumerate(role_names(hops))}
     ordered = sorted(paths)
     for path in ordered:
-        if isinstance(path.layer, bool) or not isinstance(path.layer, int) or path.layer < 1:
-            raise InputError(f"the layer of a path must be a whole number of at least 1, got {path.layer!r}")
-        for role in (path.query, path.key):
-            if role not in number:
-                role_number(role, hops)  # its error names the roles there are
-    steps: Steps = [[] for _ in range(ordered[-1].layer if ordered else 0)]
+        if path.layer < 0 or not all(0 <= role <= query_role(hops) for role in (path.query, path.key)):
+            raise InputError(
+                f"a path of a chain with {hops} hops has a layer from 0 on and roles 0 to {query_role(hops)}, got "
+                f"layer {path.layer}, roles {path.query} and {path.key}"
+            )
+    steps: Steps = [[] for _ in range(ordered[-1].layer + 1 if ordered else 0)]
     for path in ordered:
-        steps[path.layer - 1].append((number[path.query], number[path.key], path))
+        steps[path.layer].append(path)
     return steps
-
-
-def in_order(hops: int, paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The paths by layer, then by role."""
-    number = {name: role for role, name in enumerate(role_names(hops))}
-    return tuple(sorted(paths, key=lambda path: (path.layer, path.head, number[path.query], number[path.key])))
 
 
 def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Followed:
@@ -64,17 +57,18 @@ def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Followed:
         waive: let paths carry even where Assumption 1 forbids them.
     """
     history = [scene.holdings]
-    refused: list[Path] = []
-    idle: list[Path] = []
+    refused: list[AttentionPath] = []
+    idle: list[AttentionPath] = []
     for layer in steps:
         before, after = history[-1], list(history[-1])
-        for query, key, path in layer:
-            if not waive and not before[query] & before[key]:
+        for path in layer:
+            own, other = before[path.query], before[path.key]
+            if not waive and not own & other:
                 refused.append(path)
                 continue
-            if not before[key] & ~before[query]:
+            if not other & ~own:
                 idle.append(path)
-            after[query] |= before[key]
+            after[path.query] |= other
         history.append(tuple(after))
     return Followed(tuple(history), tuple(refused), tuple(idle))
 

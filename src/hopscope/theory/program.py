@@ -16,8 +16,7 @@ from torch import Tensor
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role
-from hopscope.theory.follow import in_order
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 
 
 @dataclass(frozen=True)
@@ -74,26 +73,25 @@ class Program:
     answers: tuple[str, ...]
 
 
-def circuit(program: Program) -> tuple[Path, ...]:
+def circuit(program: Program) -> tuple[AttentionPath, ...]:
     """The attention paths the answer depends on, found backwards from the slots that are read.
 
     A path is in it if it fills a slot that is read, copied onwards, or compared in a score, somewhere on the way.
     """
-    names = program.problem.roles
     needed = {query_role(program.problem.hops): set(program.answers)}
-    paths: list[Path] = []
-    for layer in range(len(program.layers), 0, -1):
+    paths: list[AttentionPath] = []
+    for layer in reversed(range(len(program.layers))):
         earlier = {role: set(slots) for role, slots in needed.items()}
-        for number, head in enumerate(program.layers[layer - 1], start=1):
+        for number, head in enumerate(program.layers[layer]):
             for role, slots in needed.items():
                 used = [(source, filled) for source, filled in head.copies if filled in slots]
                 if not used or role not in head.attends:
                     continue
                 key = head.attends[role]
-                paths.append(Path(layer, names[role], names[key], number))
+                paths.append(AttentionPath(layer, number, role, key))
                 earlier[role] -= {filled for _, filled in used}
                 earlier[role] |= {term.query for term in head.terms if term.query is not None}
                 earlier.setdefault(key, set()).update(term.key for term in head.terms)
                 earlier[key] |= {source for source, _ in used}
         needed = earlier
-    return in_order(program.problem.hops, paths)
+    return tuple(sorted(paths))

@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.follow import arrives, by_layer, in_order
+from hopscope.theory.follow import arrives, by_layer
 from hopscope.theory.information_flow import minimum_layers, simulate
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import Scene, members, role_at
 
 
-def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> tuple[Path, ...]:
+def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> tuple[AttentionPath, ...]:
     """Attentions that carry x{D} to its query in the fewest layers, ordered by layer.
 
     Args:
@@ -31,24 +31,24 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
     layers = minimum_layers(problem)
     if one_place:
         learn = _upwards if problem.causal and problem.order == "shallowest-first" else _downwards
-        names = [problem.roles[role_at(i, problem.hops)] for i in range(2 * problem.hops + 1)]
-        return in_order(problem.hops, (Path(layer, names[i], names[j]) for layer, i, j in learn(problem.hops)))
+        roles = [role_at(i, problem.hops) for i in range(2 * problem.hops + 1)]
+        return tuple(sorted(AttentionPath(layer, 0, roles[i], roles[j]) for layer, i, j in learn(problem.hops)))
     flow = simulate(problem, layers)
     return _pruned(flow.scene, problem.hops, _cut_out(flow.scene, flow.holdings))
 
 
-def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[Path]:
+def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[AttentionPath]:
     """What the asker needs, traced back from the last layer to the first."""
-    paths: list[Path] = []
+    paths: list[AttentionPath] = []
     needed = {scene.asker: 1 << scene.target}
-    for layer in range(len(history) - 1, 0, -1):
-        before, earlier = history[layer - 1], dict.fromkeys(needed, 0)
+    for layer in reversed(range(len(history) - 1)):
+        before, earlier = history[layer], dict.fromkeys(needed, 0)
         for position, pieces in needed.items():
             earlier[position] |= pieces & before[position]
             missing = pieces & ~before[position]
             while missing:
                 key = _supplier(scene, before, position, missing)
-                paths.append(Path(layer, scene.positions[position], scene.positions[key]))
+                paths.append(AttentionPath(layer, 0, position, key))
                 match = _match(scene, before[position] & before[key], position, key)
                 earlier[position] |= match
                 earlier[key] = earlier.get(key, 0) | match | (missing & before[key])
@@ -73,31 +73,31 @@ def _downwards(hops: int) -> list[tuple[int, int, int]]:
     """Deepest first: second members learn their first member, then ever longer runs down the chain.
 
     `>x{k}` is attended to once, by `>x{k - 2^a}` (by the query where k = 2^a) in layer a + 2, where 2^a is the lowest
-    bit of k: a binomial tree. As (layer, i, j) for s{i} and s{j}.
+    bit of k: a binomial tree. As (layer from 0, i, j) for s{i} and s{j}.
     """
-    inside = [(1, 2 * k, 2 * k - 1) for k in range(1, hops + 1)]
-    return inside + [((k & -k).bit_length() + 1, 2 * (k - (k & -k)), 2 * k) for k in range(1, hops + 1)]
+    inside = [(0, 2 * k, 2 * k - 1) for k in range(1, hops + 1)]
+    return inside + [((k & -k).bit_length(), 2 * (k - (k & -k)), 2 * k) for k in range(1, hops + 1)]
 
 
 def _upwards(hops: int) -> list[tuple[int, int, int]]:
     """Shallowest first: positions learn ever longer runs up the chain, and the query walks down to meet them.
 
     In layer t the query attends to the last of the s{j} with 2^(t-1) <= j < 2^t (and j <= 2D); each of these blocks
-    gathers in its last position along a binomial tree, as above. As (layer, i, j) for s{i} and s{j}.
+    gathers in its last position along a binomial tree, as above. As (layer from 0, i, j) for s{i} and s{j}.
     """
     steps = []
-    for layer in range(1, (2 * hops).bit_length() + 1):
-        last = min((1 << layer) - 1, 2 * hops)
+    for layer in range((2 * hops).bit_length()):
+        last = min((2 << layer) - 1, 2 * hops)
         steps.append((layer, 0, last))
-        for behind in range(1, last - (1 << layer - 1) + 1):
+        for behind in range(1, last - (1 << layer) + 1):
             bit = behind & -behind
-            steps.append((bit.bit_length(), last - behind + bit, last - behind))
+            steps.append((bit.bit_length() - 1, last - behind + bit, last - behind))
     return steps
 
 
-def _pruned(scene: Scene, hops: int, paths: list[Path]) -> tuple[Path, ...]:
+def _pruned(scene: Scene, hops: int, paths: list[AttentionPath]) -> tuple[AttentionPath, ...]:
     """A subset-minimal part that still delivers: each path in turn is dropped if the rest does without it."""
-    kept = in_order(hops, paths)
+    kept = tuple(sorted(paths))
     for path in reversed(kept):
         rest = tuple(other for other in kept if other != path)
         if arrives(scene, by_layer(hops, rest)):

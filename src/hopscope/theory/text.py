@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import groupby
+from operator import itemgetter
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import theorem_1_bound
 from hopscope.theory.information_flow import Flow, minimum_layers, simulate
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.theory.schedule import shortest_schedule
 
 _WIDEST = 100
@@ -16,7 +17,7 @@ _WIDEST = 100
 def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
     """A page on one chain: its depth, the growth of what the query knows, and a shortest schedule."""
     schedule = shortest_schedule(problem, one_place=one_place)
-    layers = max(path.layer for path in schedule)
+    layers = schedule[-1].layer + 1
     mask = f"a causal mask, {problem.order.replace('-', ' ')}" if problem.causal else "no mask"
     heads = "one head a layer" if one_place else "any number of heads"
     hops = "1 hop" if problem.hops == 1 else f"{problem.hops} hops"
@@ -24,7 +25,7 @@ def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
     # What one place a layer brings is a little less on the way; the growth shown is the most that any schedule can do.
     most = minimum_layers(problem)
     parts.append(f"The most the query can know, with any number of heads\n{draw_growth(simulate(problem, most))}")
-    parts.append(f"A shortest schedule, in {len(schedule)} attentions\n{draw_schedule(schedule)}")
+    parts.append(f"A shortest schedule, in {len(schedule)} attentions\n{draw_schedule(schedule, problem.hops)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -46,10 +47,10 @@ def draw_growth(flow: Flow) -> str:
     return "\n".join(lines)
 
 
-def draw_schedule(schedule: tuple[Path, ...]) -> str:
+def draw_schedule(schedule: tuple[AttentionPath, ...], hops: int) -> str:
     """A line a layer: who looks where, in it."""
     lines = []
-    for layer, paths in groupby(schedule, key=lambda path: path.layer):
-        looks = ", ".join(f"{path.query} -> {path.key}" for path in paths)
+    for layer, paths in groupby((path.names(hops) for path in schedule), key=itemgetter(0)):
+        looks = ", ".join(f"{query} -> {key}" for _, _, query, key in paths)
         lines.append(f"layer {layer:<3}{looks}")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ import torch
 
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.theory.witness import Witness
 
 
@@ -17,7 +17,7 @@ class WithoutLayer:
     """What is left when one layer is taken out.
 
     Attributes:
-        layer: from 1.
+        layer: from 0.
         loss: mean squared error of the last hop.
         why: what the simulator says of the paths that are left.
     """
@@ -44,7 +44,7 @@ class Trial:
     hops: int
     layers: int
     heads: int
-    circuit: tuple[Path, ...]
+    circuit: tuple[AttentionPath, ...]
     sequences: int
     losses: tuple[float, ...]
     without: tuple[WithoutLayer, ...]
@@ -55,7 +55,7 @@ def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> Trial:
     problem, shape = witness.problem, witness.transformer.shape
     batch = sample(problem, sequences, torch.Generator().manual_seed(seed))
     without = []
-    for layer in range(1, shape.layers + 1):
+    for layer in range(shape.layers):
         rest = witness.without_layer(layer)
         why = deliver(problem.hops, rest.circuit).broken
         without.append(WithoutLayer(layer, _losses(rest, batch)[-1], why))

@@ -16,7 +16,7 @@ from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import PositionCode, RetrievalProblem
 from hopscope.theory.assembler import assemble
-from hopscope.theory.paths import Path
+from hopscope.theory.path import AttentionPath
 from hopscope.theory.program import circuit
 from hopscope.theory.witness_causal import causal_program
 from hopscope.theory.witness_unmasked import unmasked_program
@@ -34,10 +34,10 @@ class Witness:
 
     problem: RetrievalProblem
     transformer: Transformer
-    circuit: tuple[Path, ...]
+    circuit: tuple[AttentionPath, ...]
 
     def without_layer(self, layer: int) -> Witness:
-        """The same with one layer taken out, its paths gone and later layers one lower.
+        """The same with one layer (from 0) taken out, its paths gone and later layers one lower.
 
         `deliver(hops, witness.circuit)` of what is left says why it fails.
 
@@ -45,11 +45,11 @@ class Witness:
             InputError: no such layer.
         """
         shape = self.transformer.shape
-        if not 1 <= layer <= shape.layers or shape.layers == 1:
-            raise InputError(f"layer must be 1 to {shape.layers} of a witness with at least 2, got {layer}")
+        if not 0 <= layer < shape.layers or shape.layers == 1:
+            raise InputError(f"layer must be 0 to {shape.layers - 1} of a witness with at least 2, got {layer}")
         rest = Transformer(replace(shape, layers=shape.layers - 1))
         rest.embed, rest.norm, rest.read = self.transformer.embed, self.transformer.norm, self.transformer.read
-        rest.blocks = nn.ModuleList(b for n, b in enumerate(self.transformer.blocks, start=1) if n != layer)
+        rest.blocks = nn.ModuleList(b for n, b in enumerate(self.transformer.blocks) if n != layer)
         left = (path for path in self.circuit if path.layer != layer)
         lowered = tuple(path._replace(layer=path.layer - (path.layer > layer)) for path in left)
         return Witness(self.problem, rest, lowered)
