@@ -43,9 +43,9 @@ def read_record(path: Path, type: type[T], *, kind: str, schema: int, what: str,
     fields = read_json(path, what)
     if not isinstance(fields, dict) or (fields.get("kind", kind if upgrade else None) != kind):
         raise InputError(f"{path} is not {what}; it was left untouched")
-    marked = fields.pop("kind", None) is not None
     # Runs said `format` where all records say `schema` now.
-    version = fields.pop("schema", fields.pop("format", None)) if marked else 0
+    name = "format" if "format" in fields and "schema" not in fields else "schema"
+    version = fields.pop(name, None) if fields.pop("kind", None) else 0
     if isinstance(version, bool) or not isinstance(version, int) or version > schema or version < 0:
         raise InputError(
             f"{path} has schema {version!r} and this hopscope reads {schema} at most; it was left untouched, "

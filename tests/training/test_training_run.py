@@ -190,7 +190,7 @@ def test_foreign_and_damaged_folders_are_named_and_left_alone(tmp_path):
     with pytest.raises(InputError, match="nearest is at step 20"):
         run.transformer(21)
     record = json.loads((run.path / "run.json").read_text())
-    for change, words in (({"format": 99}, "99"), ({"kind": "cake"}, "not the record"), ({"recipe": {}}, "damaged")):
+    for change, words in (({"schema": 99}, "99"), ({"kind": "cake"}, "not the record"), ({"recipe": {}}, "damaged")):
         (run.path / "run.json").write_text(json.dumps({**record, **change}))
         with pytest.raises(InputError, match=words):
             RunFolder(run.path)
