@@ -16,6 +16,7 @@ _HOMES = {
     "Batch": "hopscope.problem.vectors",
     "Examples": "hopscope.problem.vectors",
     "sample": "hopscope.problem.vectors",
+    "questions": "hopscope.problem.text.questions",
     "Architecture": "hopscope.model.architecture",
     "Transformer": "hopscope.model.transformer",
     "Recipe": "hopscope.training.recipe",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hopscope.model.architecture import Architecture as Architecture
     from hopscope.model.transformer import Transformer as Transformer
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
+    from hopscope.problem.text.questions import questions as questions
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
@@ -46,6 +48,7 @@ __all__ = [
     "RetrievalProblem",
     "RunFolder",
     "Transformer",
+    "questions",
     "recipes",
     "sample",
     "train",

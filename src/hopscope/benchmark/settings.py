@@ -79,7 +79,7 @@ class Settings:
 
     def questions(self, cell: Cell, count: int) -> list[Question]:
         """The questions of a cell; every model gets the same."""
-        return list(questions(cell.formulation, cell.hops, count, self.seed, extensions=self.extensions))
+        return questions(cell.formulation, cell.hops, count, self.seed, extensions=self.extensions)
 
 
 def cells(formulations: Sequence[str] = (), equation_hops: Sequence[int] = EQUATION_HOPS) -> list[Cell]:

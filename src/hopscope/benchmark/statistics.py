@@ -1,38 +1,34 @@
-"""The statistics of the benchmark, exact and from the standard library alone."""
+"""The statistics of the benchmark, all of them scipy's."""
 
 from __future__ import annotations
 
-from math import exp, lgamma, log, sqrt
-from statistics import NormalDist
+from collections.abc import Sequence
+from math import ceil, floor
+
+import numpy as np
+from scipy import stats
 
 from hopscope.errors import InputError
 
 
-def wilson(successes: float, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval for a proportion; it does not collapse at 0% or 100% as bootstrap intervals do.
 
     Args:
-        successes: successes; a sum of probabilities too, for exact accuracies (the interval is then too wide, never
-            too narrow, since probabilities vary less than draws).
-        trials: trials; 0 gives the interval that knows nothing, (0, 1).
+        successes: successes; an expected number too (exact mode), which is rounded outwards. Such an interval is too
+            wide, never too narrow: probabilities vary less than draws.
+        trials: trials; below 1 there is nothing to know, and the interval is (0, 1).
         confidence: coverage.
     """
     _check(successes, trials)
-    if trials == 0:
+    whole = floor(trials + 1e-9)
+    if whole < 1:
         return 0.0, 1.0
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    rate, spread = successes / trials, z * z / trials
-    centre = (rate + spread / 2) / (1 + spread)
-    half = z / (1 + spread) * sqrt(rate * (1 - rate) / trials + spread / (4 * trials))
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == trials else min(1.0, centre + half)
-    return low, high
-
-
-def log_binomial(successes: int, trials: int, rate: float) -> float:
-    """The logarithm of the binomial probability of `successes`; `rate` strictly between 0 and 1."""
-    ways = lgamma(trials + 1) - lgamma(successes + 1) - lgamma(trials - successes + 1)
-    return ways + successes * log(rate) + (trials - successes) * log(1 - rate)
+    scaled = min(successes * whole / trials, whole)
+    few, many = floor(scaled + 1e-9), ceil(scaled - 1e-9)
+    low = stats.binomtest(few, whole).proportion_ci(confidence, method="wilson").low
+    high = stats.binomtest(many, whole).proportion_ci(confidence, method="wilson").high
+    return (0.0 if few == 0 else float(low)), (1.0 if many == whole else float(high))
 
 
 def at_least(successes: int, trials: int, rate: float) -> float:
@@ -40,9 +36,7 @@ def at_least(successes: int, trials: int, rate: float) -> float:
     _check(successes, trials)
     if not 0 < rate < 1:
         raise InputError(f"rate must lie strictly between 0 and 1, got {rate}")
-    if successes == 0:
-        return 1.0
-    return min(1.0, sum(exp(log_binomial(k, trials, rate)) for k in range(trials, successes - 1, -1)))
+    return float(stats.binomtest(successes, trials, rate, alternative="greater").pvalue) if trials else 1.0
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -54,11 +48,32 @@ def mcnemar(only_first: int, only_second: int) -> float:
     """
     discordant = only_first + only_second
     _check(only_first, discordant)
-    if discordant == 0:
-        return 1.0
-    return min(1.0, 2 * at_least(max(only_first, only_second), discordant, 0.5))
+    return float(stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0
 
 
-def _check(successes: float, trials: int) -> None:
-    if not 0 <= successes <= trials:
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """Bootstrap interval (percentiles, seeded) for the mean of paired differences, each in -1..1.
+
+    Where all differences are equal a bootstrap knows no spread; then Wilson's interval at none of n says how many
+    questions may tell the two apart unseen.
+    """
+    if not values:
+        return -1.0, 1.0
+    mean = float(np.mean(values))
+    if np.ptp(values) == 0:
+        unseen = wilson(0, len(values), confidence)[1]
+        return max(-1.0, mean - unseen), min(1.0, mean + unseen)
+    found = stats.bootstrap(
+        (np.asarray(values),), np.mean, confidence_level=confidence, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def uniform(counts: Sequence[int]) -> float:
+    """p-value of Pearson's chi-square test that counts come from equal chances."""
+    return float(stats.chisquare(counts).pvalue)
+
+
+def _check(successes: float, trials: float) -> None:
+    if not 0 <= successes <= trials + 1e-9:
         raise InputError(f"successes must lie in 0..trials, got {successes} of {trials}")

@@ -14,7 +14,7 @@ from hopscope.files import json_lines, replacing, write_text
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.formulation import Formulation
-from hopscope.problem.text.questions import FORMULATIONS, questions
+from hopscope.problem.text.questions import FORMULATIONS, question
 
 
 @click.group()
@@ -76,6 +76,9 @@ _EXTENSIONS: dict[str, Callable[..., Any]] = {
     "lines": click.option(
         "--lines", default="blocks", show_default=True, help="Extension: blocks, reversed, shuffled."
     ),
+    "links": click.option(
+        "--links", default="drawn", show_default=True, help="Extension: drawn, or fixed as published."
+    ),
     "latin": click.option("--latin", is_flag=True, help="Extension: functions that differ at every argument."),
     "repeat": click.option(
         "--repeat", type=int, default=1, show_default=True, help="Extension: print the facts again."
@@ -92,12 +95,13 @@ def _formulation(form: Formulation[Any]) -> None:
     def run(
         hops: int, chains: int, count: int, seed: int, roles: bool, text: bool, out: Path | None, **extensions: Any
     ) -> None:
-        drawn = questions(form.name, hops, count, seed, chains, Extensions(**extensions))
+        dress = Extensions(**extensions)
+        drawn = (question(form.name, hops, seed, index, chains, dress) for index in range(count))
         if text:
-            for question in drawn:
-                click.echo(f"{question.prompt}\nCorrect: {question.answer}\n")
+            for item in drawn:
+                click.echo(f"{item.prompt}\nCorrect: {item.answer}\n")
             return
-        records = (question.record(roles) for question in drawn)
+        records = (item.record(roles) for item in drawn)
         if out is None:
             for record in records:
                 click.echo(json.dumps(record))
@@ -119,7 +123,7 @@ def _formulation(form: Formulation[Any]) -> None:
     options = [
         click.option("--hops", type=int, default=form.paper_hops, show_default=True, help="D, retrieval steps."),
         click.option("--chains", type=int, default=4, show_default=True, help="Interleaved chains."),
-        click.option("--count", type=int, default=1, show_default=True, help="Questions."),
+        click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Questions."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw."),
         click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role."),
         click.option("--text", is_flag=True, help="Print prompts for people instead."),

@@ -62,6 +62,8 @@ class ChainFormulation(Formulation[Chains]):
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Chains:
         """Independent uniform bijections, orders and query."""
         links = tuple(draw.permutation(chains) for _ in range(hops))
+        if extensions.links == "fixed":
+            links = (tuple(range(chains)),) * hops
         asked = draw.below(chains)
         order = draw_order(draw, [chains] * hops, [True] * hops, extensions.lines)
         words = tuple(tuple(level) for level in self.words(hops, chains, extensions, draw))

@@ -9,6 +9,7 @@ from hopscope.errors import InputError
 
 Names = Literal["paper", "extended", "random"]
 LineOrder = Literal["blocks", "reversed", "shuffled"]
+Links = Literal["drawn", "fixed"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Extensions:
             hops, any number of chains); `random`, names in random order, so that they do not reveal their level.
         lines: `blocks`, the published order; `reversed`, the block nearest to the question's symbol first;
             `shuffled`, all lines in one random order.
+        links: which symbol leads to which in kingdoms: `drawn` anew for every question, or `fixed` as in both examples
+            of the paper, which agree in all five links; then only the lines' order and the condition asked for vary.
         latin: functions whose values at one argument all differ (a Latin square): no floor above 1/4 is left.
         repeat: how often the facts are printed, 1 in the paper.
         filler: dots printed on a line after the question, room to compute without words.
@@ -32,6 +35,7 @@ class Extensions:
 
     names: Names = "paper"
     lines: LineOrder = "blocks"
+    links: Links = "drawn"
     latin: bool = False
     repeat: int = 1
     filler: int = 0
@@ -39,7 +43,7 @@ class Extensions:
     think: bool = False
 
     def __post_init__(self) -> None:
-        for name, choices in (("names", get_args(Names)), ("lines", get_args(LineOrder))):
+        for name, choices in (("names", get_args(Names)), ("lines", get_args(LineOrder)), ("links", get_args(Links))):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
         for name in ("latin", "think"):
@@ -51,6 +55,8 @@ class Extensions:
                 raise InputError(f"{name} must be a whole number in {least}..10000, got {value!r}")
         if self.think and self.shots:
             raise InputError("solved questions show no reasoning, so shots and think exclude each other; drop one")
+        if self.links == "fixed" and self.shots:
+            raise InputError("solved questions would give fixed links away, so the two exclude each other; drop one")
 
     def changed(self) -> dict[str, Any]:
         """The extensions that are on, by name; empty for the paper's format."""

@@ -27,12 +27,16 @@ def subject(level: int, word: str) -> str:
 
 
 class Kingdoms(ChainFormulation):
-    """Five blocks of facts. The text reads from person to condition, the question from condition to person."""
+    """Five blocks of facts. The text reads from person to condition, the question from condition to person.
+
+    The words of a place in `WORDS` belong together in the paper's examples (Alice, Novaria, harmonianism, ...), in
+    Section 4 and Appendix A.3 alike, so the author may have shuffled lines alone: `links="fixed"`.
+    """
 
     name = "kingdoms"
     paper_hops = 5
     instruction = "Say directly the name without other words."
-    allowed = frozenset({"lines", "repeat", "filler", "shots", "think"})
+    allowed = frozenset({"lines", "links", "repeat", "filler", "shots", "think"})
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
         """The paper's words."""

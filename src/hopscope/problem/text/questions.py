@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -208,18 +207,42 @@ def _draw(
 
 
 def questions(
-    name: str,
+    formulation: str,
     hops: int | None = None,
     count: int = 500,
     seed: int = 0,
     chains: int = PAPER_CHAINS,
     extensions: Extensions | None = None,
-) -> Iterator[Question]:
-    """The first `count` questions of a seed. A longer list starts with the shorter one.
+) -> list[Question]:
+    """The first `count` questions of a seed; a longer list starts with the shorter one (Section 4, Appendix A).
+
+    Args:
+        formulation: equations, lives-with, kingdoms, functions or relatives.
+        hops: D; the paper's by default.
+        count: how many.
+        seed: whose.
+        chains: interleaved chains.
+        extensions: departures from the paper's format.
 
     Raises:
-        InputError: see `question`; or `count` below 1.
+        InputError: the formulation does not exist or cannot be written like that, or `count` is below 1.
+
+    Examples:
+        >>> import hopscope as hs
+        >>> [first, second] = hs.questions("equations", hops=2, count=2, seed=0)
+        >>> print(first.prompt)
+        c = 1
+        a = 2
+        d = 3
+        b = 0
+        h = b
+        f = d
+        g = a
+        e = c
+        What is the value of f? Say directly only the numeric value, without any other words.
+        >>> first.answer, first.acceptable, first.lines
+        ('3', ('0', '1', '2', '3'), (6, 3))
     """
     if count < 1:
         raise InputError(f"count must be at least 1, got {count}")
-    return (question(name, hops, seed, index, chains, extensions) for index in range(count))
+    return [question(formulation, hops, seed, index, chains, extensions) for index in range(count)]

@@ -1,0 +1,102 @@
+"""What one reaches without retrieval (claim C15): blind solvers on fresh questions; how evenly answers are spread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hopscope.benchmark.statistics import at_least, uniform, wilson
+from hopscope.problem.text.blind import BLIND, look
+from hopscope.problem.text.draw import Draw
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.questions import Question, questions
+
+FRESH = 1_015
+"""Seed of questions that no benchmark asks by default; the next one gives those that the memory learns from."""
+
+
+@dataclass(frozen=True)
+class BlindScore:
+    """What one blind solver reached at one formulation and D.
+
+    Attributes:
+        formulation, hops: which questions.
+        solver: its name: one of `hopscope.problem.text.blind.BLIND`, `random answer`, or `remembered answer`, the
+            commonest answer to the same last line among as many other questions, their facts unread.
+        asked, correct: questions, and right answers among them.
+        accuracy: their share, with its 95% Wilson interval `low`, `high`.
+        guess: accuracy of a random guess.
+        p: chance of doing as well by guessing, exact and one-sided; of many solvers one may well be below 0.05.
+    """
+
+    formulation: str
+    hops: int
+    solver: str
+    asked: int
+    correct: int
+    accuracy: float
+    low: float
+    high: float
+    guess: float
+    p: float
+
+
+@dataclass(frozen=True)
+class AnswerSpread:
+    """How often each acceptable answer was the right one.
+
+    Attributes:
+        formulation, hops: which questions.
+        counts: by answer, ascending.
+        p: Pearson's chi-square test that all are equally likely.
+    """
+
+    formulation: str
+    hops: int
+    counts: tuple[int, ...]
+    p: float
+
+
+def blind_scores(
+    formulation: str,
+    hops: int | None = None,
+    count: int = 2000,
+    seed: int = FRESH,
+    extensions: Extensions | None = None,
+) -> tuple[BlindScore, ...]:
+    """Every blind solver on fresh questions of a formulation.
+
+    Raises:
+        InputError: no such formulation or extension.
+    """
+    asked = questions(formulation, hops, count, seed, extensions=extensions)
+    sights = [look(question) for question in asked]
+    said = {name: [solve(sight) for sight in sights] for name, solve in BLIND.items()}
+    said["random answer"] = [q.acceptable[Draw("guess", q.id).below(len(q.acceptable))] for q in asked]
+    said["remembered answer"] = _remembered(asked, questions(formulation, hops, count, seed + 1, extensions=extensions))
+    return tuple(_score(name, asked, answers) for name, answers in said.items())
+
+
+def answer_spread(asked: Sequence[Question]) -> AnswerSpread:
+    """How evenly the answers of some questions of one formulation and D are spread."""
+    counts = Counter(question.answer for question in asked)
+    each = tuple(counts[answer] for answer in asked[0].acceptable)
+    return AnswerSpread(asked[0].formulation, asked[0].hops, each, uniform(each))
+
+
+def _remembered(asked: Sequence[Question], seen: Sequence[Question]) -> list[str]:
+    memory: dict[str, Counter[str]] = {}
+    for question in seen:
+        memory.setdefault(question.question.text, Counter())[question.answer] += 1
+    known = {text: answers.most_common(1)[0][0] for text, answers in memory.items()}
+    return [known.get(question.question.text, question.acceptable[0]) for question in asked]
+
+
+def _score(solver: str, asked: Sequence[Question], answers: Sequence[str]) -> BlindScore:
+    right = sum(question.answer == answer for question, answer in zip(asked, answers, strict=True))
+    n, first = len(asked), asked[0]
+    p = at_least(right, n, first.guess)
+    return BlindScore(
+        first.formulation, first.hops, solver, n, right, right / n, *wilson(right, n), guess=first.guess, p=p
+    )

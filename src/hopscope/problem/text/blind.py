@@ -1,0 +1,106 @@
+"""Blind solvers: programs that follow no chain and answer by what stands where. Retrieval must beat them all.
+
+What each reaches on fresh questions, and whether the answers are spread evenly, is the test of claim C15: a formulation
+that a blind solver beats the guess on would measure the shortcut (`hopscope.benchmark.guessing`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from hopscope.problem.text.line import Line
+from hopscope.problem.text.questions import Question
+
+
+class Sight(NamedTuple):
+    """What a blind solver sees.
+
+    Attributes:
+        acceptable: the acceptable answers, ascending.
+        values: every mention of an acceptable answer in the facts, in text order: its word, line and character.
+        asked: lines of the facts that mention a symbol of the question, in text order; then the question's own.
+        starts: for every line, its first character.
+    """
+
+    acceptable: tuple[str, ...]
+    values: tuple[tuple[str, int, int], ...]
+    asked: tuple[int, ...]
+    starts: tuple[int, ...]
+
+
+def look(question: Question) -> Sight:
+    """What stands where in a question; words are the pieces of its lines, found by their text, not by their role."""
+    acceptable, lines = question.acceptable, (*question.facts, question.question)
+    names = {word.casefold() for word, role in _pieces(question.question) if role is not None}
+    values, asked, starts, at = [], [], [], 0
+    for number, line in enumerate(lines):
+        starts.append(at)
+        for word, role in _pieces(line):
+            if role is not None and word in acceptable:
+                values.append((word, number, at))
+            if role is not None and word.casefold() in names and number not in asked:
+                asked.append(number)
+            at += len(word)
+        at += 1
+    return Sight(acceptable, tuple(values), tuple(asked), tuple(starts))
+
+
+def _pieces(line: Line) -> list[tuple[str, str | None]]:
+    return list(zip(line.pieces, line.roles, strict=True))
+
+
+def _frequent(sight: Sight) -> str:
+    """The commonest value; of several the one mentioned first."""
+    counts = Counter(word for word, _, _ in sight.values)
+    return max(counts, key=lambda word: counts[word])
+
+
+def _rarest(sight: Sight) -> str:
+    counts = Counter(word for word, _, _ in sight.values)
+    return min(counts, key=lambda word: counts[word])
+
+
+def _nearest(sight: Sight) -> str:
+    """The value nearest to the asked symbol where that is first mentioned."""
+    here = sight.starts[sight.asked[0]]
+    return min(sight.values, key=lambda value: abs(value[2] - here))[0]
+
+
+def _same_line(sight: Sight) -> str:
+    """A value on a line that mentions the asked symbol, or else the last before it."""
+    for line in sight.asked:
+        if here := [word for word, number, _ in sight.values if number == line]:
+            return here[-1]
+    return ([word for word, number, _ in sight.values if number < sight.asked[0]] or [sight.values[-1][0]])[-1]
+
+
+def _same_place(sight: Sight) -> str:
+    """The value that stands, counted from the first, where the asked symbol's line stands in its block."""
+    return sight.values[sight.asked[0] % len(sight.acceptable) % len(sight.values)][0]
+
+
+def _nth(n: int) -> Callable[[Sight], str]:
+    return lambda sight: sight.values[n % len(sight.values)][0]
+
+
+def _always(n: int) -> Callable[[Sight], str]:
+    return lambda sight: sight.acceptable[n % len(sight.acceptable)]
+
+
+BLIND: dict[str, Callable[[Sight], str]] = {
+    "first value": _nth(0),
+    "second value": _nth(1),
+    "third value": _nth(2),
+    "last value": _nth(-1),
+    "last but one": _nth(-2),
+    "most frequent value": _frequent,
+    "rarest value": _rarest,
+    "nearest value": _nearest,
+    "value on the same line": _same_line,
+    "value at the same place": _same_place,
+    "first answer in order": _always(0),
+    "last answer in order": _always(-1),
+}
+"""By name. Each gives one of the acceptable answers."""
