@@ -122,7 +122,7 @@ def test_a_path_that_the_theory_needs_is_missed_when_it_is_taken_out() -> None:
     lame = {row: UNIFORM if row.layer == 0 else edit for row, edit in program.items()}
     part = deliverability(Evidence(searcher.bench, searcher.forms, lame, 0.05, 1, LITTLE))
     assert not part["passed"]
-    assert "Assumption 1 breaks at layer 2: x0? -> >x1" in part["says"]
+    assert "Assumption 1 breaks at layer 2 head 1: x0? -> >x1" in part["says"]
 
 
 def test_a_circuit_that_is_too_small_fails_its_certificate() -> None:
