@@ -132,7 +132,10 @@ def test_the_readmes_python_example(tmp_path):
         (["train", "{}", "--hops", "x"], "'x' is not a number"),
         (["train", "{}", "--heads", "3", "--head-dim", "none", "--d-model", "16"], "divisible by heads, got 16 and 3"),
         (["train", "{}", "--depth", "3"], "No such option"),
-        (["train", "{}", "--order", "random"], "order must be one of deepest-first, shallowest-first, got 'random'"),
+        (
+            ["train", "{}", "--order", "random"],
+            "order must be deepest-first, shallowest-first, or each of the pairs 1 to 3 once",
+        ),
         (["train", "{}", "--seeds", "3-1"], "seeds must be a rising range"),
         (["train", "{}/file"], "is in use and holds no hopscope run"),
         (["train", "{}", "--device", "abacus"], "abacus"),

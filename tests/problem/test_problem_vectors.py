@@ -18,15 +18,23 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names, role_number, symbol_of
 from hopscope.problem.vectors import Batch, Examples, position_codes, sample
 
-problems = st.builds(
-    RetrievalProblem,
-    hops=st.integers(1, 6),
-    chains=st.integers(1, 6),
-    symbol_dim=st.integers(1, 6),
-    order=st.sampled_from(["deepest-first", "shallowest-first"]),
-    position=st.sampled_from(["token", "pair", "none"]),
-    curriculum=st.booleans(),
-    symbols=st.sampled_from(["gaussian", "unit"]),
+
+def orders(hops: int) -> st.SearchStrategy[str]:
+    written = st.permutations(range(1, hops + 1)).map(lambda pairs: ",".join(map(str, pairs)))
+    return st.sampled_from(["deepest-first", "shallowest-first"]) | written
+
+
+problems = st.integers(1, 6).flatmap(
+    lambda hops: st.builds(
+        RetrievalProblem,
+        hops=st.just(hops),
+        chains=st.integers(1, 6),
+        symbol_dim=st.integers(1, 6),
+        order=orders(hops),
+        position=st.sampled_from(["token", "pair", "none"]),
+        curriculum=st.booleans(),
+        symbols=st.sampled_from(["gaussian", "unit"]),
+    )
 )
 
 
@@ -102,6 +110,31 @@ def test_pairs_stand_side_by_side_in_blocks_of_their_hop():
     shallow = RetrievalProblem(hops=3, order="shallowest-first")
     row = [shallow.roles[r] for r in draw(shallow, 1).role[0].tolist()]
     assert row == ["x0>", ">x1"] * 4 + ["x1>", ">x2"] * 4 + ["x2>", ">x3"] * 4 + ["x0?"] * 4
+    mixed = RetrievalProblem(hops=3, order="1,3,2")
+    row = [mixed.roles[r] for r in draw(mixed, 1).role[0].tolist()]
+    assert row == ["x0>", ">x1"] * 4 + ["x2>", ">x3"] * 4 + ["x1>", ">x2"] * 4 + ["x0?"] * 4
+
+
+def test_an_order_changes_where_pairs_stand_and_nothing_else():
+    plain, mixed = draw(RetrievalProblem(hops=4)), draw(RetrievalProblem(hops=4, order="1,2,4,3"))
+    assert torch.equal(plain.targets, mixed.targets)
+    # Blocks of 8: pair 1 stands in block 0 instead of 3, pair 2 in 1 instead of 2, pair 3 in 3 instead of 1, pair 4 in
+    # 2 instead of 0.
+    moved = 8 * torch.tensor([-3, -3, -1, -1, 2, 2, 2, 2, 0])
+    assert torch.equal(mixed.place - plain.place, moved.expand_as(plain.place))
+
+
+def test_the_same_order_has_one_spelling():
+    """Content hashes are of records, so what means the same must be spelled the same."""
+    for written, spelled in (
+        ("4,3,2,1", "deepest-first"), (" 1, 2,3 ,4", "shallowest-first"), ("01,2, 4,3", "1,2,4,3"),
+        ("shallowest-first", "shallowest-first"),
+    ):  # fmt: skip
+        assert RetrievalProblem(hops=4, order=written).order == spelled
+    assert RetrievalProblem(hops=1, order="shallowest-first").order == "shallowest-first"
+    assert RetrievalProblem(hops=1, order="1").order == "deepest-first"
+    assert RetrievalProblem(hops=3, order="2,3,1").blocks == (2, 3, 1)
+    assert RetrievalProblem(hops=3).blocks == (3, 2, 1)
 
 
 @pytest.mark.parametrize("drawn", ["generator", "address"])
@@ -194,7 +227,8 @@ def test_sampling_leaves_the_global_random_state_alone():
 @pytest.mark.parametrize(
     ("field", "value"),
     [("hops", 0), ("hops", -3), ("hops", 2.5), ("hops", True), ("chains", 0), ("symbol_dim", 0), ("base", 1),
-     ("base", float("nan")), ("order", "random"), ("position", "rotary"), ("causal", 1), ("position_dim", 0)],
+     ("base", float("nan")), ("order", "random"), ("order", "1,2"), ("order", "1,2,2"), ("order", "0,1,2"), ("order", "1,2,x"),
+     ("order", ""), ("order", 123), ("order", None), ("order", "1,2,3,4"), ("position", "rotary"), ("causal", 1), ("position_dim", 0)],
 )  # fmt: skip
 def test_bad_fields_are_named_with_their_value(field, value):
     with pytest.raises(InputError, match=field) as error:

@@ -33,7 +33,9 @@ def command() -> None:
 @click.option("--hops", type=int, default=3, show_default=True, help="D, retrieval steps a chain.")
 @click.option("--chains", type=int, default=4, show_default=True, help="N, interleaved chains.")
 @click.option("--symbol-dim", type=int, default=4, show_default=True, help="K, numbers in a symbol.")
-@click.option("--order", default="deepest-first", show_default=True, help="deepest-first or shallowest-first.")
+@click.option(
+    "--order", default="deepest-first", show_default=True, help="deepest-first, shallowest-first or as in 1,3,2."
+)
 @click.option("--position", default="token", show_default=True, help="token, pair or none.")
 @click.option("--curriculum/--no-curriculum", default=True, show_default=True, help="Ask for every hop, or the last.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Sequences to print.")

@@ -13,7 +13,7 @@ from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.plot.style import INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import query_role
+from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.training.data import held_out
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def _frame(axes: Axes, column: int, row: int) -> None:
 
 def _order(problem: RetrievalProblem) -> list[int]:
     """Roles in the order in which they stand in the sequence."""
-    pairs = range(problem.hops) if problem.order == "shallowest-first" else reversed(range(problem.hops))
-    return [role for pair in pairs for role in (2 * pair, 2 * pair + 1)] + [query_role(problem.hops)]
+    return [role for k in problem.blocks for role in (first_member(k), second_member(k))] + [query_role(problem.hops)]
 
 
 def _one(transformer: Transformer) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
 
-Order = Literal["deepest-first", "shallowest-first"]
 PositionCode = Literal["token", "pair", "none"]
 SymbolLaw = Literal["gaussian", "unit"]
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
-    "order": get_args(Order),
     "position": get_args(PositionCode),
     "symbols": get_args(SymbolLaw),
 }
@@ -31,7 +30,8 @@ class RetrievalProblem:
         chains: N, chains interleaved in one sequence.
         symbol_dim: K, numbers in a symbol's vector.
         order: `deepest-first` puts the block of pairs (x{D-1}, xD) first and that of (x0, x1) last, as in Section
-            3.1 and most prompts of Appendix A; `shallowest-first` reverses it. The queries always come last.
+            3.1 and most prompts of Appendix A; `shallowest-first` reverses it; `1,2,4,3` says which pair (from 1)
+            stands in which block, first to last. The queries always come last.
         position: what a position code numbers: each `token`, each `pair` (Definition 2; both members share one
             code, and so does each query with nobody), or nothing (`none`: zeros).
         base: the base of the rotary frequencies base^(-2i/K) whose cosines and sines make a code (Su et al. 2023).
@@ -49,7 +49,7 @@ class RetrievalProblem:
     hops: int
     chains: int = 4
     symbol_dim: int = 4
-    order: Order = "deepest-first"
+    order: str = "deepest-first"
     position: PositionCode = "token"
     base: float = 10_000.0
     causal: bool = True
@@ -65,11 +65,19 @@ class RetrievalProblem:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        object.__setattr__(self, "order", _one_spelling(self.order, self.hops))
         for name in ("causal", "curriculum"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
         if isinstance(self.base, bool) or not isinstance(self.base, int | float) or not 1 < self.base < float("inf"):
             raise InputError(f"base must be a number above 1, got {self.base!r}; the paper's is 10000")
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The pairs by number, from 1, in the order in which their blocks stand in the sequence."""
+        if self.order in _NAMED_ORDERS:
+            return _NAMED_ORDERS[self.order](self.hops)
+        return tuple(int(pair) for pair in self.order.split(","))
 
     @property
     def sequence_length(self) -> int:
@@ -113,6 +121,31 @@ class RetrievalProblem:
         if unknown:
             raise InputError(f"unknown problem field {unknown[0]!r}; the fields are {', '.join(sorted(known))}")
         return cls(**values)
+
+
+_NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
+    "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
+    "shallowest-first": lambda hops: tuple(range(1, hops + 1)),
+}
+
+
+def _one_spelling(order: Any, hops: int) -> str:
+    """The order as it is spelled in records: by its name if it has one, else as numbers between commas.
+
+    Raises:
+        InputError: neither a name nor a permutation of 1 ... hops.
+    """
+    if order in _NAMED_ORDERS:
+        return str(order)
+    parts = order.split(",") if isinstance(order, str) else []
+    numbers = [int(part) for part in parts if part.strip().isascii() and part.strip().isdigit()]
+    if len(numbers) != len(parts) or sorted(numbers) != list(range(1, hops + 1)):
+        raise InputError(
+            f"order must be deepest-first, shallowest-first, or each of the pairs 1 to {hops} once, first to last, as "
+            f"in {','.join(map(str, range(1, hops + 1)))}; got {order!r}"
+        )
+    named = (name for name, blocks in _NAMED_ORDERS.items() if blocks(hops) == tuple(numbers))
+    return next(named, ",".join(map(str, numbers)))
 
 
 def _check_count(name: str, value: Any) -> None:

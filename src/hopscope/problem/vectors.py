@@ -96,8 +96,7 @@ def compose(
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
     ranks = order.transpose(-1, -2)  # chain block
-    blocks = torch.arange(hops, device=order.device)
-    start = (hops - 1 - blocks if problem.order == "deepest-first" else blocks) * 2 * chains
+    start = torch.tensor([problem.blocks.index(k) for k in range(1, hops + 1)], device=order.device) * 2 * chains
     first = start + 2 * ranks[..., :hops]
     pairs = torch.stack((first, first + 1), dim=-1).flatten(-2)
     queries = ranks[..., hops:] + 2 * hops * chains

@@ -105,5 +105,4 @@ def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
     if role == query_role(hops):
         return 2 * hops * chains + chain
     pair, member = divmod(role, 2)
-    block = hops - 1 - pair if problem.order == "deepest-first" else pair
-    return 2 * (block * chains + chain) + member
+    return 2 * (problem.blocks.index(pair + 1) * chains + chain) + member
