@@ -70,7 +70,7 @@ def command(
         if witness:
             _witness(numbers[0], causal, as_json)
             return
-        problem = RetrievalProblem(hops=numbers[0], causal=causal, order=order)  # type: ignore[arg-type]
+        problem = RetrievalProblem(hops=numbers[0], causal=causal, order=order)
         _one_chain(problem, show, figure, one_head, as_json)
         return
     rows = [depths(number) for number in numbers]
