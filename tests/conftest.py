@@ -15,6 +15,9 @@ install_import_hook(
     [
         "hopscope.problem.counter",
         "hopscope.problem.vectors",
+        "hopscope.model.edit",
+        "hopscope.model.fast",
+        "hopscope.model.layers",
         "hopscope.model.transformer",
         "hopscope.training.data",
         "hopscope.training.losses",

@@ -121,7 +121,7 @@ def test_the_readmes_python_example(tmp_path):
     import torch
 
     inputs = hs.sample(problem, 2, torch.Generator().manual_seed(0)).inputs.expand(2, 2, 12, 8)
-    patterns = run.transformer()(inputs, return_patterns=True).patterns
+    patterns = run.transformer().patterns(inputs)
     assert [tuple(pattern.shape) for pattern in patterns] == [(2, 2, recipe.heads, 12, 12)]
 
 

@@ -10,23 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import random_model, some_batch
 
-from hopscope.circuits.apply import Drawer, LayerEdit, LayerEdits, by_layer, pattern_fn
-from hopscope.circuits.bench import Bench, single
+from hopscope.circuits.apply import Drawer, LayerForms, ProgramEdit, by_layer
 from hopscope.circuits.coordinates import Coordinates, coordinates
-from hopscope.circuits.interventions import (
+from hopscope.circuits.evaluator import Evaluator, single
+from hopscope.circuits.form import (
     IDENTITY,
     KEEP,
     POSITIONAL,
     RESAMPLE,
     UNIFORM,
-    Edit,
+    Form,
     Intervention,
-    Row,
     one_hot,
 )
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import Row
 
 PROBLEM = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
 BATCH = some_batch(PROBLEM, 4)
@@ -39,12 +39,18 @@ def random_pattern(seed: int = 0, where: Coordinates = WHERE) -> torch.Tensor:
     return scores.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1)
 
 
-def of_layer(edits: dict[tuple[int, int], Edit]) -> LayerEdits:
-    """Edits of layer 0 by (head, query role), as `LayerEdit` takes them."""
+def of_layer(edits: dict[tuple[int, int], Form]) -> LayerForms:
+    """Edits of layer 0 by (head, query role), as `ProgramEdit` takes them."""
     return by_layer({Row(0, head, query): edit for (head, query), edit in edits.items()}, 1)[0]
 
 
-def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Edit], where: Coordinates) -> torch.Tensor:
+def changed_by(programs: list[LayerForms], heads: int, pattern: torch.Tensor) -> torch.Tensor:
+    """The patterns of one layer, of sequences under each program in turn: axes program, batch, head, query, key."""
+    edit = ProgramEdit([[one] for one in programs], heads, Drawer(WHERE))
+    return edit.pattern(0, pattern.flatten(0, 1)[None]).view(pattern.shape)
+
+
+def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Form], where: Coordinates) -> torch.Tensor:
     """The definitions, position by position."""
     out = pattern.clone()
     batch, heads = pattern.shape[1], pattern.shape[2]
@@ -87,17 +93,17 @@ def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Edit], where: Coord
     return out
 
 
-def make_edit(kind: Intervention, query: int, numbers: list[float]) -> Edit:
+def make_edit(kind: Intervention, query: int, numbers: list[float]) -> Form:
     """An edit of this kind that suits the query, its keys and weights taken from `numbers`."""
     seen = [key for key in range(5) if bool(WHERE.allowed[WHERE.place[0, 0, query], WHERE.place[0, 0, key]])]
     key = seen[int(numbers[0] * 1000) % len(seen)]
     if kind is Intervention.ONE_HOT:
         return one_hot(key)
     if kind is Intervention.MIXTURE:
-        return Edit(kind, (seen[0], seen[-1])[: len(seen)], tuple(numbers[: min(2, len(seen))]))
+        return Form(kind, (seen[0], seen[-1])[: len(seen)], tuple(numbers[: min(2, len(seen))]))
     if kind is Intervention.MEAN:
-        return Edit(kind, (), tuple(numbers))
-    return Edit(kind, (key,)) if kind is Intervention.KNOCK_OUT else Edit(kind)
+        return Form(kind, (), tuple(numbers))
+    return Form(kind, (key,)) if kind is Intervention.KNOCK_OUT else Form(kind)
 
 
 ROWS = st.dictionaries(
@@ -114,15 +120,16 @@ def test_against_the_definitions(rows: dict[tuple[int, int], tuple[Intervention,
     expected = slow(pattern, edits, WHERE)
     # The very first position can be left with nothing by a knock-out; that case has its own test.
     finite = expected.isfinite().all(dim=-1, keepdim=True)
-    found = LayerEdit([of_layer(edits)], 2, Drawer(WHERE))(pattern)
+    found = changed_by([of_layer(edits)], 2, pattern)
     torch.testing.assert_close(found * finite, expected.nan_to_num() * finite)
-    torch.testing.assert_close(found.sum(dim=-1), torch.ones(found.shape[:-1]))
+    torch.testing.assert_close(found.sum(dim=-1)[finite[..., 0]], expected.sum(dim=-1)[finite[..., 0]])
+    assert bool(((found.sum(dim=-1) - 1).abs() < 1e-5).logical_or(found.sum(dim=-1) == 0).all())
     assert not found.masked_fill(WHERE.allowed, 0).any(), "nobody looks where the mask forbids"
 
 
 def test_kept_rows_keep_their_bits() -> None:
     pattern = random_pattern()
-    found = LayerEdit([of_layer({(0, 1): UNIFORM})], 2, Drawer(WHERE))(pattern)
+    found = changed_by([of_layer({(0, 1): UNIFORM})], 2, pattern)
     changed = WHERE.role == 1
     assert torch.equal(found[:, :, 1], pattern[:, :, 1])
     assert torch.equal(found[0, :, 0][~changed], pattern[0, :, 0][~changed])
@@ -132,8 +139,8 @@ def test_kept_rows_keep_their_bits() -> None:
 def test_knocking_out_all_there_is_leaves_the_rest() -> None:
     pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
     pattern[..., 0] = 1.0  # everyone looks at position 0, whoever stands there
-    everyone = Edit(Intervention.KNOCK_OUT, tuple(range(5)))
-    found = LayerEdit([of_layer({(0, query): everyone for query in range(5)})], 1, Drawer(WHERE))(pattern)
+    everyone = Form(Intervention.KNOCK_OUT, tuple(range(5)))
+    found = changed_by([of_layer({(0, query): everyone for query in range(5)})], 1, pattern)
     torch.testing.assert_close(found.sum(dim=-1), torch.ones(1, 4, 1, LENGTH))
     for b in range(4):
         holder = int(WHERE.role[b, 0])
@@ -146,9 +153,9 @@ def test_knocking_out_all_there_is_leaves_the_rest() -> None:
 def test_many_candidates_are_each_their_own() -> None:
     pattern = random_pattern().expand(3, -1, -1, -1, -1)
     edits = [{(0, 4): UNIFORM}, {}, {(0, 4): one_hot(1), (1, 3): IDENTITY}]
-    found = LayerEdit([of_layer(mine) for mine in edits], 2, Drawer(WHERE))(pattern)
+    found = changed_by([of_layer(mine) for mine in edits], 2, pattern)
     for candidate, mine in zip(found, edits, strict=True):
-        alone = LayerEdit([of_layer(mine)], 2, Drawer(WHERE))(pattern[:1])
+        alone = changed_by([of_layer(mine)], 2, pattern[:1])
         assert torch.equal(candidate, alone[0])
 
 
@@ -164,33 +171,33 @@ def test_the_answer_follows_a_one_hot() -> None:
         block.attention.out.weight[0, :3, 6:9] = torch.eye(3)
         bare.read.weight[0, 6:9] = torch.eye(3)
     batch = some_batch(problem, 6)
-    bench = Bench(bare, problem, batch)
-    right, wrong, off = bench.mse([{Row(0, 0, 2): one_hot(1)}, {Row(0, 0, 2): one_hot(0)}, {Row(0, 0, 2): UNIFORM}])
+    evaluator = Evaluator(bare, problem, batch)
+    right, wrong, off = evaluator.mse([{Row(0, 0, 2): one_hot(1)}, {Row(0, 0, 2): one_hot(0)}, {Row(0, 0, 2): UNIFORM}])
     assert right < 1e-10 < 0.1 < min(wrong, off)
 
 
 def test_replaying_is_exact_and_a_random_pattern_is_not() -> None:
     model = random_model(PROBLEM)
     inputs = BATCH.inputs[None]
-    clean = model(inputs, return_patterns=True)
+    clean, patterns = model(inputs), model.patterns(inputs)
+    evaluator = Evaluator(model, PROBLEM, BATCH)
     rows = {Row(layer, head, query): KEEP for layer in range(2) for head in range(3) for query in range(5)}
-    kept = model(inputs, pattern_fn(rows, WHERE, model.shape))
-    assert torch.equal(kept.answers, clean.answers)
-    replayed = model(inputs, lambda layer, pattern: clean.patterns[layer])
-    assert torch.equal(replayed.answers, clean.answers)
-    resampled = model(inputs, pattern_fn(dict.fromkeys(rows, RESAMPLE), WHERE, model.shape))
-    assert (resampled.answers - clean.answers).abs().max() > 0.01
+    assert torch.equal(model(inputs, evaluator.edit(rows)), clean)
+    replayed = model.patterns(inputs, evaluator.edit(rows))
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(replayed, patterns, strict=True))
+    resampled = model(inputs, evaluator.edit(dict.fromkeys(rows, RESAMPLE)))
+    assert (resampled - clean).abs().max() > 0.01
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("mlp", [True, False])
-def test_the_bench_agrees_with_the_model(causal: bool, mlp: bool) -> None:
+def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     """Candidates along the batch, layers computed once, the last block in part: the same losses as one by one."""
     problem = RetrievalProblem(hops=2, chains=3, symbol_dim=3, causal=causal)
     model = random_model(problem, layers=3, mlp=mlp)
     batch = some_batch(problem, 4)
-    bench = Bench(model, problem, batch)
-    programs: list[dict[Row, Edit]] = [
+    evaluator = Evaluator(model, problem, batch)
+    programs: list[dict[Row, Form]] = [
         {},
         {Row(0, 1, 1): one_hot(0)},
         {Row(1, 2, 4): UNIFORM, Row(2, 0, 4): RESAMPLE},
@@ -200,17 +207,18 @@ def test_the_bench_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     where = coordinates(batch, causal)
     expected = []
     for program in programs:
-        answers = model(batch.inputs[None], pattern_fn(program, where, model.shape)).answers[0]
+        edit = ProgramEdit([by_layer(program, 3)], 3, Drawer(where))
+        answers = model(batch.inputs[None], edit)[0]
         errors = (answers - batch.targets).square().view(4, 3, 2, 3)
         expected.append(errors.mean(dim=(1, 3)))
-    torch.testing.assert_close(bench.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
-    bench.depart_from(programs[4])
-    torch.testing.assert_close(bench.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    evaluator.depart_from(programs[4])
+    torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
     further = {**programs[4], Row(2, 2, 4): UNIFORM}
-    bench.depart_from(programs[1])
-    first = bench.errors([further])
-    bench.depart_from(programs[4])
-    torch.testing.assert_close(bench.errors([further]), first, rtol=1e-4, atol=1e-5)
+    evaluator.depart_from(programs[1])
+    first = evaluator.errors([further])
+    evaluator.depart_from(programs[4])
+    torch.testing.assert_close(evaluator.errors([further]), first, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -221,12 +229,12 @@ def test_the_bench_agrees_with_the_model(causal: bool, mlp: bool) -> None:
         ({Row(0, 0, 5): UNIFORM}, "query role must be from 0 to 4, got 5"),
         ({Row(0, 0, 1): one_hot(7)}, "needs roles from 0 to 4"),
         ({Row(0, 0, 2): one_hot(1)}, "the mask hides it"),
-        ({Row(0, 0, 2): Edit(Intervention.MEAN, (), (1.0,) * 4)}, "mean needs 10 weights"),
+        ({Row(0, 0, 2): Form(Intervention.MEAN, (), (1.0,) * 4)}, "mean needs 10 weights"),
     ],
 )
-def test_programs_that_do_not_fit(program: dict[Row, Edit], says: str) -> None:
+def test_programs_that_do_not_fit(program: dict[Row, Form], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        Bench(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
+        Evaluator(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
 
 
 @pytest.mark.parametrize(
@@ -242,7 +250,7 @@ def test_programs_that_do_not_fit(program: dict[Row, Edit], says: str) -> None:
 )
 def test_edits_that_make_no_sense(kind: Intervention, keys: tuple[int, ...], weights: tuple[float, ...]) -> None:
     with pytest.raises(InputError):
-        Edit(kind, keys, weights)
+        Form(kind, keys, weights)
 
 
 def test_one_model_of_many() -> None:
@@ -253,9 +261,9 @@ def test_one_model_of_many() -> None:
             for name, one in random_model(PROBLEM).state_dict().items()
         }
     )
-    both = many(BATCH.inputs.expand(2, *BATCH.inputs.shape)).answers
-    torch.testing.assert_close(single(many, 1)(BATCH.inputs[None]).answers[0], both[1])
+    both = many(BATCH.inputs.expand(2, *BATCH.inputs.shape))
+    torch.testing.assert_close(single(many, 1)(BATCH.inputs[None])[0], both[1])
     with pytest.raises(InputError, match="model must be from 0 to 1, got 2"):
         single(many, 2)
     with pytest.raises(InputError, match="holds one model"):
-        Bench(many, PROBLEM, BATCH)
+        Evaluator(many, PROBLEM, BATCH)

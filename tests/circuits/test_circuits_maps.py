@@ -6,11 +6,12 @@ import pytest
 import torch
 from small_models import random_model, some_batch
 
-from hopscope.circuits.bench import Bench
 from hopscope.circuits.coordinates import coordinates, visible_roles
-from hopscope.circuits.interventions import Row, one_hot
-from hopscope.circuits.maps import role_maps
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import one_hot
+from hopscope.circuits.role_maps import role_maps
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import Row
 from hopscope.theory.scene import place_in_sequence
 
 PROBLEM = RetrievalProblem(hops=3, chains=4)
@@ -48,7 +49,7 @@ def test_rows_sum_to_one_and_uniform_is_uniform() -> None:
 def test_by_hand() -> None:
     """Against loops over chains and roles, on a random pattern."""
     model = random_model(PROBLEM)
-    patterns = model(BATCH.inputs[None], return_patterns=True).patterns
+    patterns = model.patterns(BATCH.inputs[None])
     maps = role_maps(patterns, WHERE)
     for query, key in ((6, 1), (3, 2), (1, 5), (0, 0)):
         same = torch.tensor(0.0)
@@ -63,10 +64,10 @@ def test_by_hand() -> None:
 
 
 def test_maps_under_a_program_show_the_program() -> None:
-    bench = Bench(random_model(PROBLEM), PROBLEM, BATCH)
-    maps = bench.maps({Row(1, 1, 3): one_hot(2)})
+    evaluator = Evaluator(random_model(PROBLEM), PROBLEM, BATCH)
+    maps = evaluator.role_maps({Row(1, 1, 3): one_hot(2)})
     assert maps.same[0, 1, 1, 3].tolist() == [0, 0, 1, 0, 0, 0, 0]
-    torch.testing.assert_close(maps.same[0, 0], bench.maps().same[0, 0])
+    torch.testing.assert_close(maps.same[0, 0], evaluator.role_maps().same[0, 0])
 
 
 @pytest.mark.parametrize("order", ["deepest-first", "shallowest-first"])

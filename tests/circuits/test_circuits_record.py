@@ -17,7 +17,7 @@ from hopscope.circuits.compare import census, compare, first_head_ties_pairs, me
 from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.evidence import Effort
 from hopscope.circuits.find import find_circuit
-from hopscope.circuits.interventions import IDENTITY, POSITIONAL, Edit, Intervention, Row, one_hot
+from hopscope.circuits.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.circuits.search import Settings
@@ -25,6 +25,7 @@ from hopscope.circuits.text import describe, describe_census, describe_compariso
 from hopscope.errors import InputError
 from hopscope.paper.circuit_claims import judge_circuits, judge_learned
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 
 
@@ -103,11 +104,11 @@ def test_every_form_of_row_survives_json() -> None:
     problem = RetrievalProblem(hops=2)
     program = {
         Row(0, 0, 1): one_hot(0),
-        Row(0, 1, 4): Edit(Intervention.MIXTURE, (1, 4), (0.25, 0.75)),
-        Row(1, 0, 3): Edit(Intervention.MEAN, (), tuple(0.1 * k for k in range(1, 11))),
+        Row(0, 1, 4): Form(Intervention.MIXTURE, (1, 4), (0.25, 0.75)),
+        Row(1, 0, 3): Form(Intervention.MEAN, (), tuple(0.1 * k for k in range(1, 11))),
         Row(1, 0, 4): IDENTITY,
         Row(1, 1, 4): POSITIONAL,
-        Row(1, 1, 3): Edit(Intervention.KNOCK_OUT, (2,)),
+        Row(1, 1, 3): Form(Intervention.KNOCK_OUT, (2,)),
     }
     assert from_json(json.loads(json.dumps(to_json(program, problem))), problem) == program
     with pytest.raises(InputError, match="'spin' is no form of a row"):

@@ -9,19 +9,20 @@ import pytest
 import torch
 from small_models import disguised_witness, random_model, some_batch
 
-from hopscope.circuits.bench import Bench
 from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.compare import strategy
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.evidence import Effort
 from hopscope.circuits.find import find_circuit
-from hopscope.circuits.forms import Forms
-from hopscope.circuits.interventions import KEEP, UNIFORM, Row
+from hopscope.circuits.form import KEEP, UNIFORM
+from hopscope.circuits.hypotheses import Hypotheses
 from hopscope.circuits.prefilter import head_scores, prefilter, spearman
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search import Searcher, Settings
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 
 QUICK = Settings(orders=2, growing=1, sequences=16, confirming=32)
@@ -117,10 +118,10 @@ def test_a_path_that_the_theory_needs_is_missed_when_it_is_taken_out() -> None:
     witness = disguised_witness(2)
     searcher = Searcher(witness.transformer, witness.problem, QUICK)
     program = dict(searcher.run().found[0].program)
-    whole = Evidence(searcher.bench, searcher.forms, program, 0.05, 1, LITTLE)
+    whole = Evidence(searcher.evaluator, searcher.hypotheses, program, 0.05, 1, LITTLE)
     assert deliverability(whole)["passed"]
     lame = {row: UNIFORM if row.layer == 0 else edit for row, edit in program.items()}
-    part = deliverability(Evidence(searcher.bench, searcher.forms, lame, 0.05, 1, LITTLE))
+    part = deliverability(Evidence(searcher.evaluator, searcher.hypotheses, lame, 0.05, 1, LITTLE))
     assert not part["passed"]
     assert "Assumption 1 breaks at layer 2 head 1: x0? -> >x1" in part["says"]
 
@@ -134,16 +135,20 @@ def test_a_circuit_that_is_too_small_fails_its_certificate() -> None:
     searcher = Searcher(witness.transformer, witness.problem, QUICK)
     program = dict(searcher.run().found[0].program)
     last = max(row for row, edit in program.items() if edit != UNIFORM)
-    less = certify(Evidence(searcher.bench, searcher.forms, {**program, last: UNIFORM}, 0.05, 1, LITTLE), "single")
+    less = certify(
+        Evidence(searcher.evaluator, searcher.hypotheses, {**program, last: UNIFORM}, 0.05, 1, LITTLE), "single"
+    )
     assert not less["sufficiency"]["passed"]
     assert not less["recovery"]["passed"]
     assert not less["minimality"]["passed"]
     idle = Row(0, 0, 0)
     assert program[idle] == UNIFORM
-    from hopscope.circuits.interventions import one_hot
+    from hopscope.circuits.form import one_hot
 
-    visible = next(key for key in range(5) if key != 0 and bool(searcher.forms._visible[0, key]))
-    more = certify(Evidence(searcher.bench, searcher.forms, {**program, idle: one_hot(visible)}, 0.05, 1, LITTLE), "x")
+    visible = next(key for key in range(5) if key != 0 and bool(searcher.hypotheses._visible[0, key]))
+    more = certify(
+        Evidence(searcher.evaluator, searcher.hypotheses, {**program, idle: one_hot(visible)}, 0.05, 1, LITTLE), "x"
+    )
     assert not more["necessity"]["passed"]
     assert less["harness"]["passed"]
     assert less["untrained"]["passed"]
@@ -194,12 +199,12 @@ def test_gradient_scores_of_a_nearly_linear_case() -> None:
     model = random_model(problem, layers=1, heads=2, mlp=False, spread=1.0)
     with torch.no_grad():
         model.blocks[0].attention.out.weight.mul_(0.02)  # type: ignore[union-attr]
-    bench = Bench(model, problem, some_batch(problem, 32))
-    estimate = head_scores(bench)[0]
+    evaluator = Evaluator(model, problem, some_batch(problem, 32))
+    estimate = head_scores(evaluator)[0]
     off = [{Row(0, head, query): UNIFORM for query in range(5)} for head in range(2)]
-    full, *exact = bench.errors([{}, *off]).double().mean(dim=(1, 2)).tolist()
+    full, *exact = evaluator.errors([{}, *off]).double().mean(dim=(1, 2)).tolist()
     torch.testing.assert_close(estimate.double(), torch.tensor(exact).double() - full, rtol=0.02, atol=1e-8)
-    assert not prefilter(bench, torch.Generator().manual_seed(0)).order[0] < 0
+    assert not prefilter(evaluator, torch.Generator().manual_seed(0)).order[0] < 0
 
 
 def test_spearman() -> None:
@@ -212,15 +217,15 @@ def test_spearman() -> None:
 def test_forms_come_simplest_first() -> None:
     witness = disguised_witness(2)
     searcher = Searcher(witness.transformer, witness.problem, QUICK)
-    forms: Forms = searcher.forms
+    hypotheses: Hypotheses = searcher.hypotheses
     first = Row(0, 0, 1)  # >x1, which looks at x0>
-    kinds = [edit.kind.value for edit in forms.of(first)]
+    kinds = [edit.kind.value for edit in hypotheses.of(first)]
     assert kinds == ["one_hot", "mean", "positional", "keep"]
-    assert forms.of(first)[0].keys == (0,)
-    assert not forms.chainless(first)
-    assert forms.chainless(Row(0, 0, 4)) == all(w < 0.5 for w in forms.weights(Row(0, 0, 4))[:4])
-    assert [edit.kind.value for edit in forms.offs(first)] == ["uniform", "identity"]
-    assert forms.keys(first, KEEP)[0][0] == 0
+    assert hypotheses.of(first)[0].keys == (0,)
+    assert not hypotheses.chainless(first)
+    assert hypotheses.chainless(Row(0, 0, 4)) == all(w < 0.5 for w in hypotheses.weights(Row(0, 0, 4))[:4])
+    assert [edit.kind.value for edit in hypotheses.offs(first)] == ["uniform", "identity"]
+    assert hypotheses.keys(first, KEEP)[0][0] == 0
 
 
 def test_bootstrap_intervals_hold_what_they_say() -> None:

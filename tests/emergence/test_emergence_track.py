@@ -109,7 +109,7 @@ def test_attention_is_read_where_chain_and_role_stand():
     """Against an oracle that loops over sequences, chains and heads; a transposed index would not survive it."""
     transformer, batch = scaled(0.004), held_out(PROBLEM, 3, 0, "emergence")
     seen = observe(transformer, PROBLEM, batch, PATHS)
-    patterns = transformer(batch.inputs[None], return_patterns=True).patterns
+    patterns = transformer.patterns(batch.inputs[None])
     for number, path in enumerate(PATHS):
         query, key = path.query, path.key
         for sequence in range(3):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hopscope.circuits.bench import Bench, single
+from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
 from hopscope.model.held import HeldHead
@@ -91,8 +91,8 @@ def transformer(held=(), seed=0):
 def test_a_held_head_attends_as_it_is_told_and_the_others_as_ever(pattern, row, right):
     batch = held_out(PROBLEM, 3)
     inputs = batch.inputs[None]
-    own = transformer()(inputs, return_patterns=True).patterns
-    held = transformer((HeldHead(1, 2, pattern),))(inputs, return_patterns=True).patterns
+    own = transformer().patterns(inputs)
+    held = transformer((HeldHead(1, 2, pattern),)).patterns(inputs)
     assert torch.equal(held[0][:, :, 0], own[0][:, :, 0])
     shown = held[0][0, :, 1, row, : len(right)]
     assert torch.allclose(shown, torch.tensor(right, dtype=torch.float32).expand_as(shown))
@@ -117,7 +117,7 @@ def test_holding_is_what_the_seam_would_do():
     # An intervention comes after the hold, and analysis meets the held model.
     assert torch.allclose(held(batch.inputs[None], edit).answers, by_hand, atol=1e-6)
     errors = (by_hand[0] - batch.targets).square().mean()
-    assert Bench(single(held, 0), PROBLEM, batch).mse([{}])[0] == pytest.approx(errors.item(), rel=1e-4)
+    assert Evaluator(single(held, 0), PROBLEM, batch).mse([{}])[0] == pytest.approx(errors.item(), rel=1e-4)
 
 
 def test_held_heads_are_held_through_training_and_after(tmp_path):
@@ -136,7 +136,7 @@ def test_held_heads_are_held_through_training_and_after(tmp_path):
     assert (query[1] / query[0])[..., 8:].std() > 1e-2
     batch = held_out(PROBLEM, 2)
     inputs = batch.inputs.expand(2, *batch.inputs.shape)
-    patterns = last(inputs, return_patterns=True).patterns
+    patterns = last.patterns(inputs)
     assert torch.equal(patterns[0][:, :, 0, 1:].diagonal(0, -2, -1), torch.ones(2, 2, PROBLEM.sequence_length - 1))
     assert patterns[1][:, :, 1].abs().max() == 0
 

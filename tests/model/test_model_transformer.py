@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,9 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
+from hopscope.model import transformer as transformer_module
 from hopscope.model.architecture import Architecture
+from hopscope.model.edit import Edit
+from hopscope.model.fast import FastTransformer
+from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
+from hopscope.training.engine import _can_compile
 
 shapes = st.builds(
     Architecture,
@@ -30,8 +39,10 @@ shapes = st.builds(
 )
 
 
-def built(shape: Architecture, models: int = 3, scheme: str = "torch") -> Transformer:
-    transformer = Transformer(shape, models).double()
+def built(
+    shape: Architecture, models: int = 3, scheme: str = "torch", kind: type[Transformer] = Transformer
+) -> Transformer:
+    transformer = kind(shape, models).double()
     initialise(transformer, list(range(models)), scheme)
     generator = torch.Generator().manual_seed(5)
     for parameter in transformer.parameters():  # LayerNorms too, so that no weight is at a value that hides a slip
@@ -81,7 +92,7 @@ def plain_gpt2(shape: Architecture, w: dict[str, torch.Tensor], x: torch.Tensor)
 @given(shapes)
 def test_equal_to_a_plain_single_model(shape):
     transformer, inputs = built(shape), random_inputs(shape)
-    answers = transformer(inputs).answers
+    answers = transformer(inputs)
     for model in range(3):
         weights = {name: tensor[model].squeeze(0) if tensor[model].shape[0] == 1 and not name.endswith("weight")
                    else tensor[model] for name, tensor in transformer.state_dict().items()}  # fmt: skip
@@ -101,12 +112,12 @@ def test_equal_to_torch_func_ensembling_forward_and_gradients(shape):
     stacked, _ = torch.func.stack_module_state(singles)
 
     def answer(parameters, x):
-        return torch.func.functional_call(singles[0], parameters, (x[None],)).answers[0]
+        return torch.func.functional_call(singles[0], parameters, (x[None],))[0]
 
     def loss(parameters):
         return torch.func.vmap(answer)(parameters, inputs).square().sum()
 
-    answers = transformer(inputs).answers
+    answers = transformer(inputs)
     torch.testing.assert_close(answers, torch.func.vmap(answer)(stacked, inputs))
     gradients = torch.func.grad(loss)(stacked)
     answers.square().sum().backward()
@@ -115,27 +126,120 @@ def test_equal_to_torch_func_ensembling_forward_and_gradients(shape):
 
 
 @given(shapes)
-def test_watching_patterns_changes_nothing(shape):
-    """The unwatched pass leaves out what cannot reach an answer; both must agree, and patterns must be weights."""
+def test_patterns_are_weights_and_looking_at_them_changes_nothing(shape):
+    """Answers leave out what cannot reach them; the whole way must agree."""
     transformer, inputs = built(shape), random_inputs(shape)
-    watched = transformer(inputs, return_patterns=True)
-    torch.testing.assert_close(watched.answers, transformer(inputs).answers)
-    assert len(watched.patterns) == shape.layers
-    for pattern in watched.patterns:
+    whole = transformer.answers(transformer.run(transformer.embed(inputs)))[:, :, -shape.reads :]
+    torch.testing.assert_close(whole, transformer(inputs))
+    patterns = transformer.patterns(inputs)
+    assert len(patterns) == shape.layers
+    for pattern in patterns:
         assert pattern.shape == (3, 4, shape.heads, 6, 6)
         torch.testing.assert_close(pattern.sum(-1), torch.ones_like(pattern[..., 0]))
         assert not (shape.causal and pattern.triu(1).any())
 
 
-def test_replaying_the_clean_pattern_is_exact_and_another_is_not():
+class Put(Edit):
+    """One layer's pattern replaced, whatever its number of queries."""
+
+    def __init__(self, at, pattern):
+        self.at, self.own = at, pattern
+
+    def pattern(self, layer, pattern):
+        return self.own[..., -pattern.shape[-2] :, :] if layer == self.at else pattern
+
+
+@pytest.mark.parametrize("kind", [Transformer, FastTransformer])
+def test_replaying_the_clean_pattern_is_exact_and_another_is_not(kind):
     shape = Architecture(d_input=3, d_output=2, reads=2, layers=3, heads=2, d_model=12)
-    transformer, inputs = built(shape), random_inputs(shape)
-    clean = transformer(inputs, return_patterns=True)
-    assert torch.equal(transformer(inputs, lambda layer, _: clean.patterns[layer]).answers, clean.answers)
+    transformer, inputs = built(shape, kind=kind), random_inputs(shape)
+    clean, patterns = transformer(inputs), transformer.patterns(inputs)
     for changed in range(3):
-        mixed = transformer(inputs, lambda layer, p, at=changed: p.flip(-1) if layer == at else p)
-        assert not torch.allclose(mixed.answers, clean.answers, atol=1e-3)
-        assert (mixed.answers - clean.answers).abs().amax(dim=(1, 2, 3)).min() > 1e-3  # in every model
+        torch.testing.assert_close(transformer(inputs, Put(changed, patterns[changed])), clean, rtol=1e-12, atol=1e-12)
+        mixed = transformer(inputs, Put(changed, patterns[changed].flip(-1)))
+        assert (mixed - clean).abs().amax(dim=(1, 2, 3)).min() > 1e-3  # in every model
+
+
+class Halved(Edit):
+    """What every layer writes, halved; keeps what it saw."""
+
+    def __init__(self):
+        self.seen = []
+
+    def written(self, layer, written):
+        self.seen.append((layer, tuple(written.shape)))
+        return written / 2
+
+
+@given(shapes)
+def test_the_way_can_be_cut_anywhere_and_edited_everywhere(shape):
+    """From any layer to any layer, with or without edits, plain and fast alike."""
+    plain, inputs = built(shape), random_inputs(shape)
+    fast = FastTransformer(shape, 3).double()
+    fast.load_state_dict(plain.state_dict())
+    x = {plain: plain.embed(inputs), fast: fast.embed(inputs)}
+    edits = {plain: Halved(), fast: Halved()}
+    for layer in range(shape.layers):
+        for model in (plain, fast):
+            x[model] = model.run(x[model], start=layer, stop=layer + 1, edit=edits[model])
+    torch.testing.assert_close(x[fast], x[plain])
+    torch.testing.assert_close(x[plain], plain.run(plain.embed(inputs), edit=Halved()))
+    assert edits[plain].seen == edits[fast].seen == [(layer, (3, 4, 6, 12)) for layer in range(shape.layers)]
+    assert not torch.allclose(x[plain], plain.run(plain.embed(inputs)), atol=1e-3)
+
+
+@given(shapes, st.booleans())
+def test_the_fast_form_is_the_plain_one(shape, hold):
+    """Values and gradients, in fp32, to 1e-6 of their size."""
+    if hold:
+        shape = replace(shape, held=(HeldHead(1, 1, "previous"), HeldHead(shape.layers, 1, "uniform"))[: shape.layers])
+    plain, fast = built(shape, kind=Transformer).float(), FastTransformer(shape, 3)
+    fast.load_state_dict(plain.state_dict())
+    inputs = random_inputs(shape).float()
+    grads = []
+    for model in (plain, fast):
+        answers = model(inputs)
+        answers.square().sum().backward()
+        grads.append([answers, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)])
+    for mine, theirs in zip(*grads, strict=True):
+        assert (mine - theirs).abs().max() <= 3e-6 * max(1.0, float(mine.abs().max()))
+    for mine, theirs in zip(plain.patterns(inputs), fast.patterns(inputs), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.skipif(not _can_compile(), reason="torch.compile needs a C++ compiler and Python's headers")
+def test_the_compiled_form_is_the_plain_one():
+    """In a process of its own: shape checks and torch.compile do not mix."""
+    program = """
+import torch
+from hopscope.model.architecture import Architecture
+from hopscope.model.fast import FastTransformer
+from hopscope.model.initial import initialise
+from hopscope.model.transformer import Transformer
+shape = Architecture(d_input=3, d_output=2, reads=2, layers=2, heads=2, d_model=16)
+plain, fast = Transformer(shape, 2), FastTransformer(shape, 2)
+initialise(plain, [0, 1])
+fast.load_state_dict(plain.state_dict())
+for block in fast.blocks:
+    block.compile(dynamic=False)
+inputs = torch.randn(2, 8, 6, 3, generator=torch.Generator().manual_seed(0))
+found = []
+for model in (plain, fast):
+    answers = model(inputs)
+    answers.square().sum().backward()
+    found.append([answers, *(p.grad for p in model.parameters())])
+for mine, theirs in zip(*found, strict=True):
+    assert (mine - theirs).abs().max() <= 3e-6 * max(1.0, float(mine.abs().max()))
+assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0, "nothing was compiled"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_plain_model_is_short():
+    """A newcomer reads it first."""
+    assert len(Path(transformer_module.__file__).read_text().splitlines()) <= 150
 
 
 def test_a_causal_model_does_not_see_later_positions():
@@ -143,7 +247,7 @@ def test_a_causal_model_does_not_see_later_positions():
     transformer, inputs = built(shape), random_inputs(shape)
     changed = inputs.clone()
     changed[:, :, -1] += 1
-    before, after = transformer(inputs).answers, transformer(changed).answers
+    before, after = transformer(inputs), transformer(changed)
     assert torch.equal(before[:, :, :-1], after[:, :, :-1])
     assert not torch.equal(before[:, :, -1], after[:, :, -1])
 
@@ -196,4 +300,4 @@ def test_any_head_size():
     shape = Architecture(d_input=8, d_output=16, reads=4, layers=2, heads=1, d_model=512, head_dim=16, mlp=False)
     transformer = Transformer(shape)
     assert sum(p.numel() for p in transformer.blocks[0].attention.parameters()) == 4 * 512 * 16 + 3 * 16 + 512
-    assert transformer(torch.randn(1, 2, 36, 8)).answers.shape == (1, 2, 4, 16)
+    assert transformer(torch.randn(1, 2, 36, 8)).shape == (1, 2, 4, 16)

@@ -31,7 +31,7 @@ def batch_for(witness: Witness, sequences: int = 48, seed: int = 1) -> Batch:
 
 @torch.no_grad()
 def losses(witness: Witness, batch: Batch, pattern_fn: Any = None) -> Tensor:
-    answers = witness.transformer(batch.inputs[None], pattern_fn).answers[0]
+    answers = witness.transformer(batch.inputs[None], pattern_fn)[0]
     errors = (answers - batch.targets).square()
     return errors.unflatten(-1, (-1, witness.problem.symbol_dim)).mean(dim=(0, 1, 3))
 
@@ -56,7 +56,7 @@ def test_attends_sharply_along_its_circuit(kind: str, hops: int) -> None:
     witness = build_witness(hops, **KINDS[kind])
     batch = batch_for(witness)
     with torch.no_grad():
-        patterns = witness.transformer(batch.inputs[None], return_patterns=True).patterns
+        patterns = witness.transformer.patterns(batch.inputs[None])
     for path in witness.circuit:
         query, key = (batch.place[..., role] for role in (path.query, path.key))
         pattern = patterns[path.layer][0, :, path.head]
@@ -131,7 +131,7 @@ def test_spare_heads_change_nothing(kind: str) -> None:
     assert spare.transformer.shape.heads == plain.transformer.shape.heads + 2
     assert spare.circuit == plain.circuit
     with torch.no_grad():
-        answers = [witness.transformer(batch.inputs[None]).answers for witness in (plain, spare)]
+        answers = [witness.transformer(batch.inputs[None]) for witness in (plain, spare)]
     torch.testing.assert_close(*answers)
 
 

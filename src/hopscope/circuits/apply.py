@@ -14,10 +14,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.circuits.coordinates import Coordinates
-from hopscope.circuits.interventions import KEEP, Edit, Intervention, Program, Row
+from hopscope.circuits.form import KEEP, Form, Intervention, Program
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.transformer import Pattern, PatternFn
+from hopscope.model.edit import Edit, Pattern
+from hopscope.theory.path import Row
 
 _OWN, _FIXED, _OTHER, _AVERAGE = 1, 2, 3, 4
 """What a changed row's base is: its own pattern, 1 wherever allowed, another example's pattern, the average of all
@@ -31,11 +32,11 @@ _BASES = {
 }
 
 
-HeadEdits = tuple[tuple[int, Edit], ...]
-"""The edits of one head's rows: query roles, ascending, with what is put there."""
+HeadForms = tuple[tuple[int, Form], ...]
+"""The forms of one head's rows: query roles, ascending, with what is put there."""
 
-LayerEdits = dict[int, HeadEdits]
-"""The edits of one layer by head; heads that are kept left out."""
+LayerForms = dict[int, HeadForms]
+"""The forms of one layer by head; heads that are kept left out."""
 
 _DRAWN = 96
 """Patterns kept by a drawer, of some 4 x sequences x positions^2 bytes each."""
@@ -47,36 +48,37 @@ class Drawer:
     def __init__(self, where: Coordinates) -> None:
         self.where = where
         self._allowed = where.allowed.float()
-        self._factors: OrderedDict[HeadEdits, Float[Tensor, "batch query key"]] = OrderedDict()
+        self._factors: OrderedDict[HeadForms, Float[Tensor, "batch query key"]] = OrderedDict()
 
-    def factor(self, edits: HeadEdits) -> Float[Tensor, "batch query key"]:
+    def factor(self, forms: HeadForms) -> Float[Tensor, "batch query key"]:
         """What multiplies the base at every query and key: 0 where not allowed, 1 in rows not named."""
-        if edits in self._factors:
-            self._factors.move_to_end(edits)
-            return self._factors[edits]
+        if forms in self._factors:
+            self._factors.move_to_end(forms)
+            return self._factors[forms]
         where = self.where
         table = torch.ones(where.roles, 2 * where.roles, device=where.role.device)
-        for query, edit in edits:
-            table[query] = factors(edit, query, where.roles)
+        for query, form in forms:
+            table[query] = factors(form, query, where.roles)
         drawn = table[where.role[..., None], where.relation] * self._allowed
-        if not any(_BASES.get(edit.kind, _FIXED) == _OWN for _, edit in edits):
-            drawn = drawn / drawn.sum(dim=-1, keepdim=True)
-        self._factors[edits] = drawn
+        if not any(_BASES.get(form.kind, _FIXED) == _OWN for _, form in forms):
+            total = drawn.sum(dim=-1, keepdim=True)
+            drawn = drawn / torch.where(total > 0, total, 1.0)
+        self._factors[forms] = drawn
         if len(self._factors) > _DRAWN:
             self._factors.popitem(last=False)
         return drawn
 
-    def base(self, edits: HeadEdits) -> Int[Tensor, "batch query 1"]:
+    def base(self, forms: HeadForms) -> Int[Tensor, "batch query 1"]:
         """What the base of every query is: one of the codes above."""
         table = torch.zeros(self.where.roles, dtype=torch.int64)
-        for query, edit in edits:
-            table[query] = _BASES.get(edit.kind, _FIXED)
+        for query, form in forms:
+            table[query] = _BASES.get(form.kind, _FIXED)
         return table.to(self.where.role.device)[self.where.role][..., None]
 
-    def own(self, pattern: Float[Tensor, "*any query key"], edits: HeadEdits) -> Float[Tensor, "*any query key"]:
+    def own(self, pattern: Float[Tensor, "*any query key"], forms: HeadForms) -> Float[Tensor, "*any query key"]:
         """The model's pattern times the factor, to sum 1; where nothing is left, what the factor leaves, or oneself."""
         queries = pattern.shape[-2]
-        factor = self.factor(edits)[:, -queries:]
+        factor = self.factor(forms)[:, -queries:]
         itself = torch.eye(factor.shape[-1], device=factor.device)[-queries:]
         rest = torch.where(factor.sum(dim=-1, keepdim=True) > 0, factor, itself)
         raw = pattern * factor
@@ -84,56 +86,56 @@ class Drawer:
         return raw / raw.sum(dim=-1, keepdim=True)
 
 
-class LayerEdit:
+class _Layer:
     """What C programs do to one layer.
 
     Args:
-        edits: for every program, this layer's edits by head.
+        forms: for every program, this layer's forms by head.
         heads: of the layer.
         drawer: of the batch that will come through.
     """
 
-    def __init__(self, edits: Sequence[LayerEdits], heads: int, drawer: Drawer) -> None:
+    def __init__(self, forms: Sequence[LayerForms], heads: int, drawer: Drawer) -> None:
         self._drawer = drawer
-        self._variants: list[dict[HeadEdits, list[int]]] = []
+        self._variants: list[dict[HeadForms, list[int]]] = []
         for head in range(heads):
-            variants: dict[HeadEdits, list[int]] = {}
-            for candidate, by_head in enumerate(edits):
+            variants: dict[HeadForms, list[int]] = {}
+            for candidate, by_head in enumerate(forms):
                 variants.setdefault(by_head.get(head, ()), []).append(candidate)
             self._variants.append(variants)
-        self._candidates = len(edits)
-        self.active = any(by_head for by_head in edits)
+        self._candidates = len(forms)
+        self._active = any(by_head for by_head in forms)
 
     def __call__(
         self, pattern: Float[Tensor, "candidate batch head query key"]
     ) -> Float[Tensor, "candidate batch head query key"]:
         """The changed pattern. Queries are the last positions of the sequence; kept rows keep their bits."""
-        if not self.active:
+        if not self._active:
             return pattern
         out = pattern.clone()
         for head, variants in enumerate(self._variants):
-            for edits, candidates in variants.items():
-                if edits:
+            for forms, candidates in variants.items():
+                if forms:
                     at = slice(None) if len(candidates) == self._candidates else candidates
-                    out[at, :, head] = self._changed(pattern[at, :, head], edits)
+                    out[at, :, head] = self._changed(pattern[at, :, head], forms)
         return out
 
     def _changed(
-        self, pattern: Float[Tensor, "candidate batch query key"], edits: HeadEdits
+        self, pattern: Float[Tensor, "candidate batch query key"], forms: HeadForms
     ) -> Float[Tensor, "*candidate batch query key"]:
-        """One head's pattern under the edits of its rows."""
+        """One head's pattern under the forms of its rows."""
         drawer, queries = self._drawer, pattern.shape[-2]
-        used = {_BASES.get(edit.kind, _FIXED) for _, edit in edits}
-        every = len(edits) == drawer.where.roles
-        changed = drawer.factor(edits)[:, -queries:]
+        used = {_BASES.get(form.kind, _FIXED) for _, form in forms}
+        every = len(forms) == drawer.where.roles
+        changed = drawer.factor(forms)[:, -queries:]
         if every and used == {_FIXED}:
             return changed
-        base = drawer.base(edits)[:, -queries:]
+        base = drawer.base(forms)[:, -queries:]
         changed = torch.where(base == 0, pattern, changed)
         if _OWN in used:
-            fixed = tuple((query, edit) for query, edit in edits if _BASES.get(edit.kind, _FIXED) == _FIXED)
+            fixed = tuple((query, form) for query, form in forms if _BASES.get(form.kind, _FIXED) == _FIXED)
             changed = torch.where(base == _FIXED, drawer.factor(fixed)[:, -queries:], changed)
-            changed = torch.where(base == _OWN, drawer.own(pattern, edits), changed)
+            changed = torch.where(base == _OWN, drawer.own(pattern, forms), changed)
         if _OTHER in used:
             changed = torch.where(base == _OTHER, pattern.roll(-1, dims=-3), changed)
         if _AVERAGE in used:
@@ -141,47 +143,53 @@ class LayerEdit:
         return changed
 
 
-def factors(edit: Edit, query: int, roles: int) -> Float[Tensor, " relation"]:
-    """What an edit puts on every relation, up to scale."""
+def factors(form: Form, query: int, roles: int) -> Float[Tensor, " relation"]:
+    """What a form puts on every relation, up to scale."""
     factor = torch.zeros(2 * roles)
-    if edit.kind is Intervention.IDENTITY:
+    if form.kind is Intervention.IDENTITY:
         factor[query] = 1.0
-    elif edit.kind is Intervention.ONE_HOT:
-        factor[edit.keys[0]] = 1.0
-    elif edit.kind is Intervention.MIXTURE:
-        factor[list(edit.keys)] = torch.tensor(edit.weights)
-    elif edit.kind is Intervention.MEAN:
-        factor[:] = torch.tensor(edit.weights)
+    elif form.kind is Intervention.ONE_HOT:
+        factor[form.keys[0]] = 1.0
+    elif form.kind is Intervention.ZERO:
+        pass
+    elif form.kind is Intervention.MIXTURE:
+        factor[list(form.keys)] = torch.tensor(form.weights)
+    elif form.kind is Intervention.MEAN:
+        factor[:] = torch.tensor(form.weights)
     else:  # uniform; and the model's own patterns, of which a knock-out takes some away
         factor[:] = 1.0
-        factor[list(edit.keys)] = 0.0
+        factor[list(form.keys)] = 0.0
     return factor
 
 
-def by_layer(program: Program, layers: int) -> list[LayerEdits]:
-    """A program's edits, layer by layer and head by head; rows that are kept left out."""
-    split: list[dict[int, list[tuple[int, Edit]]]] = [{} for _ in range(layers)]
-    for row, edit in program.items():
-        if edit is not KEEP and edit != KEEP:
-            split[row.layer].setdefault(row.head, []).append((row.query, edit))
-    # Query roles of one head are all different, so edits are never compared.
+def by_layer(program: Program, layers: int) -> list[LayerForms]:
+    """A program's forms, layer by layer and head by head; rows that are kept left out."""
+    split: list[dict[int, list[tuple[int, Form]]]] = [{} for _ in range(layers)]
+    for row, form in program.items():
+        if form is not KEEP and form != KEEP:
+            split[row.layer].setdefault(row.head, []).append((row.query, form))
+    # Query roles of one head are all different, so forms are never compared.
     return [{head: tuple(sorted(rows)) for head, rows in heads.items()} for heads in split]
 
 
-def pattern_fn(program: Program, where: Coordinates, shape: Architecture) -> PatternFn:
-    """A program as a `pattern_fn`, for transformers of any number of models that all see the batch of `where`.
+class ProgramEdit(Edit):
+    """Programs as an edit of a transformer's way through.
 
-    Raises:
-        InputError: the program does not fit the architecture, or looks where the mask forbids.
+    Args:
+        programs: C programs, layer by layer, as `by_layer` gives them. Sequences come through program by program: all
+            sequences of the batch under the first, then all under the second, and so on.
+        heads: of a layer.
+        drawer: of the batch.
     """
-    check(program, where, shape)
-    drawer = Drawer(where)
-    edits = [LayerEdit([rows], shape.heads, drawer) for rows in by_layer(program, shape.layers)]
 
-    def edit(layer: int, pattern: Pattern) -> Pattern:
-        return edits[layer](pattern)
+    def __init__(self, programs: Sequence[Sequence[LayerForms]], heads: int, drawer: Drawer) -> None:
+        self._layers = [_Layer(forms, heads, drawer) for forms in zip(*programs, strict=True)]
+        self._candidates = len(programs)
 
-    return edit
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The patterns under the programs; what they keep keeps its bits."""
+        by_program = pattern.view(self._candidates, -1, *pattern.shape[2:])
+        return self._layers[layer](by_program).reshape(pattern.shape)
 
 
 def check(program: Program, where: Coordinates, shape: Architecture) -> None:
@@ -192,14 +200,14 @@ def check(program: Program, where: Coordinates, shape: Architecture) -> None:
             of weights.
     """
     roles = where.roles
-    for row, edit in program.items():
+    for row, form in program.items():
         check_row(row, shape, roles)
-        if any(not 0 <= key < roles for key in edit.keys):
-            raise InputError(f"{edit.kind.value} needs roles from 0 to {roles - 1}, got {edit.keys}")
-        if edit.kind is Intervention.MEAN and len(edit.weights) != 2 * roles:
-            raise InputError(f"mean needs {2 * roles} weights, one a relation, got {len(edit.weights)}")
-        if edit.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
-            hidden = _hidden(row.query, edit.keys, where)
+        if any(not 0 <= key < roles for key in form.keys):
+            raise InputError(f"{form.kind.value} needs roles from 0 to {roles - 1}, got {form.keys}")
+        if form.kind is Intervention.MEAN and len(form.weights) != 2 * roles:
+            raise InputError(f"mean needs {2 * roles} weights, one a relation, got {len(form.weights)}")
+        if form.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
+            hidden = _hidden(row.query, form.keys, where)
             if hidden is not None:
                 raise InputError(f"role {row.query} may not attend to role {hidden}: the mask hides it")
 

@@ -12,11 +12,11 @@ import torch
 
 from hopscope.circuits.controls import harness, untrained
 from hopscope.circuits.evidence import Evidence, Part, by_sequence, measured, tidy
-from hopscope.circuits.forms import Rows
-from hopscope.circuits.interventions import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Row, one_hot
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, one_hot
+from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_causal, minimum_paths, minimum_without_mask
-from hopscope.theory.path import AttentionPath
+from hopscope.theory.path import Row
 
 _MOST = 0.9
 """Of the way from nothing to the model, what counts as almost all."""
@@ -60,7 +60,7 @@ def no_circuit(loss: float, bar: float, seed: int) -> dict[str, Part]:
 def sufficiency(evidence: Evidence) -> Part:
     """The circuit alone, everything else switched off, total and by hop; imposed forms and the model's own patterns."""
     programs: list[Rows] = [{}, evidence.program, evidence.natural, evidence.nothing]
-    errors = evidence.bench.errors(programs).double()
+    errors = evidence.evaluator.errors(programs).double()
     (full, _), (imposed, interval), (natural, natural_interval), (nothing, _) = measured(evidence, errors.mean(dim=2))
     hops = {}
     for index, hop in enumerate(evidence.problem.target_hops):
@@ -79,14 +79,14 @@ def sufficiency(evidence: Evidence) -> Part:
         "nothing_mse": nothing,
         "ratio": tidy(imposed / max(full, 1e-12)),
         "hops": hops,
-        "sequences": evidence.bench.sequences,
+        "sequences": evidence.evaluator.sequences,
     }
 
 
 def necessity(evidence: Evidence) -> Part:
     """Every path ablated: from the natural circuit, from the imposed one, and from the model beside random rows."""
     natural: list[Rows] = [{**evidence.natural, row: UNIFORM} for row in evidence.rows]
-    lost = measured(evidence, by_sequence(evidence.bench, natural))
+    lost = measured(evidence, by_sequence(evidence.evaluator, natural))
     in_model: list[Rows] = [{row: UNIFORM} for row in evidence.rows]
     chosen = _some(evidence, "rows", evidence.outside)
     beside: list[Rows] = [{row: UNIFORM} for row in chosen]
@@ -115,8 +115,8 @@ def random_keys(evidence: Evidence) -> Part:
     """
     programs: list[Rows] = []
     for row in evidence.rows:
-        own = {key for at, key in evidence.paths if at == row}
-        for other in range(evidence.bench.where.roles):
+        own = {path.key for path in evidence.paths if path.row == row}
+        for other in range(evidence.evaluator.where.roles):
             if other not in own and other != row.query and bool(evidence.visible[row.query, other]):
                 programs.append({**evidence.natural, row: one_hot(other)})
     losses = [tidy(loss) for loss in evidence.few.mse(programs)]
@@ -230,7 +230,7 @@ def minimal(kind: str, evidence: Evidence) -> Part:
         "every subset": "no smaller part of the circuit holds the bar: every subset of its rows was tried",
         "pairs": "no circuit with one or two rows less holds the bar: every such part was tried",
     }
-    places = {(row.layer, row.query, key) for row, key in evidence.paths}
+    places = {(path.layer, path.query, path.key) for path in evidence.paths}
     fewest = minimum_paths(evidence.problem.hops)
     return {
         "passed": kind in sentences,
@@ -245,7 +245,7 @@ def minimal(kind: str, evidence: Evidence) -> Part:
 def deliverability(evidence: Evidence) -> Part:
     """Does information flow (Section 5), along these paths and no others, carry x{D} to the query?"""
     hops = evidence.problem.hops
-    flow = deliver(hops, [AttentionPath(*row, key) for row, key in evidence.paths])
+    flow = deliver(hops, evidence.paths)
     return {
         "passed": flow.delivered,
         "says": f"its paths carry x{hops} to the query, under Assumptions 1 and 2" if flow.delivered else flow.broken,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.bench import Bench
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.evidence import Evidence, Part, tidy
-from hopscope.circuits.interventions import KEEP, RESAMPLE, Edit, Row
+from hopscope.circuits.form import KEEP, RESAMPLE, Form
 from hopscope.circuits.reduce import every_row
+from hopscope.model.fast import FastTransformer
 from hopscope.model.initial import initialise
-from hopscope.model.transformer import Transformer
+from hopscope.theory.path import Row
 
 
 def harness(evidence: Evidence) -> Part:
     """No silent no-op: replaying the model's own patterns changes not one bit, other patterns change the answers."""
-    bench = evidence.few
-    rows: list[Row] = every_row(bench)
-    kept: dict[Row, Edit] = dict.fromkeys(rows, KEEP)
-    plain, replayed, resampled = bench.errors([{}, kept, dict.fromkeys(rows, RESAMPLE)])
+    evaluator = evidence.few
+    rows: list[Row] = every_row(evaluator)
+    kept: dict[Row, Form] = dict.fromkeys(rows, KEEP)
+    plain, replayed, resampled = evaluator.errors([{}, kept, dict.fromkeys(rows, RESAMPLE)])
     moved = float((resampled - plain).abs().max())
     replay = float((replayed - plain).abs().max())
     return {
@@ -33,10 +34,10 @@ def harness(evidence: Evidence) -> Part:
 
 def untrained(evidence: Evidence) -> Part:
     """The same program in a model of the same shape with initial weights: it must not solve the problem there."""
-    model = Transformer(evidence.bench.shape, 1)
+    model = FastTransformer(evidence.evaluator.shape, 1)
     initialise(model, [int(torch.randint(2**31, (), generator=evidence.random("untrained")))])
-    bench = Bench(model.requires_grad_(False), evidence.problem, evidence.few.batch)
-    own, imposed = bench.mse([{}, evidence.program])
+    evaluator = Evaluator(model.requires_grad_(False), evidence.problem, evidence.few.batch)
+    own, imposed = evaluator.mse([{}, evidence.program])
     return {
         "passed": min(own, imposed) > evidence.bar,
         "says": f"in an untrained model the same program has a loss of {imposed:.2f}",

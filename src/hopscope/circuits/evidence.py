@@ -10,13 +10,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.bench import Bench
 from hopscope.circuits.bootstrap import Interval, intervals
 from hopscope.circuits.coordinates import visible_roles
-from hopscope.circuits.forms import Forms, Rows, form_of
-from hopscope.circuits.interventions import IDENTITY, UNIFORM, Edit, Intervention, Row, one_hot
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import IDENTITY, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.hypotheses import Hypotheses, Rows, form_of
 from hopscope.circuits.reduce import every_row
 from hopscope.problem.counter import derive_seed
+from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
 Part = dict[str, Any]
@@ -42,7 +43,7 @@ class Evidence:
     """A program on fresh sequences.
 
     Args:
-        bench: the model, on any batch; its transformer and problem are used.
+        evaluator: the model, on any batch; its transformer and problem are used.
         forms: of the search.
         program: the circuit with its forms imposed, every row named.
         bar: the loss a circuit may have at most.
@@ -50,49 +51,55 @@ class Evidence:
         effort: how much of each.
     """
 
-    def __init__(self, bench: Bench, forms: Forms, program: Rows, bar: float, seed: int, effort: Effort) -> None:
-        self.problem, self.bar, self.seed, self.effort, self.forms = bench.problem, bar, seed, effort, forms
-        batch = held_out(bench.problem, effort.sequences, seed, "circuit certificate")
-        self.bench = Bench(bench.transformer, bench.problem, batch)
-        self.few = Bench(bench.transformer, bench.problem, batch[: effort.few])
+    def __init__(
+        self, evaluator: Evaluator, hypotheses: Hypotheses, program: Rows, bar: float, seed: int, effort: Effort
+    ) -> None:
+        self.problem, self.bar, self.seed, self.effort = evaluator.problem, bar, seed, effort
+        self.hypotheses = hypotheses
+        batch = held_out(evaluator.problem, effort.sequences, seed, "circuit certificate")
+        self.evaluator = Evaluator(evaluator.transformer, evaluator.problem, batch)
+        self.few = Evaluator(evaluator.transformer, evaluator.problem, batch[: effort.few])
         self.program = program
-        self.natural: Rows = {r: e if forms.is_off(r, e) else form_of({}, r) for r, e in program.items()}
-        self.nothing: Rows = dict.fromkeys(every_row(bench), UNIFORM)
+        self.natural: Rows = {r: e if hypotheses.is_off(r, e) else form_of({}, r) for r, e in program.items()}
+        self.nothing: Rows = dict.fromkeys(every_row(evaluator), UNIFORM)
 
     @cached_property
-    def paths(self) -> list[tuple[Row, int]]:
-        """Row and key role of every path."""
-        return [(row, key) for row, edit in sorted(self.program.items()) for key, _ in self.forms.keys(row, edit)]
+    def paths(self) -> list[AttentionPath]:
+        """Every path, first layer first."""
+        return [
+            AttentionPath(*row, key)
+            for row, form in sorted(self.program.items())
+            for key, _ in self.hypotheses.keys(row, form)
+        ]
 
     @cached_property
     def rows(self) -> list[Row]:
         """Rows in use: those with a path, and helpers."""
-        last, query = self.bench.shape.layers - 1, self.bench.where.roles - 1
+        last, query = self.evaluator.shape.layers - 1, self.evaluator.where.roles - 1
         live = (row for row in sorted(self.program) if row.layer < last or row.query == query)
-        return [row for row in live if not self.forms.is_off(row, self.program[row])]
+        return [row for row in live if not self.hypotheses.is_off(row, self.program[row])]
 
     @cached_property
     def helpers(self) -> list[Row]:
         """Rows in use that attend to no other role of their own chain."""
-        with_path = {row for row, _ in self.paths}
+        with_path = {path.row for path in self.paths}
         return [row for row in self.rows if row not in with_path]
 
     @cached_property
     def outside(self) -> list[Row]:
         """Rows that could reach an answer and are not in use."""
-        last, query = self.bench.shape.layers - 1, self.bench.where.roles - 1
+        last, query = self.evaluator.shape.layers - 1, self.evaluator.where.roles - 1
         used = set(self.rows)
-        return [r for r in every_row(self.bench) if r not in used and (r.layer < last or r.query == query)]
+        return [r for r in every_row(self.evaluator) if r not in used and (r.layer < last or r.query == query)]
 
     @cached_property
     def visible(self) -> Bool[Tensor, "role role"]:
         """Whether a role may attend to another."""
-        return visible_roles(self.bench.batch.place, self.bench.shape.causal)
+        return visible_roles(self.evaluator.batch.place, self.evaluator.shape.causal)
 
-    def without(self, path: tuple[Row, int]) -> Rows:
+    def without(self, path: AttentionPath) -> Rows:
         """The imposed circuit without one path: its row uniform, or, where it has several keys, without this one."""
-        row, key = path
-        return {**self.program, row: removed(self.program[row], row, key)}
+        return {**self.program, path.row: removed(self.program[path.row], path)}
 
     def random(self, purpose: str) -> torch.Generator:
         """A generator for one purpose."""
@@ -103,9 +110,9 @@ class Evidence:
         return derive_seed(self.seed, "circuit certificate", "bootstrap")
 
 
-def by_sequence(bench: Bench, programs: list[Rows]) -> Float[Tensor, "program sequence"]:
+def by_sequence(evaluator: Evaluator, programs: list[Rows]) -> Float[Tensor, "program sequence"]:
     """Losses by sequence."""
-    return bench.errors(programs).double().mean(dim=2)
+    return evaluator.errors(programs).double().mean(dim=2)
 
 
 def measured(evidence: Evidence, values: Float[Tensor, "measurement sequence"]) -> list[tuple[float, Interval]]:
@@ -115,11 +122,11 @@ def measured(evidence: Evidence, values: Float[Tensor, "measurement sequence"]) 
     return [(tidy(mean), (tidy(low), tidy(high))) for mean, (low, high) in zip(means, found, strict=True)]
 
 
-def removed(edit: Edit, row: Row, key: int) -> Edit:
-    """An edit without one of its keys."""
+def removed(edit: Form, path: AttentionPath) -> Form:
+    """A form without the key of one of its paths."""
     if edit.kind is Intervention.MIXTURE:
-        (rest,) = [other for other in edit.keys if other != key]
-        return IDENTITY if rest == row.query else one_hot(rest)
+        (rest,) = [other for other in edit.keys if other != path.key]
+        return IDENTITY if rest == path.query else one_hot(rest)
     return UNIFORM
 
 

@@ -8,15 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.bench import single
 from hopscope.circuits.certificate import certify, no_circuit
+from hopscope.circuits.evaluator import single
 from hopscope.circuits.evidence import Effort, Evidence, by_sequence, measured, tidy
-from hopscope.circuits.forms import Rows
-from hopscope.circuits.interventions import UNIFORM, Row
+from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.patching import Patcher, Use
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, CircuitPath, Feed
 from hopscope.circuits.search import Found, Search, Searcher, Settings, Standing
-from hopscope.circuits.why import Patcher, Use
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.model.transformer import Transformer
@@ -79,7 +79,7 @@ def find_circuit(
         losses = {"full": tidy(search.full_mse)}
         return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
     first = search.found[0]
-    evidence = Evidence(searcher.bench, searcher.forms, first.program, settings.bar, certificate_seed, effort)
+    evidence = Evidence(searcher.evaluator, searcher.hypotheses, first.program, settings.bar, certificate_seed, effort)
     stages = settings.orders + settings.growing + 1
     certificate = certify(
         evidence,
@@ -197,26 +197,23 @@ def _described(search: Search, settings: Settings) -> dict[str, Any]:
 def _paths(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[str, Any], ...]]:
     """The paths with their ablations and uses, and the helper rows."""
     names = evidence.problem.roles
-    imposed = measured(evidence, by_sequence(evidence.bench, [evidence.without(path) for path in evidence.paths]))
+    imposed = measured(evidence, by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths]))
     cut: list[Rows] = [{**evidence.natural, row: UNIFORM} for row in evidence.rows]
-    natural = dict(zip(evidence.rows, measured(evidence, by_sequence(evidence.bench, cut)), strict=True))
+    natural = dict(zip(evidence.rows, measured(evidence, by_sequence(evidence.evaluator, cut)), strict=True))
     patcher = Patcher(evidence.few, evidence.natural)
     uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
     paths = tuple(
         CircuitPath(
-            layer=row.layer + 1,
-            head=row.head + 1,
-            query=names[row.query],
-            key=names[key],
-            form=evidence.program[row].kind.value,
-            weight=tidy(evidence.forms.weights(row)[key]),
+            *path.names(evidence.problem.hops),
+            form=evidence.program[path.row].kind.value,
+            weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
             ablation_mse=mse,
             interval=interval,
-            natural_mse=natural[row][0],
-            natural_interval=natural[row][1],
-            feeds=_feeds(uses[row], names, evidence.bar),
+            natural_mse=natural[path.row][0],
+            natural_interval=natural[path.row][1],
+            feeds=_feeds(uses[path.row], evidence.problem.hops, evidence.bar),
         )
-        for (row, key), (mse, interval) in zip(evidence.paths, imposed, strict=True)
+        for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)
     )
     helpers = tuple(
         {
@@ -231,7 +228,7 @@ def _paths(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[str,
     return paths, helpers
 
 
-def _feeds(uses: Sequence[Use], names: Sequence[str], bar: float) -> tuple[Feed, ...]:
+def _feeds(uses: Sequence[Use], hops: int, bar: float) -> tuple[Feed, ...]:
     """The uses that count."""
     feeds = []
     for use in uses:
@@ -241,24 +238,18 @@ def _feeds(uses: Sequence[Use], names: Sequence[str], bar: float) -> tuple[Feed,
         if use.reader is None:
             feeds.append(Feed("answer", change=change))
             continue
-        row, key = use.reader
-        feeds.append(Feed(use.into, row.layer + 1, row.head + 1, names[row.query], names[key], change, attention))
+        feeds.append(Feed(use.into, *use.reader.names(hops), change, attention))
     return tuple(feeds)
 
 
 def _other(searcher: Searcher, found: Found, first: Found) -> dict[str, Any]:
     """Another circuit the search ended in, briefly."""
-    names = searcher.bench.problem.roles
-
-    def named(paths: Sequence[tuple[Row, int]]) -> list[dict[str, Any]]:
-        return [
-            {"layer": row.layer + 1, "head": row.head + 1, "query": names[row.query], "key": names[key]}
-            for row, key in paths
-        ]
-
     mine, theirs = set(searcher.paths(found.program)), set(searcher.paths(first.program))
     return {
-        "paths": named(searcher.paths(found.program)),
+        "paths": [
+            dict(zip(("layer", "head", "query", "key"), path.names(searcher.evaluator.problem.hops), strict=True))
+            for path in searcher.paths(found.program)
+        ],
         "mse": tidy(found.mse),
         "orders": list(found.orders),
         "overlap": tidy(len(mine & theirs) / len(mine | theirs)),

@@ -14,9 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.bench import Bench
-from hopscope.circuits.interventions import UNIFORM, Row
-from hopscope.model.transformer import Pattern
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import UNIFORM
+from hopscope.model.edit import Edit, Pattern
+from hopscope.theory.path import Row
 from hopscope.training.losses import squared_errors
 
 _POINTS = (0.125, 0.375, 0.625, 0.875)
@@ -45,43 +46,49 @@ class Prefilter:
         return self.rank_correlation >= _AGREEMENT
 
 
-def prefilter(bench: Bench, generator: torch.Generator) -> Prefilter:
+def prefilter(evaluator: Evaluator, generator: torch.Generator) -> Prefilter:
     """Order the heads of a model by gradient scores, and check the order."""
-    scores = head_scores(bench).flatten()
+    scores = head_scores(evaluator).flatten()
     order: list[int] = scores.argsort(stable=True).tolist()
     some = [order[number] for number in torch.randperm(len(order), generator=generator).tolist()]
     chosen = list(dict.fromkeys([*order[-_CHECKED // 3 :], *order[: _CHECKED // 3], *some]))[:_CHECKED]
-    heads, roles = bench.shape.heads, bench.where.roles
+    heads, roles = evaluator.shape.heads, evaluator.where.roles
     programs = [{Row(number // heads, number % heads, query): UNIFORM for query in range(roles)} for number in chosen]
-    exact = torch.tensor(bench.mse(programs), dtype=torch.float64)
+    exact = torch.tensor(evaluator.mse(programs), dtype=torch.float64)
     return Prefilter(tuple(order), len(chosen), spearman(scores[chosen].double(), exact))
 
 
-def head_scores(bench: Bench) -> Float[Tensor, "layer head"]:
+def head_scores(evaluator: Evaluator) -> Float[Tensor, "layer head"]:
     """The estimated rise of the loss when a head is made uniform, for every head."""
-    transformer, batch = bench.transformer, bench.batch
-    allowed = bench.where.allowed.float()
+    transformer, batch = evaluator.transformer, evaluator.batch
+    allowed = evaluator.where.allowed.float()
     uniform = allowed / allowed.sum(dim=-1, keepdim=True)
-    total = torch.zeros(bench.shape.layers, bench.shape.heads)
-    part = max(1, 4096 // bench.problem.sequence_length)
-    for start in range(0, bench.sequences, part):
+    total = torch.zeros(evaluator.shape.layers, evaluator.shape.heads)
+    part = max(1, 4096 // evaluator.problem.sequence_length)
+    for start in range(0, evaluator.sequences, part):
         piece = batch[start : start + part]
-        clean = transformer(piece.inputs[None], return_patterns=True).patterns
+        clean = transformer.patterns(piece.inputs[None])
         for point in _POINTS:
             leaves = [(pattern + point * (uniform - pattern)).requires_grad_() for pattern in clean]
             # One layer at a time stands at the point; the others keep their own patterns, whose gradients are theirs.
             for layer, leaf in enumerate(leaves):
-
-                def at_point(number: int, pattern: Pattern, layer: int = layer, leaf: Tensor = leaf) -> Pattern:
-                    return leaf if number == layer else pattern
-
                 with torch.enable_grad():
-                    answers = transformer(piece.inputs[None], at_point).answers
-                    loss = squared_errors(answers, piece.targets, bench.problem.symbol_dim).mean(dim=-1).sum()
+                    answers = transformer(piece.inputs[None], _At(layer, leaf))
+                    loss = squared_errors(answers, piece.targets, evaluator.problem.symbol_dim).mean(dim=-1).sum()
                     (gradient,) = torch.autograd.grad(loss, leaf)
                 estimate = (gradient * (uniform - clean[layer])).sum(dim=(0, 1, 3, 4))
                 total[layer] += estimate / len(_POINTS)
-    return total / bench.sequences
+    return total / evaluator.sequences
+
+
+class _At(Edit):
+    """One layer's pattern put in place; the others keep their own. Queries may be fewer where fewer are read."""
+
+    def __init__(self, layer: int, leaf: Tensor) -> None:
+        self._layer, self._leaf = layer, leaf
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        return self._leaf[..., -pattern.shape[-2] :, :] if layer == self._layer else pattern
 
 
 def spearman(left: Float[Tensor, " n"], right: Float[Tensor, " n"]) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopscope.circuits.forms import Rows
-from hopscope.circuits.interventions import UNIFORM, Edit, Intervention, Row
+from hopscope.circuits.form import UNIFORM, Form, Intervention
+from hopscope.circuits.hypotheses import Rows
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
+from hopscope.theory.path import Row
 
 
 def to_json(program: Rows, problem: RetrievalProblem) -> list[dict[str, Any]]:
@@ -40,7 +41,7 @@ def from_json(rows: Any, problem: RetrievalProblem) -> Rows:
             kinds = {kind.value: kind for kind in Intervention}
             if row["form"] not in kinds:
                 raise InputError(f"{row['form']!r} is no form of a row; the forms are {', '.join(kinds)}")
-            edit = Edit(
+            edit = Form(
                 kinds[row["form"]],
                 tuple(role_number(key, problem.hops) for key in row["keys"]),
                 tuple(float(weight) for weight in row["weights"]),

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 
 import torch
 
-from hopscope.circuits.bench import Bench
-from hopscope.circuits.forms import Forms, Rows, form_of
-from hopscope.circuits.interventions import KEEP, POSITIONAL, UNIFORM, Edit, Row
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form
+from hopscope.circuits.hypotheses import Hypotheses, Rows, form_of
+from hopscope.theory.path import Row
 
 _HEADS, _ROWS, _LAST = 0.3, 0.6, 0.95
 """Shares of the room that whole heads may use, then single rows, then the last ones; forms may use all of it."""
@@ -29,26 +30,28 @@ _AT_ONCE = 4
 
 
 class Reducer:
-    """The way down for one bench.
+    """The way down for one evaluator.
 
     Args:
-        bench: the model and the batch that decides.
+        evaluator: the model and the batch that decides.
         forms: hypotheses about its rows.
         bar: the loss that no accepted program exceeds.
         doubt: standard errors added to every mean squared error, so that what passes here passes on fresh data too.
-        rough: a bench of fewer sequences. It says in which order changes are tried, and which are hopeless; whether
+        rough: a evaluator of fewer sequences. It says in which order changes are tried, and which are hopeless; whether
             one is made is never left to it.
     """
 
-    def __init__(self, bench: Bench, forms: Forms, bar: float, rough: Bench, doubt: float = 2.0) -> None:
-        self.bench, self.forms, self.bar, self._rough, self._doubt = bench, forms, bar, rough, doubt
+    def __init__(
+        self, evaluator: Evaluator, hypotheses: Hypotheses, bar: float, rough: Evaluator, doubt: float = 2.0
+    ) -> None:
+        self.evaluator, self.hypotheses, self.bar, self._rough, self._doubt = evaluator, hypotheses, bar, rough, doubt
         self._full = self.scores([{}])[0]
 
     def scores(self, programs: Sequence[Rows]) -> list[float]:
         """Mean squared error under each program, and `doubt` standard errors on top."""
         if not programs:
             return []
-        errors = self.bench.errors(programs).double().mean(dim=2)
+        errors = self.evaluator.errors(programs).double().mean(dim=2)
         spread = errors.std(dim=1) / errors.shape[1] ** 0.5
         found: list[float] = (errors.mean(dim=1) + self._doubt * spread).tolist()
         return found
@@ -59,13 +62,13 @@ class Reducer:
 
     def live_rows(self) -> list[Row]:
         """Rows that can reach an answer: in the last layer, the queries' alone."""
-        shape, roles = self.bench.shape, self.bench.where.roles
-        return [row for row in every_row(self.bench) if row.layer < shape.layers - 1 or row.query == roles - 1]
+        shape, roles = self.evaluator.shape, self.evaluator.where.roles
+        return [row for row in every_row(self.evaluator) if row.layer < shape.layers - 1 or row.query == roles - 1]
 
     def start(self) -> Rows:
         """The model as it is, without the rows that reach no answer."""
         live = set(self.live_rows())
-        return {row: UNIFORM for row in every_row(self.bench) if row not in live}
+        return {row: UNIFORM for row in every_row(self.evaluator) if row not in live}
 
     def fewer(self, jitter: torch.Generator | None, heads_in_order: Sequence[int] = ()) -> list[Rows]:
         """Heads and rows that are easily done without switched off: after the heads, some rows, all rows that can go.
@@ -75,7 +78,7 @@ class Reducer:
             heads_in_order: numbers (layer x heads + head) of heads in the order to switch off, from the gradient
                 pre-filter; empty for the order of their exact scores.
         """
-        program, rows, heads = self.start(), self.live_rows(), self.bench.shape.heads
+        program, rows, heads = self.start(), self.live_rows(), self.evaluator.shape.heads
         units: dict[int, Rows] = {}
         for row in rows:
             units.setdefault(row.layer * heads + row.head, {})[row] = UNIFORM
@@ -90,8 +93,8 @@ class Reducer:
         """Rows switched off, several at a time: by `uniform`, or by their average where they know nothing of chains."""
         singles: list[Rows] = [{row: UNIFORM} for row, _ in self.on(program)]
         program = self._eliminate(program, singles, self._limit(share), jitter)
-        for off in (self.forms.mean, lambda row: POSITIONAL):
-            background = [{row: off(row)} for row, _ in self.on(program) if self.forms.chainless(row)]
+        for off in (self.hypotheses.mean, lambda row: POSITIONAL):
+            background = [{row: off(row)} for row, _ in self.on(program) if self.hypotheses.chainless(row)]
             program = self._eliminate(program, background, self._limit(share), jitter)
         return program
 
@@ -99,8 +102,10 @@ class Reducer:
         """No row in use can be switched off within the room."""
         limit = self._limit(_LAST)
         while True:
-            moves = self._hopeful(program, [(row, off) for row, _ in self.on(program) for off in self.forms.offs(row)])
-            self.bench.depart_from(program)
+            moves = self._hopeful(
+                program, [(row, off) for row, _ in self.on(program) for off in self.hypotheses.offs(row)]
+            )
+            self.evaluator.depart_from(program)
             scores = self.scores([{**program, row: off} for row, off in moves])
             fitting = [number for number, score in enumerate(scores) if score <= limit]
             if not fitting:
@@ -149,29 +154,29 @@ class Reducer:
         keep = set(rows)
         return {**pool, **{row: UNIFORM for row, _ in self.on(pool) if row not in keep}}
 
-    def on(self, program: Rows) -> list[tuple[Row, Edit]]:
+    def on(self, program: Rows) -> list[tuple[Row, Form]]:
         """Rows in use, with what they do."""
         rows = [(row, form_of(program, row)) for row in self.live_rows()]
-        return [(row, edit) for row, edit in rows if not self.forms.is_off(row, edit)]
+        return [(row, edit) for row, edit in rows if not self.hypotheses.is_off(row, edit)]
 
     def natural(self, program: Rows) -> Rows:
         """The same rows in use, each with the model's own pattern."""
-        return {row: edit if self.forms.is_off(row, edit) else KEEP for row, edit in program.items()}
+        return {row: edit if self.hypotheses.is_off(row, edit) else KEEP for row, edit in program.items()}
 
     def _limit(self, share: float) -> float:
         return self._full + share * (self.bar - self._full)
 
-    def _form(self, program: Rows, row: Row) -> Edit:
-        self.bench.depart_from(program)
-        # Forms that amount to switching the row off are left out: it is in use because it could not be.
-        forms = [form for form in self.forms.of(row) if not self.forms.is_off(row, form)]
+    def _form(self, program: Rows, row: Row) -> Form:
+        self.evaluator.depart_from(program)
+        # Hypotheses that amount to switching the row off are left out: it is in use because it could not be.
+        forms = [form for form in self.hypotheses.of(row) if not self.hypotheses.is_off(row, form)]
         scores = self.scores([{**program, row: form} for form in forms])
         current = scores[-1]  # the last form is the row's own pattern
         good = min(self.bar, max(min(scores), current) + 0.25 * max(self.bar - current, 0.0))
         return next((form for form, score in zip(forms, scores, strict=True) if score <= good), KEEP)
 
-    def _hopeful(self, program: Rows, moves: list[tuple[Row, Edit]]) -> list[tuple[Row, Edit]]:
-        """The changes that may hold the bar: not five standard errors above it on the rough bench."""
+    def _hopeful(self, program: Rows, moves: list[tuple[Row, Form]]) -> list[tuple[Row, Form]]:
+        """The changes that may hold the bar: not five standard errors above it on the rough evaluator."""
         if not moves:
             return []
         self._rough.depart_from(program)
@@ -190,7 +195,7 @@ class Reducer:
             least, noise = min(scores), _noise(len(moves), jitter)
             costs = [(score - least) * factor for score, factor in zip(scores, noise, strict=True)]
             moves = [moves[number] for number in sorted(fitting, key=lambda n: (costs[n], n))]
-            self.bench.depart_from(program)
+            self.evaluator.depart_from(program)
             program, taken = self._longest_prefix(program, moves, limit)
             if not taken:
                 break
@@ -227,9 +232,9 @@ class Reducer:
         return best, taken
 
 
-def every_row(bench: Bench) -> list[Row]:
+def every_row(evaluator: Evaluator) -> list[Row]:
     """All rows of a model, first layer first."""
-    shape, roles = bench.shape, bench.where.roles
+    shape, roles = evaluator.shape, evaluator.where.roles
     return [
         Row(layer, head, query)
         for layer in range(shape.layers)

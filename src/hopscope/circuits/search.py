@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits.bench import Bench
 from hopscope.circuits.coordinates import visible_roles
-from hopscope.circuits.forms import Forms, Rows, form_of
-from hopscope.circuits.interventions import UNIFORM, Row
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.hypotheses import Hypotheses, Rows, form_of
 from hopscope.circuits.prefilter import Prefilter, prefilter
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.reduce import Reducer, every_row
@@ -25,6 +25,7 @@ from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
 
@@ -146,14 +147,14 @@ class Searcher:
         self._memory: dict[str, Any] = {} if memory is None else memory
         seed = settings.seed
         batch = held_out(problem, settings.confirming, seed, "circuit search")
-        self.bench = Bench(transformer, problem, batch[: settings.sequences])
-        self.wide = Bench(transformer, problem, batch)
-        self.forms = Forms(
-            self.wide.maps(), visible_roles(self.bench.batch.place, transformer.shape.causal), problem.hops
+        self.evaluator = Evaluator(transformer, problem, batch[: settings.sequences])
+        self.wide = Evaluator(transformer, problem, batch)
+        self.hypotheses = Hypotheses(
+            self.wide.role_maps(), visible_roles(self.evaluator.batch.place, transformer.shape.causal), problem.hops
         )
-        rough = Bench(transformer, problem, batch[: max(8, settings.sequences // 4)])
-        self._scan = Reducer(self.bench, self.forms, settings.bar, rough)
-        self._confirm = Reducer(self.wide, self.forms, settings.bar, self.bench, doubt=1.0)
+        rough = Evaluator(transformer, problem, batch[: max(8, settings.sequences // 4)])
+        self._scan = Reducer(self.evaluator, self.hypotheses, settings.bar, rough)
+        self._confirm = Reducer(self.wide, self.hypotheses, settings.bar, self.evaluator, doubt=1.0)
         self._ends: dict[tuple[Row, ...], Rows | None] = {}
         self._prefilter: Prefilter | None = None
 
@@ -219,7 +220,7 @@ class Searcher:
         return formed if self._confirm.passes(formed) else self._confirm.formed(program)
 
     def _distinct(self, ends: Sequence[tuple[str, Rows]]) -> list[Found]:
-        by_paths: dict[tuple[tuple[Row, int], ...], tuple[Rows, list[str]]] = {}
+        by_paths: dict[tuple[AttentionPath, ...], tuple[Rows, list[str]]] = {}
         for name, program in ends:
             by_paths.setdefault(tuple(self.paths(program)), (program, []))[1].append(name)
         found = [self._found(program, tuple(names)) for program, names in by_paths.values()]
@@ -227,12 +228,16 @@ class Searcher:
 
     def _found(self, program: Rows, orders: tuple[str, ...]) -> Found:
         paths = self.paths(program)
-        heads = len({(row.layer, row.head) for row, _ in paths})
+        heads = len({(path.layer, path.head) for path in paths})
         return Found(program, len(paths), heads, self.wide.mse([program])[0], orders)
 
-    def paths(self, program: Rows) -> list[tuple[Row, int]]:
-        """The attention paths of a program: row and key role."""
-        return [(row, key) for row in self._scan.live_rows() for key, _ in self.forms.keys(row, form_of(program, row))]
+    def paths(self, program: Rows) -> list[AttentionPath]:
+        """The attention paths of a program."""
+        return [
+            AttentionPath(*row, key)
+            for row in self._scan.live_rows()
+            for key, _ in self.hypotheses.keys(row, form_of(program, row))
+        ]
 
     def _smallest(self, found: list[Found]) -> tuple[list[Found], str]:
         """See whether a part of the first circuit holds the bar; if so that part comes first."""
@@ -255,7 +260,7 @@ class Searcher:
 
         A few sequences rule out what is hopeless, five standard errors above the bar; the rest are confirmed.
         """
-        few = Bench(self.bench.transformer, self._problem, self.bench.batch[:8])
+        few = Evaluator(self.evaluator.transformer, self._problem, self.evaluator.batch[:8])
         few.depart_from(program)
         for first in range(0, len(parts), 256):
             chosen = parts[first : first + 256]
@@ -268,13 +273,13 @@ class Searcher:
 
     def _gradient_order(self) -> tuple[int, ...]:
         """Heads by rising gradient score, if the pre-filter is on and agrees with exact scores."""
-        shape, wanted = self.bench.shape, self.settings.prefilter
+        shape, wanted = self.evaluator.shape, self.settings.prefilter
         if wanted is None:
             wanted = shape.heads >= 8 and shape.layers * shape.heads >= 32
         if not wanted:
             return ()
         if self._prefilter is None:
-            self._prefilter = prefilter(self.bench, self._generator("prefilter"))
+            self._prefilter = prefilter(self.evaluator, self._generator("prefilter"))
         return self._prefilter.order if self._prefilter.agrees else ()
 
     def natural(self, program: Rows) -> Rows:
@@ -283,7 +288,7 @@ class Searcher:
 
     def _complete(self, program: Rows) -> Rows:
         """A program with every row that it does not name switched off."""
-        return complete(program, self.bench)
+        return complete(program, self.evaluator)
 
     def _rows(self, program: Rows) -> tuple[Row, ...]:
         return tuple(row for row, _ in self._scan.on(program))
@@ -297,9 +302,9 @@ class Searcher:
         return torch.Generator().manual_seed(derive_seed(self.settings.seed, "circuit search", purpose))
 
     def _evaluations(self) -> int:
-        return self.bench.evaluations + self.wide.evaluations
+        return self.evaluator.evaluations + self.wide.evaluations
 
 
-def complete(program: Rows, bench: Bench) -> Rows:
+def complete(program: Rows, evaluator: Evaluator) -> Rows:
     """A program with every row that it does not name switched off."""
-    return {row: program.get(row, UNIFORM) for row in every_row(bench)}
+    return {row: program.get(row, UNIFORM) for row in every_row(evaluator)}

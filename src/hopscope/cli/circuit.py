@@ -170,7 +170,7 @@ def _progress() -> Iterator[Any]:
 
 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
-    from hopscope.circuits.bench import single
+    from hopscope.circuits.evaluator import single
     from hopscope.plot.circuit_figure import circuit_figure
     from hopscope.plot.maps_figure import maps_figure, prompt_figure
     from hopscope.plot.style import save

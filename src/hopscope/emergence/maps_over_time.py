@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.maps import RoleMaps
+from hopscope.circuits.role_maps import RoleMaps
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 

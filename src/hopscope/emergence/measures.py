@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.transformer import Attention, Block, LayerNorm, Transformer
+from hopscope.model.layers import LayerNorm
+from hopscope.model.transformer import Block, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
 from hopscope.problem.vectors import position_codes
@@ -95,39 +95,32 @@ def _measure(transformer: Transformer, problem: RetrievalProblem, what: Measure)
 
 
 def _previous(head: _Head, transformer: Transformer, problem: RetrievalProblem) -> float:
-    codes = position_codes(problem) @ transformer.embed.weight[0, problem.symbol_dim :] + transformer.embed.bias[0]
-    stream = codes
-    if transformer.shape.layer_norm:
-        stream = F.layer_norm(codes, codes.shape[-1:]) * head.gain + head.offset
-    query, key = stream @ head.query + head.query_bias, stream @ head.key + head.key_bias
-    scores = query @ key.T / head.query.shape[1] ** 0.5
-    length = scores.shape[0]
-    allowed = torch.ones(length, length, dtype=torch.bool)
-    allowed = allowed.tril() if problem.causal else allowed
+    codes = position_codes(problem)
+    inputs = torch.cat([codes.new_zeros(codes.shape[0], problem.symbol_dim), codes], dim=-1)
+    normed = head.block.attention_norm(transformer.embed(inputs[None, None]))
+    pattern = head.block.attention.pattern(normed, normed)[0, 0, head.number]
+    allowed = torch.ones_like(pattern).tril() if problem.causal else torch.ones_like(pattern)
     uniform = allowed / allowed.sum(dim=-1, keepdim=True)
-    pattern = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
-    before = (pattern.diagonal(-1).mean() - uniform.diagonal(-1).mean()).item()
-    return float(before / (1 - uniform.diagonal(-1).mean().item()))
+    before, by_chance = (weights.diagonal(-1).mean().item() for weights in (pattern, uniform))
+    return (before - by_chance) / (1 - by_chance)
 
 
 class _Head:
-    """The weights of one head."""
+    """One head: its block, its number there, and its weights."""
 
     def __init__(self, transformer: Transformer, layer: int, head: int) -> None:
         block = transformer.blocks[layer - 1]
         assert isinstance(block, Block)
-        attention: Attention = block.attention
-        at = slice((head - 1) * attention.d_head, head * attention.d_head)
+        self.block, self.number, attention = block, head - 1, block.attention
+        at = slice(self.number * attention.d_head, head * attention.d_head)
         self._layer_norm = transformer.shape.layer_norm
-        self.gain = _gain(block.attention_norm, transformer.shape.d_model)
-        self.offset = block.attention_norm.bias[0, 0] if isinstance(block.attention_norm, LayerNorm) else 0.0
-        self.query, self.query_bias = attention.query.weight[0, :, at], attention.query.bias[0, :, at]
-        self.key, self.key_bias = attention.key.weight[0, :, at], attention.key.bias[0, :, at]
+        self._gain = _gain(block.attention_norm, transformer.shape.d_model)
+        self.query, self.key = attention.query.weight[0, :, at], attention.key.weight[0, :, at]
         self._value, self._out = attention.value.weight[0, :, at], attention.out.weight[0, at]
 
     def normed(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         """What the head reads of a stream, up to scale."""
-        return _centred(x, self._layer_norm) * self.gain
+        return _centred(x, self._layer_norm) * self._gain
 
     def moves(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         """What the head writes where it attends to `x`."""

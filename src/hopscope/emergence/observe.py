@@ -10,13 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.bench import Bench
 from hopscope.circuits.coordinates import Coordinates
-from hopscope.circuits.interventions import UNIFORM, Edit, Intervention, Program
-from hopscope.circuits.maps import RoleMaps, role_maps
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import UNIFORM, Form, Intervention, Program
+from hopscope.circuits.role_maps import RoleMaps, role_maps
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.transformer import Pattern, Transformer
+from hopscope.model.edit import Pattern
+from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role
 from hopscope.problem.vectors import Batch
@@ -62,15 +63,15 @@ def observe(
         paths: of the circuit.
         ablation: how a path is taken away.
     """
-    bench = Bench(transformer, problem, batch)
-    patterns = transformer(batch.inputs[None], return_patterns=True).patterns
-    weights, foremost = zip(*(_along(path, patterns, bench.where) for path in paths), strict=True)
+    evaluator = Evaluator(transformer, problem, batch)
+    patterns = transformer.patterns(batch.inputs[None])
+    weights, foremost = zip(*(_along(path, patterns, evaluator.where) for path in paths), strict=True)
     return Observation(
         attention=torch.stack(weights),
         foremost=torch.stack(foremost),
-        errors=bench.errors([{}])[0],
-        ablated=_ablated(bench, paths, ablation),
-        maps=role_maps(patterns, bench.where),
+        errors=evaluator.errors([{}])[0],
+        ablated=_ablated(evaluator, paths, ablation),
+        maps=role_maps(patterns, evaluator.where),
     )
 
 
@@ -105,15 +106,15 @@ def _along(
     return weight.mean(dim=-1), (weight > others).float().mean(dim=-1)
 
 
-def _ablated(bench: Bench, paths: Sequence[AttentionPath], ablation: Ablation) -> Float[Tensor, "path sequence hop"]:
+def _ablated(evaluator: Evaluator, paths: Sequence[AttentionPath], ablation: Ablation) -> Float[Tensor, "path sequence hop"]:
     """Errors without each path; layer by layer, because what lies below a layer is then computed once."""
     results: dict[AttentionPath, Tensor] = {}
     for layer in sorted({path.layer for path in paths}):
         mine = [path for path in paths if path.layer == layer]
         programs = [_without(path, ablation) for path in mine]
-        results |= dict(zip(mine, bench.errors(programs), strict=True))
+        results |= dict(zip(mine, evaluator.errors(programs), strict=True))
     return torch.stack([results[path] for path in paths])
 
 
 def _without(path: AttentionPath, ablation: Ablation) -> Program:
-    return {path.row: UNIFORM if ablation == "uniform" else Edit(Intervention.KNOCK_OUT, (path.key,))}
+    return {path.row: UNIFORM if ablation == "uniform" else Form(Intervention.KNOCK_OUT, (path.key,))}

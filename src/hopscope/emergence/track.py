@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.bench import single
 from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.evaluator import single
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.checkpoints import readable
 from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossings

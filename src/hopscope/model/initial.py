@@ -8,7 +8,8 @@ from typing import Literal
 
 import torch
 
-from hopscope.model.transformer import Linear, Transformer
+from hopscope.model.layers import Linear
+from hopscope.model.transformer import Transformer
 
 InitialWeights = Literal["torch", "gpt2"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hopscope.circuits.coordinates import coordinates
-from hopscope.circuits.maps import role_maps
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.role_maps import role_maps
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.plot.style import INK, VERMILION, house, new_figure
@@ -36,7 +36,7 @@ def maps_figure(
     """
     _one(transformer)
     batch = held_out(problem, sequences, 0, "maps")
-    patterns = transformer(batch.inputs[None], return_patterns=True).patterns
+    patterns = transformer.patterns(batch.inputs[None])
     maps = role_maps(patterns, coordinates(batch, transformer.shape.causal))
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]
@@ -61,7 +61,7 @@ def prompt_figure(transformer: Transformer, problem: RetrievalProblem, seed: int
     """Attention by position on one prompt, a panel a head, layers downward."""
     _one(transformer)
     batch = held_out(problem, 1, seed, "prompt")
-    patterns = transformer(batch.inputs[None], return_patterns=True).patterns
+    patterns = transformer.patterns(batch.inputs[None])
     with house():
         figure, grid = _grid(transformer, "Attention by position on one prompt")
         for layer, pattern in enumerate(patterns):

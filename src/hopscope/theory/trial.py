@@ -66,6 +66,6 @@ def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> Trial:
 
 @torch.no_grad()
 def _losses(witness: Witness, batch: Batch) -> tuple[float, ...]:
-    answers = witness.transformer(batch.inputs[None]).answers[0]
+    answers = witness.transformer(batch.inputs[None])[0]
     errors = (answers - batch.targets).square().unflatten(-1, (-1, witness.problem.symbol_dim))
     return tuple(errors.mean(dim=(0, 1, 3)).tolist())

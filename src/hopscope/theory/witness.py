@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from torch import nn
-
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import PositionCode, RetrievalProblem
@@ -49,7 +47,9 @@ class Witness:
             raise InputError(f"layer must be 0 to {shape.layers - 1} of a witness with at least 2, got {layer}")
         rest = Transformer(replace(shape, layers=shape.layers - 1))
         rest.embed, rest.norm, rest.read = self.transformer.embed, self.transformer.norm, self.transformer.read
-        rest.blocks = nn.ModuleList(b for n, b in enumerate(self.transformer.blocks) if n != layer)
+        kept = [block for number, block in enumerate(self.transformer.blocks) if number != layer]
+        for mine, theirs in zip(rest.blocks, kept, strict=True):
+            mine.load_state_dict(theirs.state_dict())
         left = (path for path in self.circuit if path.layer != layer)
         lowered = tuple(path._replace(layer=path.layer - (path.layer > layer)) for path in left)
         return Witness(self.problem, rest, lowered)

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.errors import InputError
+from hopscope.model.fast import FastTransformer
 from hopscope.model.initial import initialise
-from hopscope.model.transformer import Transformer
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -79,7 +79,7 @@ class _Part:
     """Models that go through together."""
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
-        self.transformer = Transformer(recipe.architecture(problem), len(seeds))
+        self.transformer = FastTransformer(recipe.architecture(problem), len(seeds))
         initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.init, recipe.qk_gain)
         self.transformer.to(engine.device)
         self._clip, self._device = recipe.clip, torch.device(engine.device)
@@ -102,7 +102,7 @@ class _Part:
     def losses(self, batch: Batch) -> Float[Tensor, "model hop"]:
         """Losses by hop."""
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
-            answers = self.transformer(batch.inputs).answers
+            answers = self.transformer(batch.inputs)
         return partial_losses(answers, batch.targets, self._symbol_dim)
 
     def update(self, batch: Batch, learning_rate: float) -> Float[Tensor, "model hop"]:

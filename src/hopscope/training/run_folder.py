@@ -31,7 +31,7 @@ from torch import Tensor
 import hopscope
 from hopscope.errors import InputError
 from hopscope.files import json_lines, read_json, read_json_lines, write_text
-from hopscope.model.transformer import Transformer
+from hopscope.model.fast import FastTransformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
 from hopscope.tensor_files import load_tensors, run_of, save_tensors
@@ -216,7 +216,7 @@ class RunFolder:
         path = self.path / "state.safetensors"
         return load_tensors(path) if path.exists() else None
 
-    def transformer(self, step: int | None = None) -> Transformer:
+    def transformer(self, step: int | None = None) -> FastTransformer:
         """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
 
         Raises:
@@ -230,7 +230,7 @@ class RunFolder:
             near = min(checkpoints, key=lambda known: abs(known - step))
             raise InputError(f"{self.path} has no checkpoint at step {step}; the nearest is at step {near}")
         weights = self._load_checkpoint(checkpoints[step], step)
-        transformer = Transformer(self.recipe.architecture(self.problem), len(self.seeds))
+        transformer = FastTransformer(self.recipe.architecture(self.problem), len(self.seeds))
         try:
             transformer.load_state_dict(weights)
         except RuntimeError:

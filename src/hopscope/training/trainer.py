@@ -184,7 +184,7 @@ def held_out_errors(run: RunFolder, size: int, step: int | None = None) -> Float
     for start in range(0, size, 256):
         part = batch[start : start + 256]
         inputs = part.inputs.expand(len(run.seeds), *part.inputs.shape)
-        errors.append(squared_errors(transformer(inputs).answers, part.targets, run.problem.symbol_dim))
+        errors.append(squared_errors(transformer(inputs), part.targets, run.problem.symbol_dim))
     return torch.cat(errors, dim=1)
 
 

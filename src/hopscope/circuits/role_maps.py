@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.coordinates import Coordinates
-from hopscope.model.transformer import Pattern
+from hopscope.model.edit import Pattern
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class RoleMaps:
 
 
 def role_maps(patterns: list[Pattern], where: Coordinates) -> RoleMaps:
-    """Role maps of whole patterns (every position a query), as `Transformer(..., return_patterns=True)` gives them."""
+    """Role maps of whole patterns (every position a query), as `Transformer.patterns` gives them."""
     parts = [_one_layer(pattern, where) for pattern in patterns]
     same, other, expected = (torch.stack(part, dim=1) for part in zip(*parts, strict=True))
     return RoleMaps(same, other, expected)

@@ -1,7 +1,7 @@
 """What can be put in the place of a row of attention.
 
-A row is one (layer, head, query role): what the positions of that role attend to, in one head. An intervention says
-what multiplies the values there instead; a program says it for any number of rows, and leaves the others as they are.
+A row is one (layer, head, query role): what the positions of that role attend to, in one head. A form says what
+multiplies the values there instead; a program says it for any number of rows, and leaves the others as they are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hopscope.errors import InputError
-from hopscope.theory.path import Row as Row
+from hopscope.theory.path import Row
 
 
 class Intervention(Enum):
@@ -25,6 +25,9 @@ class Intervention(Enum):
 
     IDENTITY = "identity"
     """All weight on the position itself. The paper's other way to switch a head off."""
+
+    ZERO = "zero"
+    """No weight at all: the row brings nothing but the values' and output's biases (zero ablation)."""
 
     ONE_HOT = "one_hot"
     """All weight on one role of the same chain. The paper's way to state what a head does."""
@@ -50,7 +53,7 @@ class Intervention(Enum):
 
 
 @dataclass(frozen=True)
-class Edit:
+class Form:
     """An intervention with what it needs.
 
     Args:
@@ -83,17 +86,18 @@ class Edit:
             raise InputError(f"the weights of {kind.value} must be at least 0 and not all 0, got {self.weights}")
 
 
-UNIFORM = Edit(Intervention.UNIFORM)
-IDENTITY = Edit(Intervention.IDENTITY)
-KEEP = Edit(Intervention.KEEP)
-RESAMPLE = Edit(Intervention.RESAMPLE)
-POSITIONAL = Edit(Intervention.POSITIONAL)
+UNIFORM = Form(Intervention.UNIFORM)
+IDENTITY = Form(Intervention.IDENTITY)
+ZERO = Form(Intervention.ZERO)
+KEEP = Form(Intervention.KEEP)
+RESAMPLE = Form(Intervention.RESAMPLE)
+POSITIONAL = Form(Intervention.POSITIONAL)
 
 
-def one_hot(key: int) -> Edit:
+def one_hot(key: int) -> Form:
     """All weight on role `key` of the same chain."""
-    return Edit(Intervention.ONE_HOT, (key,))
+    return Form(Intervention.ONE_HOT, (key,))
 
 
-Program = Mapping[Row, Edit]
+Program = Mapping[Row, Form]
 """What is put in the place of which rows; rows not named are kept."""

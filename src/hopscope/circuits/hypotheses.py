@@ -5,18 +5,19 @@ from __future__ import annotations
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.circuits.interventions import IDENTITY, KEEP, POSITIONAL, UNIFORM, Edit, Intervention, Row, one_hot
-from hopscope.circuits.maps import RoleMaps
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.role_maps import RoleMaps
 from hopscope.problem.roles import symbol_of
+from hopscope.theory.path import Row
 
-Rows = dict[Row, Edit]
+Rows = dict[Row, Form]
 """A program under construction."""
 
 _LEAST_WEIGHT = 0.1
 """Mean weight, beyond that on the same role of another chain, from which a role counts as attended to."""
 
 
-class Forms:
+class Hypotheses:
     """What each row of a model could be doing.
 
     Args:
@@ -28,7 +29,7 @@ class Forms:
     def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], hops: int) -> None:
         self._maps, self._visible, self._hops = maps, visible, hops
 
-    def of(self, row: Row) -> list[Edit]:
+    def of(self, row: Row) -> list[Form]:
         """The hypotheses about a row in use: one role, two roles, the mean pattern, the positional one, its own.
 
         Single roles come in the order: the other member of the pair, the same symbol elsewhere, then by falling weight.
@@ -40,10 +41,10 @@ class Forms:
         forms = [one_hot(key) for key in self.heavy(row)]
         two = sorted((*self._others(row), row.query), key=lambda key: -weight[key])[:2]
         if len(two) == 2 and weight[two[1]] >= _LEAST_WEIGHT:
-            forms.append(Edit(Intervention.MIXTURE, tuple(two), tuple(weight[key] for key in two)))
+            forms.append(Form(Intervention.MIXTURE, tuple(two), tuple(weight[key] for key in two)))
         return [*forms, self.mean(row), POSITIONAL, KEEP]
 
-    def offs(self, row: Row) -> list[Edit]:
+    def offs(self, row: Row) -> list[Form]:
         """Ways to switch a row off, simplest first.
 
         Uniform and identity; and for a row that tells its own chain from others nowhere, its average by role or by
@@ -51,7 +52,7 @@ class Forms:
         """
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 
-    def is_off(self, row: Row, edit: Edit) -> bool:
+    def is_off(self, row: Row, edit: Form) -> bool:
         """Whether an edit leaves a row nothing to carry from one position of a chain to another."""
         if edit.kind in (Intervention.MEAN, Intervention.POSITIONAL):
             return self.chainless(row)
@@ -61,11 +62,11 @@ class Forms:
         """Whether a row attends to no other role of its own chain any more than to that role of other chains."""
         return all(excess < _LEAST_WEIGHT for excess in self._excess(row).values())
 
-    def mean(self, row: Row) -> Edit:
+    def mean(self, row: Row) -> Form:
         """The mean pattern of a row."""
         expected = self._maps.expected[0, row.layer, row.head, row.query].double()
         # So that no query is left without a key where the average never looked at what it may see.
-        return Edit(Intervention.MEAN, (), tuple((expected + 1e-12).tolist()))
+        return Form(Intervention.MEAN, (), tuple((expected + 1e-12).tolist()))
 
     def weights(self, row: Row) -> list[float]:
         """Mean weight of a row on every role of its own chain."""
@@ -85,7 +86,7 @@ class Forms:
 
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
-    def keys(self, row: Row, edit: Edit) -> list[tuple[int, float]]:
+    def keys(self, row: Row, edit: Form) -> list[tuple[int, float]]:
         """The key roles an edit attends to besides the query itself, each with its weight.
 
         None where it moves nothing between positions. The mean pattern, the positional one and the model's own attend
@@ -114,6 +115,6 @@ class Forms:
         return [key for key in range(2 * self._hops + 1) if key != row.query and self._visible[row.query, key]]
 
 
-def form_of(program: Rows, row: Row) -> Edit:
+def form_of(program: Rows, row: Row) -> Form:
     """What a program does to a row."""
     return program.get(row, KEEP)

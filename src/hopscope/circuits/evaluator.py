@@ -1,0 +1,150 @@
+"""The evaluator: a model, a batch, and the loss under any number of programs.
+
+Candidates stand along the batch axis, so that one pass serves them all with one copy of the weights. Layers below the
+first one that a candidate changes are computed once, for the program it departs from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.apply import Drawer, LayerForms, ProgramEdit, by_layer, check
+from hopscope.circuits.coordinates import coordinates
+from hopscope.circuits.form import Form, Program
+from hopscope.circuits.role_maps import RoleMaps, role_maps
+from hopscope.errors import InputError
+from hopscope.model.edit import Stream
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
+from hopscope.theory.path import Row
+from hopscope.training.losses import squared_errors
+
+_ROWS_AT_ONCE = 16_384
+"""Positions that go through together: beyond it activations leave a CPU's caches."""
+
+
+class Evaluator:
+    """One model and one batch.
+
+    Args:
+        transformer: with one model.
+        problem: what it answers.
+        batch: sequences; one leading axis.
+
+    Raises:
+        InputError: more than one model; take one with `single`.
+    """
+
+    def __init__(self, transformer: Transformer, problem: RetrievalProblem, batch: Batch) -> None:
+        if transformer.models != 1:
+            raise InputError(f"an evaluator holds one model, got {transformer.models}; take one with `single`")
+        self.transformer, self.problem, self.batch = transformer, problem, batch
+        self.shape = transformer.shape
+        self.where = coordinates(batch, self.shape.causal)
+        self.evaluations = 0
+        self.drawer = Drawer(self.where)
+        self._checked: dict[Row, Form] = {}
+        self._trunk: list[LayerForms] = [{} for _ in range(self.shape.layers)]
+        self._streams: list[Stream] = []
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of the batch."""
+        return self.batch.inputs.shape[0]
+
+    @torch.no_grad()
+    def errors(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
+        """Squared errors under each program, by sequence and hop asked for."""
+        for program in programs:
+            self._check(program)
+        forms = [by_layer(program, self.shape.layers) for program in programs]
+        starts = [min(self._shared(one), self.shape.layers - 1) for one in forms]
+        order = sorted(range(len(programs)), key=lambda number: starts[number])
+        at_once = max(1, _ROWS_AT_ONCE // (self.sequences * self.problem.sequence_length))
+        results: list[Tensor | None] = [None] * len(programs)
+        for first in range(0, len(order), at_once):
+            chosen = order[first : first + at_once]
+            errors = self._errors([forms[number] for number in chosen], starts[chosen[0]])
+            for number, error in zip(chosen, errors, strict=True):
+                results[number] = error
+        self.evaluations += len(programs)
+        return torch.stack([result for result in results if result is not None])
+
+    def mse(self, programs: Sequence[Program]) -> list[float]:
+        """Mean squared error under each program."""
+        if not programs:
+            return []
+        found: list[float] = self.errors(programs).double().mean(dim=(1, 2)).tolist()
+        return found
+
+    def depart_from(self, program: Program) -> None:
+        """Make `program` the one whose layers are computed once; candidates near it are then cheap."""
+        forms = by_layer(program, self.shape.layers)
+        same = self._shared(forms)
+        self._trunk, self._streams = forms, self._streams[: same + 1]
+
+    @torch.no_grad()
+    def role_maps(self, program: Program | None = None) -> RoleMaps:
+        """Role maps, of the model as it is or under a program."""
+        return role_maps(self.transformer.patterns(self.batch.inputs[None], self.edit(program or {})), self.where)
+
+    def edit(self, program: Program) -> ProgramEdit:
+        """One program as an edit of the transformer's way through this batch.
+
+        Raises:
+            InputError: the program does not fit the model, or looks where the mask forbids.
+        """
+        self._check(program)
+        return ProgramEdit([by_layer(program, self.shape.layers)], self.shape.heads, self.drawer)
+
+    def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
+        """Errors of the answers read out of the stream after the last block, at its last positions."""
+        answers = self.transformer.answers(x[:, :, -self.shape.reads :])
+        by_program = answers.view(-1, self.sequences, *answers.shape[-2:])
+        return squared_errors(by_program, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
+
+    def _check(self, program: Program) -> None:
+        """See that a program fits; what was seen before is not looked at again."""
+        new = {row: form for row, form in program.items() if self._checked.get(row) is not form}
+        check(new, self.where, self.shape)
+        self._checked |= new
+
+    def _shared(self, forms: list[LayerForms]) -> int:
+        """How many first layers are as in the trunk."""
+        pairs = enumerate(zip(forms, self._trunk, strict=True))
+        return next((layer for layer, (mine, trunk) in pairs if mine != trunk), self.shape.layers)
+
+    def _stream(self, layer: int) -> Stream:
+        """What enters a layer under the trunk."""
+        if not self._streams:
+            self._streams.append(self.transformer.embed(self.batch.inputs[None]))
+        edit = ProgramEdit([self._trunk], self.shape.heads, self.drawer)
+        while len(self._streams) <= layer:
+            last = len(self._streams) - 1
+            self._streams.append(self.transformer.run(self._streams[-1], start=last, stop=last + 1, edit=edit))
+        return self._streams[layer]
+
+    def _errors(self, forms: list[list[LayerForms]], start: int) -> Float[Tensor, "candidate sequence hop"]:
+        """Errors of candidates that agree with the trunk before layer `start`."""
+        x = self._stream(start).repeat(1, len(forms), 1, 1)
+        edit = ProgramEdit(forms, self.shape.heads, self.drawer)
+        x = self.transformer.run(x, start=start, edit=edit, reads=self.shape.reads)
+        return self.squared_errors(x).view(len(forms), self.sequences, -1)
+
+
+def single(transformer: Transformer, model: int) -> Transformer:
+    """Model `model` of an ensemble, alone.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    if not 0 <= model < transformer.models:
+        raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
+    alone = type(transformer)(transformer.shape, 1)
+    alone.load_state_dict({name: tensor[model : model + 1] for name, tensor in transformer.state_dict().items()})
+    return alone.requires_grad_(False)

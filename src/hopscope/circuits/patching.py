@@ -1,0 +1,145 @@
+"""Why a path is there: what reads what it brings.
+
+Each path of a circuit is cut at one use at a time (path patching, Goldowsky-Dill et al. 2023): the query, key or value
+of one later path, or the answer. The cut stream is the one in which the path's row is uniform and every other head
+still writes what it wrote; MLPs, where there are any, are part of the way. All else runs on from the uncut stream.
+This happens in the natural circuit: its rows make their own patterns, so that a changed key shows as lost attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import UNIFORM, Program
+from hopscope.model.edit import Edit, Pattern, Stream
+from hopscope.model.transformer import Block
+from hopscope.theory.path import AttentionPath, Row
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a path, cut.
+
+    Attributes:
+        into: `query`, `key`, `value` or `answer`.
+        reader: the later path; None for the answer.
+        change: rise of the loss.
+        attention: fall of the reader's mean attention.
+    """
+
+    into: str
+    reader: AttentionPath | None
+    change: float
+    attention: float
+
+
+class _Watched(Edit):
+    """An edit that keeps what passes, and may put something else in its place afterwards.
+
+    Attributes:
+        patterns: by layer.
+        written: by layer, before `instead`.
+        instead: what attention writes instead, by layer.
+    """
+
+    def __init__(self, inner: Edit, instead: dict[int, Stream] | None = None) -> None:
+        self._inner, self.instead = inner, instead or {}
+        self.patterns: dict[int, Pattern] = {}
+        self.written_by: dict[int, Stream] = {}
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        self.patterns[layer] = self._inner.pattern(layer, pattern)
+        return self.patterns[layer]
+
+    def written(self, layer: int, written: Stream) -> Stream:
+        self.written_by[layer] = self._inner.written(layer, written)
+        return self.instead.get(layer, self.written_by[layer])
+
+
+class Patcher:
+    """Cuts uses of paths in one program.
+
+    Args:
+        evaluator: the model and its sequences.
+        natural: the program with the model's own patterns in the rows in use.
+    """
+
+    def __init__(self, evaluator: Evaluator, natural: Program) -> None:
+        self._evaluator, self._transformer = evaluator, evaluator.transformer
+        self._edit = evaluator.edit(natural)
+        self._clean = _Watched(self._edit)
+        with torch.no_grad():
+            self._streams = [self._transformer.embed(evaluator.batch.inputs[None])]
+            self._continue(self._streams, self._clean)
+            self.loss = self._loss(self._streams[-1])
+
+    @torch.no_grad()
+    def uses(self, paths: Sequence[AttentionPath], row: Row) -> list[Use]:
+        """What reads from the query position of `row`, among the answer and the later ones of `paths`."""
+        cut = self._cut(row)
+        found = []
+        for reader in paths:
+            if reader.layer > row.layer:
+                if reader.query == row.query:
+                    found.append(self._use("query", cut, reader))
+                if reader.key == row.query:
+                    found += [self._use(into, cut, reader) for into in ("key", "value")]
+        if row.query == self._evaluator.where.roles - 1:
+            found.append(Use("answer", None, self._loss(cut[-1]) - self.loss, 0.0))
+        return sorted(found, key=lambda use: -use.change)
+
+    def _use(self, into: str, cut: list[Stream], reader: AttentionPath) -> Use:
+        """Cut one use: the reader's part of what its layer writes, with one of its three inputs from the cut stream."""
+        layer, block = reader.layer, self._block(reader.layer)
+        clean, spoiled = (block.attention_norm(streams[layer]) for streams in (self._streams, cut))
+        own = changed = self._clean.patterns[layer]
+        if into != "value":
+            query, key = (spoiled, clean) if into == "query" else (clean, spoiled)
+            changed = block.attention.pattern(query, key)
+        value = spoiled if into == "value" else clean
+        before = block.attention.write(self._alone(own, reader.row), clean)
+        after = block.attention.write(self._alone(changed, reader.row), value)
+        patched = _Watched(self._edit, {layer: self._clean.written_by[layer] + after - before})
+        x = self._transformer.run(self._streams[layer], start=layer, edit=patched)
+        lost = self._attention(own, reader) - self._attention(changed, reader)
+        return Use(into, reader, self._loss(x) - self.loss, lost)
+
+    def _cut(self, row: Row) -> list[Stream]:
+        """What enters every layer and the read-out when this row is uniform and every other head writes what it did."""
+        uniform = self._evaluator.edit({row: UNIFORM}).pattern(row.layer, self._clean.patterns[row.layer])
+        normed = self._block(row.layer).attention_norm(self._streams[row.layer])
+        written = self._block(row.layer).attention.write(uniform, normed)
+        streams = list(self._streams[: row.layer + 1])
+        self._continue(streams, _Watched(self._edit, {**self._clean.written_by, row.layer: written}))
+        return streams
+
+    def _continue(self, streams: list[Stream], edit: Edit) -> None:
+        """Add to the streams that enter the first layers those that enter all later ones and the read-out."""
+        for layer in range(len(streams) - 1, self._evaluator.shape.layers):
+            streams.append(self._transformer.run(streams[-1], start=layer, stop=layer + 1, edit=edit))
+
+    def _block(self, layer: int) -> Block:
+        block = self._transformer.blocks[layer]
+        assert isinstance(block, Block)
+        return block
+
+    def _alone(self, pattern: Pattern, row: Row) -> Pattern:
+        """The pattern in this row and 0 everywhere else, so that what is written is this row's part."""
+        alone = torch.zeros_like(pattern)
+        here = (self._evaluator.where.role == row.query)[None, :, :, None]
+        alone[:, :, row.head] = torch.where(here, pattern[:, :, row.head], 0.0)
+        return alone
+
+    def _attention(self, pattern: Pattern, path: AttentionPath) -> float:
+        """Mean attention along a path."""
+        place = self._evaluator.where.place
+        head = pattern[0, :, path.head]
+        rows = head.gather(1, place[:, :, path.query, None].expand(-1, -1, head.shape[-1]))
+        return float(rows.gather(2, place[:, :, path.key, None]).mean())
+
+    def _loss(self, x: Stream) -> float:
+        return float(self._evaluator.squared_errors(x).double().mean())

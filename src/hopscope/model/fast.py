@@ -1,0 +1,159 @@
+"""The same transformer in fewer passes over memory: for training, and for whoever runs a model very often.
+
+A step of a small model is mostly memory traffic. LayerNorm's gain and offset are folded into the linear map that
+follows, queries, keys and values come from one product, scores are divided by dividing the query's map, and, compiled,
+norms, GELU and the gradients of biases take forms that the compiler fuses. Weights, their names and the way through are
+those of `transformer.py`, to which tests pin values and gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.model.edit import Edit, Pattern, Stream
+from hopscope.model.hold import hold
+from hopscope.model.layers import LayerNorm, Linear
+from hopscope.model.transformer import Attention, Block, Transformer
+
+Rows = Float[Tensor, "model row d_in"]
+Weight = Float[Tensor, "model d_in d_out"]
+Bias = Float[Tensor, "model 1 d_out"]
+Heads = Float[Tensor, "model_batch_head pos d_head"]
+
+_EPSILON = 1e-5
+_GELU_LINEAR = 2 * math.sqrt(2 / math.pi)
+_GELU_CUBIC = _GELU_LINEAR * 0.044715
+
+
+class FastBlock(Block):
+    """A block that works on rows, all positions of all sequences under one another."""
+
+    def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Stream:
+        """As `Block`."""
+        batch, positions = x.shape[1:3]
+        last = positions if reads is None else reads
+        rows = query_rows = _normalised(self.attention_norm, x.flatten(1, 2))
+        if last != positions:
+            x, query_rows = x[:, :, -last:], _last(rows, batch, last)
+        pattern, value = self._attend(rows, query_rows, batch)
+        if edit is not None:
+            pattern = edit.pattern(self.layer, pattern)
+        written = _write(self.attention, pattern, value)
+        if edit is not None:
+            written = edit.written(self.layer, written.view(x.shape)).flatten(1, 2)
+        out = x.flatten(1, 2) + written
+        if self.mlp is not None:
+            up = _folded(self.mlp_norm, self.mlp.up.weight, self.mlp.up.bias)
+            hidden = _gelu(_affine(_normalised(self.mlp_norm, out), *up))
+            out = out + _affine(hidden, self.mlp.down.weight, self.mlp.down.bias)
+        return out.view(x.shape)
+
+    def _attend(self, rows: Rows, query_rows: Rows, batch: int) -> tuple[Pattern, Heads]:
+        """The pattern and the values."""
+        attention = self.attention
+        if query_rows is rows:
+            query, key, value = self._heads(rows, batch, attention.query, attention.key, attention.value)
+        else:
+            (query,) = self._heads(query_rows, batch, attention.query)
+            key, value = self._heads(rows, batch, attention.key, attention.value)
+        pattern = torch.baddbmm(attention.mask(query.shape[1], key), query, key.mT).softmax(dim=-1)
+        grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
+        return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
+
+    def _heads(self, rows: Rows, batch: int, *maps: Linear) -> tuple[Heads, ...]:
+        """What each map makes of the rows, cut into heads: one product for all, so that rows are read once."""
+        attention = self.attention
+        scales = [1 / math.sqrt(attention.d_head) if one is attention.query else 1.0 for one in maps]
+        weight = torch.cat([one.weight * scale for one, scale in zip(maps, scales, strict=True)], dim=-1)
+        bias = torch.cat([one.bias * scale for one, scale in zip(maps, scales, strict=True)], dim=-1)
+        made = _affine(rows, *_folded(self.attention_norm, weight, bias))
+        made = made.view(rows.shape[0] * batch, -1, weight.shape[-1])
+        return tuple(_cut(part, attention) for part in torch.chunk(made, len(maps), dim=-1))
+
+
+class FastTransformer(Transformer):
+    """`Transformer` in fewer passes."""
+
+    block: ClassVar[type[Block]] = FastBlock
+
+    def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
+        """As `Transformer`."""
+        rows = _normalised(self.norm, x.flatten(1, 2))
+        return _affine(rows, *_folded(self.norm, self.read.weight, self.read.bias)).view(*x.shape[:3], -1)
+
+
+def _write(attention: Attention, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:
+    models, batch = pattern.shape[:2]
+    brought = (pattern.flatten(0, 2) @ value).view(models, batch, attention.heads, -1, attention.d_head)
+    rows = brought.transpose(2, 3).reshape(models, -1, attention.heads * attention.d_head)
+    return _affine(rows, attention.out.weight, attention.out.bias)
+
+
+def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention) -> Heads:
+    x = x.view(*x.shape[:2], attention.heads, attention.d_head)
+    return x.transpose(1, 2).reshape(-1, x.shape[1], attention.d_head)
+
+
+def _last(rows: Rows, batch: int, last: int) -> Rows:
+    """The rows of the last positions of every sequence."""
+    return rows.view(rows.shape[0], batch, -1, rows.shape[-1])[:, :, -last:].flatten(1, 2)
+
+
+def _normalised(norm: nn.Module, x: Rows) -> Rows:
+    """Every row to mean 0 and deviation 1; gain and offset are for `_folded`."""
+    if not isinstance(norm, LayerNorm):
+        return x
+    if not torch.compiler.is_compiling():
+        return F.layer_norm(x, x.shape[-1:], eps=_EPSILON)
+    # The compiler makes a recursion along the row out of layer_norm; these sums it fuses, and they are quicker.
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    centred = x - x.mean(dim=-1, keepdim=True)
+    return centred * torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + _EPSILON)
+
+
+def _folded(norm: nn.Module, weight: Weight, bias: Bias) -> tuple[Weight, Bias]:
+    """The map that does to normalised rows what `weight` and `bias` do after the norm's gain and offset."""
+    if not isinstance(norm, LayerNorm):
+        return weight, bias
+    return norm.weight.mT * weight, torch.baddbmm(bias, norm.bias, weight)
+
+
+def _affine(x: Rows, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
+    """x @ weight + bias."""
+    if not torch.compiler.is_compiling():
+        return torch.baddbmm(bias, x, weight)
+    made: Tensor = _AddBias.apply(torch.bmm(x, weight), bias)  # type: ignore[no-untyped-call]
+    return made
+
+
+def _gelu(x: Rows) -> Rows:
+    """GELU in its tanh form. Compiled, it takes one exponential in place of a hyperbolic tangent."""
+    if not torch.compiler.is_compiling():
+        return F.gelu(x, approximate="tanh")
+    return x * torch.sigmoid(x * (_GELU_LINEAR + _GELU_CUBIC * x * x))
+
+
+class _AddBias(torch.autograd.Function):
+    """x + bias, whose gradient for the bias is a product with ones: compiled, a sum over rows misses every cache."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, bias: Tensor) -> Tensor:
+        return x + bias.to(x.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        # Two rows of ones, since the compiler turns a product with one back into the sum.
+        ones = gradient.new_ones(gradient.shape[0], 2, gradient.shape[1])
+        return gradient, torch.bmm(ones, gradient)[:, :1]
