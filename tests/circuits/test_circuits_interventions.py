@@ -68,6 +68,8 @@ def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Form], where: Coord
                     row = own
                 elif edit.kind is Intervention.UNIFORM:
                     row[seen] = 1 / len(seen)
+                elif edit.kind is Intervention.ZERO:
+                    pass
                 elif edit.kind is Intervention.IDENTITY:
                     row[q] = 1
                 elif edit.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):

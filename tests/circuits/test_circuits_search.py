@@ -188,7 +188,7 @@ def test_gradients_agree_with_exact_scores_and_do_not_change_what_is_found() -> 
     search = searcher.run()
     assert search.prefilter is not None
     assert search.prefilter.agrees
-    assert {(row.layer, row.head) for row, _ in searcher.paths(search.found[0].program)} == {
+    assert {(path.layer, path.head) for path in searcher.paths(search.found[0].program)} == {
         (path.layer, path.head) for path in witness.circuit
     }
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, recipe, scaled, weights_at
+from small_models import answers_with
 
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.crossing import Crossing
@@ -122,13 +123,13 @@ def test_attention_is_read_where_chain_and_role_stand():
             assert seen.attention[number, sequence].item() == pytest.approx(weight, abs=1e-6)
             assert seen.foremost[number, sequence].item() == pytest.approx(first)
     assert 0.1 < seen.attention[0].min() < 0.9  # the case is not trivial
-    errors = (transformer(batch.inputs[None]).answers[0] - batch.targets).square()
+    errors = (transformer(batch.inputs[None])[0] - batch.targets).square()
     assert seen.errors.mean().item() == pytest.approx(errors.mean().item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("ablation", ["uniform", "knock_out"])
 def test_ablation_is_what_the_seam_makes_of_it(ablation):
-    """The same through `pattern_fn`, edited by hand."""
+    """The same through the seam, edited by hand."""
     batch, path = held_out(PROBLEM, 4, 0, "emergence"), PATHS[-1]
     seen = observe(WITNESS.transformer, PROBLEM, batch, [path], ablation)
     query, key = path.query, path.key
@@ -150,7 +151,7 @@ def test_ablation_is_what_the_seam_makes_of_it(ablation):
                     row /= row.sum()
         return pattern
 
-    answers = WITNESS.transformer(batch.inputs[None], edit).answers[0]
+    answers = answers_with(WITNESS.transformer, batch.inputs[None], edit)[0]
     errors = (answers - batch.targets).square().unflatten(-1, (3, -1)).mean(dim=(1, 3))
     assert torch.allclose(seen.ablated[0], errors, atol=1e-3)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_models import answers_with
 
 from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.cli._common import field_options
@@ -111,11 +112,11 @@ def test_holding_is_what_the_seam_would_do():
         pattern[:, :, 0] = torch.eye(length)[[0, *range(length - 1)]]
         return pattern
 
-    by_hand = transformer()(batch.inputs[None], edit).answers
+    by_hand = answers_with(transformer(), batch.inputs[None], edit)
     held = transformer((HeldHead(2, 1, "previous"),))
-    assert torch.allclose(held(batch.inputs[None]).answers, by_hand, atol=1e-6)  # the short way through the last block
+    assert torch.allclose(held(batch.inputs[None]), by_hand, atol=1e-6)  # the short way through the last block
     # An intervention comes after the hold, and analysis meets the held model.
-    assert torch.allclose(held(batch.inputs[None], edit).answers, by_hand, atol=1e-6)
+    assert torch.allclose(answers_with(held, batch.inputs[None], edit), by_hand, atol=1e-6)
     errors = (by_hand[0] - batch.targets).square().mean()
     assert Evaluator(single(held, 0), PROBLEM, batch).mse([{}])[0] == pytest.approx(errors.item(), rel=1e-4)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import torch
 
 from hopscope.model.architecture import Architecture
+from hopscope.model.edit import Edit
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Attention, Block, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -64,3 +66,18 @@ def _copy_head(attention: Attention, source: int, target: int, width: int) -> No
     for linear in (attention.query, attention.key, attention.value):
         linear.weight[..., other] = linear.weight[..., one]
         linear.bias[..., other] = linear.bias[..., one]
+
+
+class _Changed(Edit):
+    def __init__(self, change):
+        self.change = change
+
+    def pattern(self, layer, pattern):
+        return self.change(layer, pattern)
+
+
+@torch.no_grad()
+def answers_with(transformer: Transformer, inputs: torch.Tensor, change: Callable[[int, torch.Tensor], torch.Tensor]):
+    """Answers where `change` may replace any layer's pattern: it sees all positions as queries in every layer."""
+    x = transformer.run(transformer.embed(inputs), edit=_Changed(change))
+    return transformer.answers(x)[:, :, -transformer.shape.reads :]

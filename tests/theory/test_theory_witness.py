@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import answers_with
 from torch import Tensor
 
 from hopscope.errors import InputError
@@ -30,8 +31,8 @@ def batch_for(witness: Witness, sequences: int = 48, seed: int = 1) -> Batch:
 
 
 @torch.no_grad()
-def losses(witness: Witness, batch: Batch, pattern_fn: Any = None) -> Tensor:
-    answers = witness.transformer(batch.inputs[None], pattern_fn)[0]
+def losses(witness: Witness, batch: Batch, change: Any = None) -> Tensor:
+    answers = answers_with(witness.transformer, batch.inputs[None], change or (lambda layer, pattern: pattern))[0]
     errors = (answers - batch.targets).square()
     return errors.unflatten(-1, (-1, witness.problem.symbol_dim)).mean(dim=(0, 1, 3))
 

@@ -106,7 +106,9 @@ def _along(
     return weight.mean(dim=-1), (weight > others).float().mean(dim=-1)
 
 
-def _ablated(evaluator: Evaluator, paths: Sequence[AttentionPath], ablation: Ablation) -> Float[Tensor, "path sequence hop"]:
+def _ablated(
+    evaluator: Evaluator, paths: Sequence[AttentionPath], ablation: Ablation
+) -> Float[Tensor, "path sequence hop"]:
     """Errors without each path; layer by layer, because what lies below a layer is then computed once."""
     results: dict[AttentionPath, Tensor] = {}
     for layer in sorted({path.layer for path in paths}):

@@ -6,6 +6,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 Stream = Float[Tensor, "model batch pos d_model"]
+Queried = Float[Tensor, "model batch query d_model"]
+"""The stream at the positions that are computed: all, or the last few."""
+
 Pattern = Float[Tensor, "model batch head query key"]
 
 
@@ -16,7 +19,7 @@ class Edit:
         """The attention pattern that multiplies the values. Queries are the last positions of every sequence."""
         return pattern
 
-    def written(self, layer: int, written: Stream) -> Stream:
+    def written(self, layer: int, written: Queried) -> Queried:
         """What a layer's attention adds to the stream."""
         return written
 
@@ -37,6 +40,6 @@ class Recorder(Edit):
         self.patterns.append(self._inner.pattern(layer, pattern))
         return self.patterns[-1]
 
-    def written(self, layer: int, written: Stream) -> Stream:
+    def written(self, layer: int, written: Queried) -> Queried:
         """The inner edit's."""
         return self._inner.written(layer, written)

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.model.edit import Edit, Pattern, Stream
+from hopscope.model.edit import Edit, Pattern, Queried, Stream
 from hopscope.model.hold import hold
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.transformer import Attention, Block, Transformer
@@ -34,7 +34,7 @@ _GELU_CUBIC = _GELU_LINEAR * 0.044715
 class FastBlock(Block):
     """A block that works on rows, all positions of all sequences under one another."""
 
-    def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Stream:
+    def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
         """As `Block`."""
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
@@ -54,7 +54,9 @@ class FastBlock(Block):
             out = out + _affine(hidden, self.mlp.down.weight, self.mlp.down.bias)
         return out.view(x.shape)
 
-    def _attend(self, rows: Rows, query_rows: Rows, batch: int) -> tuple[Pattern, Heads]:
+    def _attend(
+        self, rows: Rows, query_rows: Float[Tensor, "model query_row d_in"], batch: int
+    ) -> tuple[Pattern, Heads]:
         """The pattern and the values."""
         attention = self.attention
         if query_rows is rows:
@@ -100,7 +102,7 @@ def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention) -> Hea
     return x.transpose(1, 2).reshape(-1, x.shape[1], attention.d_head)
 
 
-def _last(rows: Rows, batch: int, last: int) -> Rows:
+def _last(rows: Rows, batch: int, last: int) -> Float[Tensor, "model query_row d_in"]:
     """The rows of the last positions of every sequence."""
     return rows.view(rows.shape[0], batch, -1, rows.shape[-1])[:, :, -last:].flatten(1, 2)
 

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit, Pattern, Recorder, Stream
+from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.hold import hold
 from hopscope.model.layers import Linear, norm
 
@@ -36,16 +36,16 @@ class Attention(nn.Module):
         self.value = Linear(models, shape.d_model, inner)
         self.out = Linear(models, inner, shape.d_model)
 
-    def pattern(self, x_query: Stream, x: Stream) -> Pattern:
+    def pattern(self, x_query: Queried, x: Stream) -> Pattern:
         """Who looks where: from the last positions, normalised in `x_query`, to all, normalised in `x`."""
         query, key = self._split(self.query(x_query)), self._split(self.key(x))
         pattern = (query @ key.mT / math.sqrt(self.d_head) + self.mask(query.shape[-2], key)).softmax(dim=-1)
         return hold(pattern, self.held, self.causal) if self.held else pattern
 
-    def write(self, pattern: Pattern, x: Stream) -> Stream:
+    def write(self, pattern: Pattern, x: Stream) -> Queried:
         """What the heads bring from where they look."""
         brought = pattern @ self._split(self.value(x))
-        written: Stream = self.out(brought.transpose(2, 3).flatten(3))
+        written: Queried = self.out(brought.transpose(2, 3).flatten(3))
         return written
 
     def mask(self, queries: int, key: Float[Tensor, "*any pos d_head"]) -> Float[Tensor, "query key"]:
@@ -82,7 +82,7 @@ class Block(nn.Module):
         self.mlp_norm = norm(models, shape) if shape.mlp else nn.Identity()
         self.mlp = MLP(models, shape.d_model) if shape.mlp else None
 
-    def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Stream:
+    def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
         """The stream after this block: at all positions, or at the last `reads` of every sequence."""
         edit, last, normed = edit or Edit(), -(reads or x.shape[2]), self.attention_norm(x)
         pattern = edit.pattern(self.layer, self.attention.pattern(normed[:, :, last:], normed))
@@ -111,7 +111,7 @@ class Transformer(nn.Module):
 
     def run(
         self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
-    ) -> Stream:
+    ) -> Queried:
         """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
 
         `reads` is for the very last block: at how many last positions it is computed; None for all.
