@@ -25,17 +25,15 @@ either side. Steps are updates; an epoch has `steps_per_epoch` of them.
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from hopscope.emergence.crossing import Crossing
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.errors import InputError
-from hopscope.files import read_json, write_json
+from hopscope.records import plain, read_record, write_record
 
 SCHEMA = 1
 """Of emergence.json; another is refused."""
@@ -107,11 +105,11 @@ class Emergence:
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""
-        return {"schema": SCHEMA, "kind": KIND, **asdict(self)}
+        return {"kind": KIND, "schema": SCHEMA, **plain(self)}
 
     def save(self, path: Path) -> None:
         """Write the record, atomically."""
-        write_json(path, self.to_json())
+        write_record(path, self, kind=KIND, schema=SCHEMA)
 
     @classmethod
     def load(cls, path: Path) -> Emergence:
@@ -120,30 +118,12 @@ class Emergence:
         Raises:
             InputError: the file is missing, damaged, newer, or no record of an emergence.
         """
-        values = read_json(path, "the record of an emergence (`hopscope emergence RUN` makes one)")
-        try:
-            return cls.from_json(values)
-        except InputError as error:
-            raise InputError(f"{path}: {error}; it was left untouched") from None
+        return read_record(
+            path, cls, kind=KIND, schema=SCHEMA, what="the record of an emergence (`hopscope emergence RUN` makes one)"
+        )
 
-    @classmethod
-    def from_json(cls, values: Any) -> Emergence:
-        """The emergence that a record describes.
-
-        Raises:
-            InputError: the first thing that is wrong.
-        """
-        if not isinstance(values, dict) or values.get("kind") != KIND:
-            raise InputError("this is not the record of an emergence")
-        if values.get("schema") != SCHEMA:
-            raise InputError(
-                f"the record has schema {values.get('schema')!r} and this hopscope reads {SCHEMA}; update hopscope, "
-                "or measure anew"
-            )
-        inner = {name: value for name, value in values.items() if name not in ("schema", "kind")}
-        history: Emergence = _read(cls, inner, "the record")
-        _check_lengths(history)
-        return history
+    def __post_init__(self) -> None:
+        _check_lengths(self)
 
 
 def _check_lengths(history: Emergence) -> None:
@@ -158,43 +138,3 @@ def _check_lengths(history: Emergence) -> None:
     for name, curve in curves.items():
         if len(curve) != count:
             raise InputError(f"{name} must have a value for each of {count} checkpoints, got {len(curve)}")
-
-
-def _read(kind: Any, value: Any, what: str) -> Any:
-    """`value` as `kind`: a dataclass of this record, a tuple, a number, text or None.
-
-    Raises:
-        InputError: it is something else.
-    """
-    origin, inner = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
-        return _read_record(kind, value, what)
-    if origin in (Union, types.UnionType):
-        return None if value is None else _read(next(one for one in inner if one is not type(None)), value, what)
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise InputError(f"{what} must be a list, got {value!r}")
-        kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else list(inner)
-        if len(kinds) != len(value):
-            raise InputError(f"{what} must have {len(kinds)} entries, got {len(value)}")
-        return tuple(_read(one, part, what) for one, part in zip(kinds, value, strict=True))
-    if origin is dict:
-        if not isinstance(value, dict):
-            raise InputError(f"{what} must be an object, got {value!r}")
-        return value
-    allowed = (int, float) if kind is float else kind
-    if isinstance(value, bool) or not isinstance(value, allowed):
-        raise InputError(f"{what} must be {'a number' if kind is not str else 'text'}, got {value!r}")
-    return float(value) if kind is float else value
-
-
-def _read_record(kind: Any, value: Any, what: str) -> Any:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{what} must be an object, got {value!r}")
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]
-    missing = [name for name in names if name not in value]
-    unknown = sorted(set(value) - set(names))
-    if missing or unknown:
-        raise InputError(f"{what} lacks {', '.join(missing) or 'nothing'} and should not have {', '.join(unknown)}")
-    return kind(**{name: _read(hints[name], value[name], name) for name in names})

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -27,7 +26,7 @@ from torch import Tensor
 
 from hopscope.circuits.role_maps import RoleMaps
 from hopscope.errors import InputError
-from hopscope.files import read_json, write_json
+from hopscope.records import read_record, write_record
 
 SCHEMA = 1
 KIND = "hopscope maps over time"
@@ -60,9 +59,21 @@ class MapsOverTime:
         weights = torch.frombuffer(data, dtype=torch.uint8).float() / 255
         return weights.view(self.layers, self.heads, 2, len(self.roles), len(self.roles))
 
+    def __post_init__(self) -> None:
+        size = self.layers * self.heads * 2 * len(self.roles) ** 2
+        if len(self.steps) != len(self.frames):
+            raise InputError(f"there must be a frame for each of {len(self.steps)} steps, got {len(self.frames)}")
+        for step, frame in zip(self.steps, self.frames, strict=True):
+            try:
+                held = len(base64.b64decode(frame, validate=True))
+            except ValueError:
+                raise InputError(f"the frame of step {step} is not base64") from None
+            if held != size:
+                raise InputError(f"the frame of step {step} must hold {size} bytes, got {held}")
+
     def save(self, path: Path) -> None:
         """Write the file, atomically."""
-        write_json(path, {"schema": SCHEMA, "kind": KIND, **asdict(self)})
+        write_record(path, self, kind=KIND, schema=SCHEMA)
 
     @classmethod
     def load(cls, path: Path) -> MapsOverTime:
@@ -71,21 +82,5 @@ class MapsOverTime:
         Raises:
             InputError: it is missing, damaged or something else.
         """
-        values: Any = read_json(path, "role maps over time (`hopscope emergence RUN` makes them)")
-        if not isinstance(values, dict) or values.get("kind") != KIND or values.get("schema") != SCHEMA:
-            raise InputError(f"{path} holds no role maps over time that this hopscope reads; it was left untouched")
-        try:
-            maps = cls(
-                tuple(values["roles"]),
-                values["layers"],
-                values["heads"],
-                tuple(values["steps"]),
-                tuple(values["frames"]),
-            )
-            if len(maps.steps) != len(maps.frames):
-                raise ValueError("steps and frames differ in number")
-            for number in range(len(maps.frames)):
-                maps.frame(number)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"{path} is damaged ({error}); it was left untouched") from None
-        return maps
+        what = "role maps over time (`hopscope emergence RUN` makes them)"
+        return read_record(path, cls, kind=KIND, schema=SCHEMA, what=what)
