@@ -272,7 +272,8 @@ def test_the_record_comes_back_as_it_was(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"schema": 9}, "schema 9"), ({"kind": "cake"}, "not the record"), ({"steps": [0]}, "each of 1"),
-     ({"seed": "zero"}, "seed is 'zero': Expected int"), ({"order": {}}, "order is .*missing required field emerged"), ({"extra": 1}, "extra")],
+     ({"seed": "zero"}, "seed is 'zero': Expected int"),
+     ({"order": {}}, "order is .*missing required field emerged"), ({"extra": 1}, "extra")],
 )  # fmt: skip
 def test_a_damaged_record_is_named(tmp_path, change, words):
     emergence, _ = follow(known_run(tmp_path / "run"), PATHS[:1], 0, QUICK)
