@@ -30,13 +30,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from trainers import PlainGPT2
 
+from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
-from hopscope.training import recipes
 from hopscope.training.data import Data
 from hopscope.training.engine import choose_engine, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
 
 Step = Callable[[Batch], list[float]]
 
@@ -126,11 +127,10 @@ def ensemble(ours: Ensemble, recipe: Recipe) -> Step:
     return lambda batch: ours.update(batch, recipe.learning_rate).mean(dim=1).tolist()
 
 
-def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, steps: int) -> dict[str, Step]:
+def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str) -> dict[str, Step]:
     """All racers, from the same weights."""
     seeds = list(range(models))
-    rows = recipe.batch_size * problem.sequence_length
-    engine = choose_engine(recipe.architecture(problem), models=models, rows=rows, steps=steps, device=device)
+    engine = choose_engine(Setup("race", problem, recipe, tuple(seeds)), device=device)
     first = Ensemble(problem, recipe, seeds, replace(engine, compiled=False))
     weights = first.weights()
 
@@ -204,10 +204,10 @@ def main() -> None:
     recipe = replace(recipes.SWEEP, layers=arguments.layers, batch_size=arguments.batch)
     results = []
     for models in map(int, arguments.models.split(",")):
-        engine = choose_engine(recipe.architecture(problem), models=models, rows=1, steps=1, device=arguments.device)
+        engine = choose_engine(Setup("race", problem, recipe), device=arguments.device)
         with using_threads(engine):
             data = Data(problem, recipe, list(range(models)), arguments.device)
-            racers = field(problem, recipe, models, arguments.device, recipe.steps)
+            racers = field(problem, recipe, models, arguments.device)
             found = race(racers, data, arguments.seconds, arguments.check_steps, arguments.device)
         best = max(one["steps_per_second"] for name, one in found.items() if name != "hopscope")
         results.append({"models": models, "racers": found, "times_the_best_rival":

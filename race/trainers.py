@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import recipes
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, available_cores, bf16_is_faster, using_threads
 from hopscope.training.ensemble import Ensemble
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--check-steps", type=int, default=100, help="fp32 steps that must agree [default: 100]")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    problem, recipe = RetrievalProblem(hops=3), recipes.TRANSFORMER_A
+    problem, recipe = RetrievalProblem(hops=3), recipes.A.recipe
     precision = "bf16" if bf16_is_faster("cpu") else "fp32"
     engine = Engine(threads=available_cores(), precision=precision, compiled=True)
     with using_threads(engine):

@@ -117,7 +117,7 @@ def test_the_readmes_python_example(tmp_path):
     problem = hs.RetrievalProblem(hops=1)
     recipe = replace(hs.recipes.LAPTOP, steps=3, layers=1, final_steps=2)
     run = hs.train(recipe, problem, tmp_path / "first", seeds=[0, 1])
-    assert len(run.result["models"][0]["held_out_partial_losses"]) == 1
+    assert len(run.result.models[0].held_out_partial_losses) == 1
     import torch
 
     inputs = hs.sample(problem, 2, torch.Generator().manual_seed(0)).inputs.expand(2, 2, 12, 8)
@@ -181,4 +181,4 @@ def test_json_output_of_train(tmp_path, capsys):
     assert stop.value.code == 0
     told = json.loads(capsys.readouterr().out)
     assert [model["seed"] for model in told["models"]] == [0, 1]
-    assert hs.RunFolder(told["folder"]).finished
+    assert hs.Run(told["folder"]).finished

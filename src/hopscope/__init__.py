@@ -20,23 +20,26 @@ _HOMES = {
     "Architecture": "hopscope.model.architecture",
     "Transformer": "hopscope.model.transformer",
     "Recipe": "hopscope.training.recipe",
-    "RunFolder": "hopscope.training.run_folder",
+    "Run": "hopscope.training.run",
+    "Setup": "hopscope.training.setup",
     "train": "hopscope.training.trainer",
 }
-_MODULES = {"recipes": "hopscope.training.recipes"}
+_MODULES = {"paper": "hopscope.paper", "recipes": "hopscope.paper.recipes"}
 
 if TYPE_CHECKING:
+    import hopscope.paper as paper
     from hopscope.errors import InputError as InputError
     from hopscope.model.architecture import Architecture as Architecture
     from hopscope.model.transformer import Transformer as Transformer
+    from hopscope.paper import recipes as recipes
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
     from hopscope.problem.text.questions import questions as questions
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
-    from hopscope.training import recipes as recipes
     from hopscope.training.recipe import Recipe as Recipe
-    from hopscope.training.run_folder import RunFolder as RunFolder
+    from hopscope.training.run import Run as Run
+    from hopscope.training.setup import Setup as Setup
     from hopscope.training.trainer import train as train
 
 __all__ = [
@@ -46,8 +49,10 @@ __all__ = [
     "InputError",
     "Recipe",
     "RetrievalProblem",
-    "RunFolder",
+    "Run",
+    "Setup",
     "Transformer",
+    "paper",
     "questions",
     "recipes",
     "sample",

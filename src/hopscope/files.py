@@ -97,6 +97,27 @@ def _read(path: Path, what: str) -> bytes:
         raise InputError(f"{path} does not exist; expected {what} there") from None
 
 
+@contextmanager
+def holding(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold `path`, an empty file, as the only process that does; the hold ends with the process, however it ends.
+
+    Args:
+        path: of the file; it stays.
+        busy: what to say where another holds it.
+        patience: seconds to wait for the other to go.
+
+    Raises:
+        InputError: another process holds it still.
+    """
+    from filelock import FileLock, Timeout  # on first use: it is slow to import
+
+    try:
+        with FileLock(path, timeout=patience):
+            yield
+    except Timeout:
+        raise InputError(busy) from None
+
+
 def number_or_null(value: float) -> float | None:
     """A number fit for JSON: null where a diverged model gives NaN or infinity."""
     return value if math.isfinite(value) else None

@@ -7,6 +7,8 @@ type, and what a dataclass's own `__post_init__` refuses is refused here, with t
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Callable
@@ -61,6 +63,11 @@ def read_record(path: Path, type: type[T], *, kind: str, schema: int, what: str,
         raise InputError(f"{path} is damaged: {error}; it was left untouched, move it away or restore it") from None
 
 
+def unmarked(fields: dict[str, Any], schema: int) -> dict[str, Any]:
+    """The `Upgrade` of records that did not say what they are before schema 1, and are otherwise unchanged."""
+    return fields
+
+
 def write_record(path: Path, value: Any, *, kind: str, schema: int) -> None:
     """Write a dataclass as a record, atomically.
 
@@ -112,6 +119,12 @@ def convert(value: Any, type: type[T], what: str) -> T:
 def plain(value: Any) -> Any:
     """A typed value as objects, lists, numbers and words, fit for JSON but for numbers that are not finite."""
     return msgspec.to_builtins(value)
+
+
+def content_hash(value: Any) -> str:
+    """A short name for a JSON value: the start of the SHA-256 of its canonical text."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _named(value: Any, where: str, what: str) -> str:

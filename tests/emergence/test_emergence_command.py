@@ -132,8 +132,8 @@ def test_figures_show_the_numbers(tmp_path):
     assert len(panels) == len(emergence.paths)
     for axes, path in zip(panels, emergence.paths, strict=True):
         assert list(axes.lines[1].get_ydata()) == list(path.attention)
-    left, right = losses_figure(run.metrics(), (1, 2, 3)).axes
-    assert list(left.lines[1].get_ydata()) == [row["validation_loss"] for row in run.metrics()]
+    left, right = losses_figure(run.metrics).axes
+    assert list(left.lines[1].get_ydata()) == run.metrics.validation_loss[:, 0].tolist()
     assert right.get_title(loc="left") == "Validation loss by hop"
     with pytest.raises(InputError, match="no row of model 3"):
-        losses_figure(run.metrics(), (1, 2, 3), model=3)
+        losses_figure(run.metrics, model=3)

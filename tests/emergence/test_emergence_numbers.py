@@ -24,6 +24,7 @@ from hopscope.paper.emergence_claims import emergence_claims
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.held_head import judge
 from hopscope.theory.path import AttentionPath
+from hopscope.training.metrics import Metrics, rows_of
 from hopscope.training.recipe import Recipe
 
 
@@ -78,27 +79,26 @@ def test_never_is_beyond_all_steps_in_a_spread():
     assert spread([None, None]) == (None, None, None)
 
 
-def rows(hop_1, hop_2, every=10):
-    return [
-        {"step": every * n, "model": 0, "validation_loss": (a + b) / 2, "partial_losses": [a, b]}
-        for n, (a, b) in enumerate(zip(hop_1, hop_2, strict=True), start=1)
+def metrics(*hops, every=10):
+    rows = [
+        row for n, losses in enumerate(zip(*hops, strict=True), 1) for row in rows_of(every * n, [losses], [losses])
     ]
+    return Metrics.of_rows(rows, [0], range(1, len(hops) + 1))
 
 
 def test_the_plateau_starts_ends_and_may_be_left_in_vain():
-    found = plateau(rows([1.0, 0.76, 0.74, 0.72, 0.3, 0.2], [1.0, 0.78, 0.75, 0.75, 0.75, 0.4]), chains=4)
+    found = plateau(metrics([1.0, 0.76, 0.74, 0.72, 0.3, 0.2], [1.0, 0.78, 0.75, 0.75, 0.75, 0.4]), chains=4)
     assert (found.reached, found.left, found.length) == (20, 50, 30)
     assert found.learned == (50, 60)
     # A dip below the bar that does not last is not the end.
-    dip = plateau(rows([0.76, 0.69, 0.75, 0.6, 0.6], [0.75] * 5), chains=4)
+    dip = plateau(metrics([0.76, 0.69, 0.75, 0.6, 0.6], [0.75] * 5), chains=4)
     assert (dip.left, dip.learned) == (40, (None, None))
-    stuck = plateau(rows([0.75] * 4, [0.75] * 4), chains=4)
+    stuck = plateau(metrics([0.75] * 4, [0.75] * 4), chains=4)
     assert (stuck.left, stuck.length) == (None, None)
-    assert plateau([], chains=4) == Plateau(0.75, None, None, ())
-    gone = rows([0.6, 0.6, 0.2], [0.2] * 3)
-    gone[1] |= {"validation_loss": None, "partial_losses": [None, None]}
+    assert plateau(metrics([], []), chains=4) == Plateau(0.75, None, None, (None, None))
+    gone = metrics([0.6, math.nan, 0.2], [0.2, math.nan, 0.2])
     assert plateau(gone, chains=4).left == 30  # a diverged row is not off the plateau
-    spike = plateau(rows([0.75, 0.6, 0.4, 0.1, 0.9, 0.1], [0.75] * 6), chains=4)
+    spike = plateau(metrics([0.75, 0.6, 0.4, 0.1, 0.9, 0.1], [0.75] * 6), chains=4)
     assert (spike.left, spike.learned) == (20, (30, None))  # what was learned once has left it
 
 

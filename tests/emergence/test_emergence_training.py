@@ -17,13 +17,13 @@ from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.held_head_section import write_held_head
-from hopscope.studies.held_head import answer, arms, held_bundles
-from hopscope.training.bundles import train_bundles
+from hopscope.studies.held_head import answer, arms, held_setups
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=2)
@@ -124,7 +124,7 @@ def test_holding_is_what_the_seam_would_do():
 def test_held_heads_are_held_through_training_and_after(tmp_path):
     held = (HeldHead(1, 1, "previous"), HeldHead(2, 2, "nothing"))
     run = train(replace(TINY, held=held, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2], engine=ENGINE)
-    again = RunFolder(tmp_path / "run")
+    again = Run(tmp_path / "run")
     assert again.recipe.held == held
     train(run.recipe, PROBLEM, tmp_path / "run", seeds=[1, 2])  # the same run is found again
     with pytest.raises(InputError, match="held"):
@@ -176,11 +176,11 @@ def test_held_heads_as_text():
 
 def test_the_study_of_the_handed_head_runs(tmp_path):
     free = train(replace(TINY, steps=10, checkpoint_every=5), PROBLEM, tmp_path / "free", seeds=(0, 1))
-    bundles = held_bundles(free)
-    assert [bundle.name for bundle in bundles] == ["handed", "control"]
+    setups = held_setups(free)
+    assert [setup.name for setup in setups] == ["handed", "control"]
     assert arms(free, tmp_path) is None
     assert write_held_head(tmp_path, free) == []
-    train_bundles(bundles, tmp_path / "held-head", workers=1, precision="fp32")
+    train_all(setups, tmp_path / "held-head", workers=1, precision="fp32")
     runs = arms(free, tmp_path / "held-head")
     assert list(runs) == ["free", "handed", "control"]
     assert runs["handed"].recipe.held == (HeldHead(1, 1, "previous"),)

@@ -1,4 +1,4 @@
-"""Section 7: the study's bundles, the judging of C3 to C5, and the whole way to the report."""
+"""Section 7: the study's setups, the judging of C3 to C5, and the whole way to the report."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ from hopscope.paper.depth import DepthStudy, judge, summarise
 from hopscope.paper.followed import follow
 from hopscope.paper.presets import LAPTOP, PAPER, Preset
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import plain
 from hopscope.report.reproduction import write_report
-from hopscope.training.bundles import Bundle, Standing, finished, standings, train_bundles
+from hopscope.training.many import finished, train_all
+from hopscope.training.metrics import rows_of
+from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
 
 RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
@@ -85,7 +89,7 @@ def test_the_paper_preset_is_the_papers():
     study = PAPER.depth
     assert (study.layers, len(study.seeds), len(study.plain_seeds)) == (tuple(range(1, 9)), 8, 8)
     assert (study.hops, study.plain_hops) == (5, 3)
-    assert len(study.bundles()) == 16
+    assert len(study.setups()) == 16
     assert {1, 2, 3, 4} <= set(LAPTOP.depth.layers)
     assert LAPTOP.depth.hops == 3
     assert len(LAPTOP.depth.seeds) > 1
@@ -94,8 +98,8 @@ def test_the_paper_preset_is_the_papers():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
-    seen: list[dict[str, Standing]] = []
-    train_bundles(STUDY.bundles(), folder / "sweep", watch=seen.append, precision="fp32")
+    seen: list[dict[str, Progress]] = []
+    train_all(STUDY.setups(), folder / "sweep", watch=seen.append, precision="fp32")
     return folder, seen
 
 
@@ -109,20 +113,19 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_processes_train_what_one_process_trains(trained, tmp_path):
     folder, seen = trained
-    assert all(standing.step == standing.steps for standing in seen[-1].values())
+    assert all(progress.step == progress.steps for progress in seen[-1].values())
     assert set(seen[-1]) == {"ic-layers-1", "ic-layers-2", "non-ic-layers-1", "non-ic-layers-2"}
-    train_bundles(STUDY.bundles(), tmp_path, workers=1, precision="fp32")
-    for name, run in finished(STUDY.bundles(), tmp_path).items():
-        there = finished(STUDY.bundles(), folder / "sweep")[name]
-        assert len(run.metrics()) == len(there.metrics()) > 0
-        for one, other in zip(run.metrics(), there.metrics(), strict=True):
-            assert one["validation_loss"] == pytest.approx(other["validation_loss"], rel=1e-4)
+    train_all(STUDY.setups(), tmp_path, workers=1, precision="fp32")
+    for name, run in finished(STUDY.setups(), tmp_path).items():
+        there = finished(STUDY.setups(), folder / "sweep")[name]
+        assert len(run.metrics) > 0
+        assert run.metrics.validation_loss == pytest.approx(there.metrics.validation_loss, rel=1e-4)
 
 
 def test_what_is_finished_is_not_trained_again(trained):
     folder, _ = trained
     before = {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*.json*")}
-    train_bundles(STUDY.bundles(), folder / "sweep")
+    train_all(STUDY.setups(), folder / "sweep")
     assert before == {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*.json*")}
 
 
@@ -163,12 +166,12 @@ def test_a_benchmark_in_the_folder_joins_the_report(trained, tmp_path):
 def test_transformers_trained_by_themselves_join_the_report(tmp_path):
     """A, B, C and D in small, far from having learned: each claim about them is judged, and none is met."""
     recipe = replace(RECIPE, checkpoint_every=15)
-    singles = tuple(Bundle(name, RetrievalProblem(hops=2), recipe, (seed,)) for seed, name in enumerate("abcd"))
+    singles = tuple(Setup(name, RetrievalProblem(hops=2), recipe, (seed,)) for seed, name in enumerate("abcd"))
     compared, watched = tuple(f"transformers/{name}" for name in "abc"), ("transformers/d",)
     preset = replace(TINY, name="paper", transformers=singles, compared=compared, watched=watched)
     before = {claim.id: claim.verdict for claim in write_report(tmp_path, preset)}
     assert before["C6"] == before["C12"] == "not run"
-    train_bundles(singles, tmp_path / "transformers", precision="fp32")
+    train_all(singles, tmp_path / "transformers", precision="fp32")
     runs = preset.finished(tmp_path, (*watched, *compared, *watched))
     assert [run.path.name for run in runs] == ["d", "a", "b", "c"]
     follow(runs, Settings(orders=1, growing=0, sequences=16, confirming=16), workers=1)
@@ -184,38 +187,34 @@ def test_transformers_trained_by_themselves_join_the_report(tmp_path):
 
 def test_crossings_are_the_first_steps_below_one_half(trained):
     folder, _ = trained
-    run = finished(STUDY.bundles(), folder / "sweep")["ic-layers-2"]
+    run = finished(STUDY.setups(), folder / "sweep")["ic-layers-2"]
     assert summarise(run, "x")["crossings"] == [[None, None], [None, None]]
-    rows = run.metrics()
-    by_hand = {(20, 0, 0), (15, 1, 1), (30, 1, 1), (30, 0, 1)}
-    for row in rows:
-        for step, model, hop in by_hand:
-            if row["step"] == step and row["model"] == model:
-                row["partial_losses"][hop] = 0.4
-    run.metrics = lambda: rows  # type: ignore[method-assign]
+    for step, model, hop in {(20, 0, 0), (15, 1, 1), (30, 1, 1), (30, 0, 1)}:
+        run.metrics.partial_losses[run.metrics.steps.tolist().index(step), model, hop] = 0.4
     assert summarise(run, "x")["crossings"] == [[20, 30], [None, 15]]
 
 
 def test_another_study_in_the_folder_is_named(trained):
     folder, _ = trained
     with pytest.raises(InputError, match="steps = 30, not 31"):
-        finished(replace(STUDY, recipe=replace(RECIPE, steps=31)).bundles(), folder / "sweep")
+        finished(replace(STUDY, recipe=replace(RECIPE, steps=31)).setups(), folder / "sweep")
 
 
-def test_standings_read_a_torn_line(tmp_path):
-    rows = [{"step": step, "model": model, "partial_losses": [step / 10, None]} for step in (5, 10) for model in (0, 1)]
+def test_progress_reads_a_torn_line(tmp_path):
+    losses = {step: [[step / 10, float("nan")]] * 2 for step in (5, 10)}
+    rows = [plain(row) for step in (5, 10) for row in rows_of(step, losses[step], losses[step])]
     (tmp_path / "ic-layers-1").mkdir()
     (tmp_path / "ic-layers-1" / "metrics.jsonl").write_text(json_lines(rows * 200) + '{"step": 15, "mo')
-    standing = standings(STUDY.bundles(), tmp_path)
-    assert (standing["ic-layers-1"].step, standing["ic-layers-1"].partial_losses[0]) == (10, (1.0, None))
-    assert standing["ic-layers-2"] == Standing(0, 30)
+    progress = progress_of(STUDY.setups(), tmp_path)
+    assert (progress["ic-layers-1"].step, progress["ic-layers-1"].partial_losses[0]) == (10, (1.0, None))
+    assert progress["ic-layers-2"] == Progress(0, 30)
 
 
 def test_a_failing_worker_is_heard(tmp_path):
     (tmp_path / "ic-layers-1").mkdir()
     (tmp_path / "ic-layers-1" / "other.txt").write_text("mine")
     with pytest.raises(InputError, match="ic-layers-1"):
-        train_bundles(STUDY.bundles(), tmp_path, workers=2)
+        train_all(STUDY.setups(), tmp_path, workers=2)
     assert (tmp_path / "ic-layers-1" / "other.txt").read_text() == "mine"
 
 
@@ -225,7 +224,7 @@ def test_killed_at_random_and_finished_gives_the_same_metrics(trained, tmp_path)
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2]);"
         "from test_paper_depth import *;"
-        "train_bundles(STUDY.bundles(), Path(sys.argv[1]), precision='fp32', watch=lambda _: None)"
+        "train_all(STUDY.setups(), Path(sys.argv[1]), precision='fp32', watch=lambda _: None)"
     )
     script = tmp_path / "main.py"
     script.write_text(f"if __name__ == '__main__':\n    {program}\n")

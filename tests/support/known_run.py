@@ -12,8 +12,10 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.witness import Witness, build_witness
 from hopscope.training.engine import Engine
+from hopscope.training.metrics import MetricsRow
 from hopscope.training.recipe import Recipe
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
 
 WITNESS = build_witness(3)
 STEPS, EVERY = 600, 100
@@ -39,14 +41,14 @@ def weights_at(step: int, witness: Witness = WITNESS, on: dict[int, int] | None 
     return weights
 
 
-def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = None) -> RunFolder:
+def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = None) -> Run:
     """A run folder with the checkpoints of that schedule and the metrics that belong to it.
 
     `on` gives each model a schedule of its own. Tests patch `Recipe.architecture` with `witness_shape`.
     """
     problem = WITNESS.problem
     schedules = on or [SWITCHED_ON] * models
-    run = RunFolder.create(path, problem, recipe(), list(range(len(schedules))), Engine())
+    run = Run.create(path, Setup("known", problem, recipe(), tuple(range(len(schedules)))), Engine())
     for step in range(0, STEPS + 1, EVERY):
         parts = [weights_at(step, on=schedule) for schedule in schedules]
         run.save_checkpoint(step, {name: torch.cat([part[name] for part in parts]) for name in parts[0]})
@@ -55,19 +57,16 @@ def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = Non
     return run
 
 
-def row(step: int, model: int, schedule: dict[int, int]) -> dict[str, object]:
-    partial = [0.0 if step >= schedule[2] else 0.75, *[0.0 if step >= schedule[3] else 0.75] * 2]
-    return {
-        "step": step, "model": model, "train_loss": sum(partial) / 3, "validation_loss": sum(partial) / 3,
-        "partial_losses": partial, "train_partial_losses": partial,
-    }  # fmt: skip
+def row(step: int, model: int, schedule: dict[int, int]) -> MetricsRow:
+    partial = (0.0 if step >= schedule[2] else 0.75, *[0.0 if step >= schedule[3] else 0.75] * 2)
+    return MetricsRow(step, model, sum(partial) / 3, sum(partial) / 3, partial, partial)
 
 
 def witness_shape(self: Recipe, problem: RetrievalProblem):
     return WITNESS.transformer.shape
 
 
-def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object) -> Path:
+def circuit_json(run: Run, path: Path, number: int = 0, **changes: object) -> Path:
     """The record of the witness's own circuit, as `hopscope circuit` would write it."""
     interval = [0.5, 0.6]
     paths = [

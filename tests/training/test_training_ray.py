@@ -1,4 +1,4 @@
-"""Bundles on a real Ray cluster of this machine: the same bits, whoever is killed in the middle."""
+"""Setups on a real Ray cluster of this machine: the same bits, whoever is killed in the middle."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from click.testing import CliRunner
 from hopscope.cli.sweep import command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.bundles import Bundle, Standing, standings, train_bundles
-from hopscope.training.on_ray import RayCluster, train_bundles_on_ray
+from hopscope.training.many import train_all
+from hopscope.training.on_ray import RayCluster, train_all_on_ray
+from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
 
 RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=1000, batch_size=8, log_every=50, final_steps=7, validation_size=8, mlp=False
 )
-BUNDLES = [
-    Bundle(name, RetrievalProblem(hops=hops), RECIPE, seeds)
+SETUPS = [
+    Setup(name, RetrievalProblem(hops=hops), RECIPE, seeds)
     for name, hops, seeds in (("one", 1, (0,)), ("two", 2, (0, 1)), ("three", 2, (5,)))
 ]
 
@@ -36,7 +38,7 @@ ENDINGS = (".jsonl", ".safetensors")
 
 
 def workers() -> list[int]:
-    """Processes of this machine that are training a bundle for Ray."""
+    """Processes of this machine that are training a setup for Ray."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -44,13 +46,13 @@ def workers() -> list[int]:
                 title = (process / "cmdline").read_bytes()
             except OSError:
                 continue
-            if title.startswith(b"ray::train_bundle"):
+            if title.startswith(b"ray::train_one"):
                 found.append(int(process.name))
     return found
 
 
 def under_way(folder: Path, above: int = 0) -> bool:
-    return any(above < standing.step < standing.steps for standing in standings(BUNDLES, folder).values())
+    return any(above < progress.step < progress.steps for progress in progress_of(SETUPS, folder).values())
 
 
 def wait_until(condition, seconds: float = 90.0) -> None:
@@ -73,9 +75,9 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """The same bundles, trained by this process undisturbed."""
+    """The same setups, trained by this process undisturbed."""
     folder = tmp_path_factory.mktemp("alone")
-    train_bundles(BUNDLES, folder, workers=2, precision="fp32", compiled=False)
+    train_all(SETUPS, folder, workers=2, precision="fp32", compiled=False)
     return contents(folder)
 
 
@@ -85,18 +87,18 @@ def alone(tmp_path_factory):
 def test_killed_workers_lose_nothing(cluster, alone, tmp_path):
     killed = []
 
-    def kill_some(_: dict[str, Standing]) -> None:
+    def kill_some(_: dict[str, Progress]) -> None:
         if len(killed) < 3 and under_way(tmp_path):
             for pid in workers()[:1]:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
 
     options = {"precision": "fp32", "compiled": False}
-    train_bundles_on_ray(BUNDLES, tmp_path, RayCluster(cluster), watch=kill_some, **options)
+    train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster), watch=kill_some, **options)
     assert killed, "nothing was killed in the middle"
     assert contents(tmp_path) == alone
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    train_bundles_on_ray(BUNDLES, tmp_path, RayCluster("nowhere:1"))  # finished: no cluster is needed
+    train_all_on_ray(SETUPS, tmp_path, RayCluster("nowhere:1"))  # finished: no cluster is needed
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
 
@@ -105,15 +107,15 @@ def test_killed_workers_lose_nothing(cluster, alone, tmp_path):
 def test_a_killed_driver_loses_nothing(cluster, alone, tmp_path):
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3])\n"
-        "from test_training_ray import BUNDLES, RayCluster, train_bundles_on_ray\n"
-        "train_bundles_on_ray(BUNDLES, Path(sys.argv[1]), RayCluster(sys.argv[2]), precision='fp32', compiled=False)"
+        "from test_training_ray import SETUPS, RayCluster, train_all_on_ray\n"
+        "train_all_on_ray(SETUPS, Path(sys.argv[1]), RayCluster(sys.argv[2]), precision='fp32', compiled=False)"
     )
     driver = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path), cluster, str(Path(__file__).parent)]
     process = subprocess.Popen(driver, stderr=subprocess.DEVNULL)
     wait_until(lambda: under_way(tmp_path))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert any(not (tmp_path / bundle.name / "result.json").exists() for bundle in BUNDLES)
+    assert any(not (tmp_path / setup.name / "result.json").exists() for setup in SETUPS)
     subprocess.run(driver, check=True, stderr=subprocess.DEVNULL)
     assert contents(tmp_path) == alone
 
@@ -124,12 +126,12 @@ def test_what_a_worker_refuses_and_what_has_no_room_is_said(cluster, tmp_path):
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "other.txt").write_text("mine")
     with pytest.raises(InputError, match="two"):
-        train_bundles_on_ray(BUNDLES, tmp_path, RayCluster(cluster))
+        train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster))
     assert (tmp_path / "two" / "other.txt").read_text() == "mine"
     with pytest.raises(InputError, match="asks for 64 CPU"):
-        train_bundles_on_ray(BUNDLES, tmp_path / "new", RayCluster(cluster, cpus_each=64))
+        train_all_on_ray(SETUPS, tmp_path / "new", RayCluster(cluster, cpus_each=64))
     with pytest.raises(InputError, match=r"asks for 0\.5 GPU"):
-        train_bundles_on_ray(BUNDLES, tmp_path / "new", RayCluster(cluster, gpus_each=0.5))
+        train_all_on_ray(SETUPS, tmp_path / "new", RayCluster(cluster, gpus_each=0.5))
 
 
 def test_bad_shares_are_named(tmp_path):
@@ -160,4 +162,4 @@ def test_an_option_of_the_other_engine_is_refused(tmp_path, engine, option):
 def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"pip install 'hopscope\[ray\]'"):
-        train_bundles_on_ray(BUNDLES, tmp_path, RayCluster())
+        train_all_on_ray(SETUPS, tmp_path, RayCluster())

@@ -12,18 +12,20 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from hopscope.errors import InputError
+from hopscope.paper import recipes
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import recipes
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, _can_compile, choose_engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=2)
@@ -78,18 +80,17 @@ def test_clipping_bites_in_that_test():
 
 def test_the_folder_tells_the_story(tmp_path):
     run = train(TINY, PROBLEM, tmp_path / "run", seeds=[1, 2, 3], engine=ENGINE)
-    steps = sorted({row["step"] for row in run.metrics()})
-    assert steps == [5, 10, 15, 20, 25, 30, 34, 35, 36, 37, 38, 39, 40]
-    assert len(run.metrics()) == 3 * len(steps)
-    for row in run.metrics():
-        assert row["validation_loss"] == pytest.approx(sum(row["partial_losses"]) / 2)
-        assert row["train_loss"] == pytest.approx(sum(row["train_partial_losses"]) / 2)
+    metrics = run.metrics
+    assert metrics.steps.tolist() == [5, 10, 15, 20, 25, 30, 34, 35, 36, 37, 38, 39, 40]
+    assert metrics.partial_losses.shape == (13, 3, 2)
+    assert metrics.validation_loss == pytest.approx(metrics.partial_losses.mean(axis=2))
+    assert metrics.train_loss == pytest.approx(metrics.train_partial_losses.mean(axis=2))
     assert sorted(run.checkpoints) == [0, 20, 40]
-    for model, told in enumerate(run.result["models"]):
-        last = [row for row in run.metrics() if row["model"] == model and row["step"] > 33]
-        assert told["final_validation_loss"] == pytest.approx(sum(row["validation_loss"] for row in last) / 7)
-        assert 0 < told["held_out_loss"] < 2
-    reopened = RunFolder(tmp_path / "run")
+    for model, told in enumerate(run.result.models):
+        assert told.final_validation_loss == pytest.approx(metrics.validation_loss[-7:, model].mean())
+        assert told.final_partial_losses == pytest.approx(metrics.partial_losses[-7:, model].mean(axis=0))
+        assert 0 < told.held_out_loss < 2
+    reopened = Run(tmp_path / "run")
     assert (reopened.problem, reopened.recipe, reopened.seeds) == (PROBLEM, TINY, (1, 2, 3))
     assert len(set(reopened.model_hashes)) == 3
     assert not torch.equal(reopened.transformer(0).embed.weight, reopened.transformer().embed.weight)
@@ -98,9 +99,8 @@ def test_the_folder_tells_the_story(tmp_path):
 def test_rows_of_training_average_every_step_since_the_last(tmp_path):
     run = train(replace(TINY, final_steps=1), PROBLEM, tmp_path / "run", seeds=[4], engine=ENGINE)
     plain = torch.tensor(plain_training(TINY, 4, 40))
-    for row in run.metrics():
-        mean = plain[row["step"] - 5 : row["step"]].mean(0)
-        assert row["train_partial_losses"] == pytest.approx(mean.tolist(), rel=1e-3)
+    for step, losses in zip(run.metrics.steps, run.metrics.train_partial_losses[:, 0], strict=True):
+        assert losses == pytest.approx(plain[step - 5 : step].mean(0).numpy(), rel=1e-3)
 
 
 def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
@@ -193,13 +193,13 @@ def test_foreign_and_damaged_folders_are_named_and_left_alone(tmp_path):
     for change, words in (({"schema": 99}, "99"), ({"kind": "cake"}, "not the record"), ({"recipe": {}}, "damaged")):
         (run.path / "run.json").write_text(json.dumps({**record, **change}))
         with pytest.raises(InputError, match=words):
-            RunFolder(run.path)
+            Run(run.path)
     (run.path / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run\.json"):
-        RunFolder(run.path)
+        Run(run.path)
     assert (run.path / "run.json").read_text() == "{"
     with pytest.raises(InputError, match="nowhere"):
-        RunFolder(tmp_path / "nowhere")
+        Run(tmp_path / "nowhere")
 
 
 def test_a_damaged_state_is_refused(tmp_path, monkeypatch):
@@ -212,8 +212,10 @@ def test_a_damaged_state_is_refused(tmp_path, monkeypatch):
 
 def test_a_diverged_model_is_written_as_null(tmp_path):
     run = train(replace(TINY, learning_rate=1e30, clip=None, warmup=0), PROBLEM, tmp_path / "run", engine=ENGINE)
-    assert run.metrics()[-1]["validation_loss"] is None
-    assert run.result["models"][0]["final_validation_loss"] is None
+    assert '"validation_loss": null' in (run.path / "metrics.jsonl").read_text()
+    assert np.isnan(run.metrics.validation_loss[-1, 0])
+    assert run.result.models[0].final_validation_loss is None
+    assert run.result.models[0].final_partial_losses == (None, None)
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1]])
@@ -237,7 +239,7 @@ def test_bad_recipes_are_named(field, value):
 
 def test_the_papers_recipes():
     """Sections 7.1, 8.1 and 9.1."""
-    sweep, a, d = recipes.SWEEP, recipes.TRANSFORMER_A, recipes.TRANSFORMER_D
+    sweep, a, d = recipes.SWEEP, recipes.A.recipe, recipes.D.recipe
     assert (sweep.heads, sweep.d_model, sweep.steps, sweep.batch_size, sweep.examples) == (8, 128, 10_000, 512, 2**20)
     assert (a.layers, a.heads, a.d_model, a.steps, a.batch_size, a.examples) == (12, 1, 128, 24_000, 128, 2**18)
     assert (d.layers, d.heads, d.d_model, d.head_dim, d.mlp) == (24, 1, 512, 16, False)
@@ -245,6 +247,9 @@ def test_the_papers_recipes():
     assert d.steps // d.steps_per_epoch == 800
     for recipe in (sweep, a, d):
         assert (recipe.learning_rate, recipe.weight_decay, recipe.final_steps) == (1e-3, 0.1, 100)
+    assert [setup.seeds for setup in (recipes.A, recipes.B, recipes.C, recipes.D)] == [(0,), (1,), (2,), (0,)]
+    assert [setup.problem.hops for setup in (recipes.A, recipes.B, recipes.C, recipes.D)] == [3, 3, 3, 4]
+    assert recipes.A.recipe == recipes.B.recipe == recipes.C.recipe
 
 
 def test_the_schedule():
@@ -271,21 +276,20 @@ def test_bf16_and_fp32_learn_the_same():
 
 
 def test_the_engine_keeps_what_is_given_and_names_a_missing_device():
-    shape = TINY.architecture(PROBLEM)
-    engine = choose_engine(shape, models=4, rows=100, steps=10, device="cpu", threads=1, precision="bf16")
+    setup = Setup("tiny", PROBLEM, TINY)
+    engine = choose_engine(setup, device="cpu", threads=1, precision="bf16")
     assert (engine.device, engine.threads, engine.precision, engine.compiled) == ("cpu", 1, "bf16", False)
     with pytest.raises(InputError, match="nonsense"):
-        choose_engine(shape, models=1, rows=1, steps=1, device="nonsense")
+        choose_engine(setup, device="nonsense")
     with pytest.raises(InputError, match="threads"):
-        choose_engine(shape, models=1, rows=1, steps=1, threads=0)
+        choose_engine(setup, threads=0)
 
 
 def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
     """8 models x batch 512 x 44 positions at once would take some 14 GB of activations; one at a time takes 2."""
-    problem = RetrievalProblem(hops=5)
-    rows = recipes.SWEEP.batch_size * problem.sequence_length
-    shape = recipes.SWEEP.architecture(problem)
-    assert choose_engine(shape, models=8, rows=rows, steps=1, device="cpu").models_at_once == 1
+    largest = replace(recipes.BY_NAME["sweep"], seeds=tuple(range(8)))
+    assert largest.problem.hops == 5
+    assert choose_engine(largest, device="cpu").models_at_once == 1
 
 
 @pytest.mark.slow
@@ -293,14 +297,14 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
     """8 models, 8 layers, batch 512, D = 5, one step, in a process of its own."""
     program = (
         "import resource\n"
-        "from hopscope.problem.retrieval import RetrievalProblem\n"
-        "from hopscope.training import recipes\n"
+        "from dataclasses import replace\n"
+        "from hopscope.paper.recipes import BY_NAME\n"
         "from hopscope.training.data import Data\n"
         "from hopscope.training.engine import choose_engine\n"
         "from hopscope.training.ensemble import Ensemble\n"
-        "problem, recipe, seeds = RetrievalProblem(hops=5), recipes.SWEEP, range(8)\n"
-        "engine = choose_engine(recipe.architecture(problem), models=8, rows=512 * problem.sequence_length, steps=1,\n"
-        "                       device='cpu', precision='fp32', compiled=False)\n"
+        "setup = replace(BY_NAME['sweep'], seeds=tuple(range(8)))\n"
+        "problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds\n"
+        "engine = choose_engine(setup, device='cpu', precision='fp32', compiled=False)\n"
         "ensemble, data = Ensemble(problem, recipe, seeds, engine), Data(problem, recipe, seeds)\n"
         "assert ensemble.update(data.training(0), 1e-3).isfinite().all()\n"
         "ensemble.evaluate(data.validation(1))\n"

@@ -21,7 +21,8 @@ from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.run_folder import RunFolder, content_hash
+from hopscope.records import content_hash
+from hopscope.training.run import Run
 
 _LEAST_ATTENTION = 0.1
 """Fall of a later path's attention, from which it counts as fed."""
@@ -102,7 +103,7 @@ def find_circuit(
 
 
 def circuit_of_run(
-    run: RunFolder,
+    run: Run,
     number: int = 0,
     step: int | None = None,
     *,
@@ -162,7 +163,7 @@ def circuit_of_run(
     return circuit
 
 
-def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:
+def record_path(run: Run, number: int, step: int | None = None) -> Path:
     """Where the circuit of a model is kept.
 
     `circuit.json` (`circuit-N.json` for model N > 0) for the model as it is; for the model as it was at a checkpoint,

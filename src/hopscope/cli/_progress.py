@@ -6,34 +6,36 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hopscope.cli._common import for_people
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.trainer import Progress as Standing
+from hopscope.training.progress import Progress
+from hopscope.training.setup import Setup
 
 
 @contextmanager
-def training_bar(what: str, problem: RetrievalProblem, steps: int) -> Iterator[Callable[[Standing], None]]:
+def training_bar(setup: Setup) -> Iterator[Callable[[Progress], None]]:
     """A bar for one run; gives the function that moves it."""
+    what = f"{len(setup.seeds)} x {setup.recipe.layers} layers, D = {setup.problem.hops}"
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.completed}/{task.total} steps"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[losses]}"),
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(bar_width=24),
+        bars.TextColumn("{task.completed}/{task.total} steps"),
+        bars.TextColumn("{task.fields[rate]}"),
+        bars.TimeRemainingColumn(compact=True),
+        bars.TextColumn("{task.fields[losses]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bar:
-        task = bar.add_task(what, total=steps, rate="", losses="")
+    with bars.Progress(*columns, console=Console(stderr=True), disable=not for_people()) as shown:
+        task = shown.add_task(what, total=setup.recipe.steps, rate="", losses="")
 
-        def move(standing: Standing) -> None:
-            bar.update(
+        def move(progress: Progress) -> None:
+            shown.update(
                 task,
-                completed=standing.step,
-                rate=f"{standing.steps_per_second:.1f} steps/s",
-                losses=losses_by_hop(problem, standing.partial_losses),
+                completed=progress.step,
+                rate=f"{progress.steps_per_second or 0.0:.1f} steps/s",
+                losses=losses_by_hop(setup.problem, progress.partial_losses),
             )
 
         yield move

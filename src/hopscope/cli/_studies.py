@@ -5,65 +5,66 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from rich import progress as bar
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from hopscope.cli._common import for_people
 from hopscope.cli._progress import losses_by_hop
-from hopscope.training.bundles import Bundle, Standing
+from hopscope.training.progress import Progress
+from hopscope.training.setup import Setup
 
 
 @contextmanager
-def study_bars(bundles: Sequence[Bundle]) -> Iterator[Callable[[dict[str, Standing]], None]]:
+def study_bars(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress]], None]]:
     """A bar for all the work and one for each run under way; gives the function that moves them."""
     columns = (
-        TextColumn("{task.description:<16}"),
-        BarColumn(bar_width=30),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        bar.TextColumn("{task.description:<16}"),
+        bar.BarColumn(bar_width=30),
+        bar.TextColumn("{task.percentage:>3.0f}%"),
+        bar.TextColumn("{task.fields[note]}"),
+        bar.TimeElapsedColumn(),
+        bar.TimeRemainingColumn(),
     )
-    total = sum(bundle.work for bundle in bundles)
-    by_name = {bundle.name: bundle for bundle in bundles}
-    with Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bars:
+    total = sum(setup.work for setup in setups)
+    by_name = {setup.name: setup for setup in setups}
+    with bar.Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bars:
         everything = bars.add_task("training", total=total, note="")
         tasks = {
-            name: bars.add_task(f"  {name}", total=bundle.recipe.steps, note="", visible=False)
-            for name, bundle in by_name.items()
+            name: bars.add_task(f"  {name}", total=setup.recipe.steps, note="", visible=False)
+            for name, setup in by_name.items()
         }
 
-        def move(standings: dict[str, Standing]) -> None:
+        def move(progress_by_name: dict[str, Progress]) -> None:
             done = 0.0
             finished = 0
-            for name, standing in standings.items():
-                bundle = by_name[name]
-                done += bundle.work * standing.step / standing.steps
-                finished += standing.step == standing.steps
-                under_way = 0 < standing.step < standing.steps
+            for name, progress in progress_by_name.items():
+                setup = by_name[name]
+                done += setup.work * progress.step / progress.steps
+                finished += progress.step == progress.steps
+                under_way = 0 < progress.step < progress.steps
                 bars.update(
                     tasks[name],
-                    completed=standing.step,
+                    completed=progress.step,
                     visible=under_way,
-                    note=_note(bundle, standing, bars.tasks[tasks[name]].speed),
+                    note=_note(setup, progress, bars.tasks[tasks[name]].speed),
                 )
-            bars.update(everything, completed=done, note=f"{finished} of {len(standings)} runs")
+            bars.update(everything, completed=done, note=f"{finished} of {len(progress_by_name)} runs")
 
         yield move
 
 
-def _note(bundle: Bundle, standing: Standing, speed: float | None) -> str:
+def _note(setup: Setup, progress: Progress, speed: float | None) -> str:
     """Models, steps a second, and mean losses hop by hop."""
-    models = f"{len(bundle.seeds)} model{'s' if len(bundle.seeds) > 1 else ''}"
+    models = f"{len(setup.seeds)} model{'s' if len(setup.seeds) > 1 else ''}"
     rate = f", {speed:.1f} steps/s" if speed else ""
-    losses = losses_by_hop(bundle.problem, standing.partial_losses) if standing.partial_losses else ""
+    losses = losses_by_hop(setup.problem, progress.partial_losses) if progress.partial_losses else ""
     return f"{models}{rate}  {losses}"
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[Callable[[], None]]:
     """A clock for work of unknown length; gives the function that shows it is alive."""
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bars:
+    columns = (bar.TextColumn("{task.description}"), bar.BarColumn(bar_width=30), bar.TimeElapsedColumn())
+    with bar.Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bars:
         task = bars.add_task(what, total=None)
         yield lambda: bars.update(task)

@@ -44,9 +44,9 @@ def command(
     from hopscope.cli._common import for_people
     from hopscope.emergence.of_run import emergence_of_run
     from hopscope.emergence.track import Settings
-    from hopscope.training.run_folder import RunFolder
+    from hopscope.training.run import Run
 
-    run = RunFolder(folder)
+    run = Run(folder)
     settings = Settings(sequences=sequences, seed=seed, ablation=ablation)
 
     def watch(step: int, last: int) -> None:

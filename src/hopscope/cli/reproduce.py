@@ -49,23 +49,24 @@ def command(
     from hopscope.cli._studies import study_bars, waiting
     from hopscope.paper.followed import follow
     from hopscope.report.reproduction import write_report
-    from hopscope.studies.held_head import held_bundles
-    from hopscope.training.bundles import Bundle, train_bundles
+    from hopscope.studies.held_head import held_setups
     from hopscope.training.engine import available_cores
+    from hopscope.training.many import train_all
+    from hopscope.training.setup import Setup
 
-    def trained(bundles: Sequence[Bundle], where: str) -> None:
-        with study_bars(bundles) as watch:
-            train_bundles(bundles, folder / where, workers=workers, device=device, precision=precision, watch=watch)
+    def trained(setups: Sequence[Setup], where: str) -> None:
+        with study_bars(setups) as watch:
+            train_all(setups, folder / where, workers=workers, device=device, precision=precision, watch=watch)
 
     if chosen.transformers:
         trained(chosen.transformers, "transformers")
-    trained(chosen.depth.bundles(), "sweep")
+    trained(chosen.depth.setups(), "sweep")
     with waiting("circuits and their emergence") as tick:
         runs = chosen.finished(folder, (*chosen.compared, *chosen.watched))
         follow(runs, chosen.search, workers or available_cores(), tick)
     if held_head:
         for run in chosen.finished(folder, chosen.watched):
-            trained(held_bundles(run), "held-head")
+            trained(held_setups(run), "held-head")
     claims = write_report(folder, chosen)
     if as_json:
         click.echo(json.dumps([asdict(claim) for claim in claims]))

@@ -11,7 +11,7 @@ import click
 
 from hopscope.cli._common import field_options, given, numbers
 from hopscope.errors import InputError
-from hopscope.training import recipes
+from hopscope.paper import recipes
 from hopscope.training.recipe import Recipe
 
 
@@ -79,8 +79,8 @@ def command(
     from hopscope.cli._studies import study_bars
     from hopscope.paper.depth import DepthStudy
     from hopscope.report.depth_section import write_depth
-    from hopscope.training.bundles import train_bundles
-    from hopscope.training.on_ray import RayCluster, train_bundles_on_ray
+    from hopscope.training.many import train_all
+    from hopscope.training.on_ray import RayCluster, train_all_on_ray
 
     here: dict[str, Any] = {"workers": workers, "device": device}
     on_ray: dict[str, Any] = {"address": address, "cpus_each": cpus_each, "gpus_each": gpus_each}
@@ -88,20 +88,20 @@ def command(
     with_curriculum = tuple(numbers(seeds, "seeds", least=0))
     study = DepthStudy(
         scale="sweep",
-        recipe=replace(recipes.BY_NAME[name], **given(fields, Recipe)),
+        recipe=replace(recipes.BY_NAME[name].recipe, **given(fields, Recipe)),
         layers=tuple(sorted(numbers(depths, "depths"))),
         hops=hops,
         plain_hops=plain_hops,
         seeds=with_curriculum,
         plain_seeds=() if plain_seeds == "none" else tuple(numbers(plain_seeds or seeds, "plain seeds", least=0)),
     )
-    bundles = study.bundles()
-    with study_bars(bundles) as watch:
+    setups = study.setups()
+    with study_bars(setups) as watch:
         if engine == "ray":
             cluster = RayCluster(**given(on_ray, RayCluster))
-            train_bundles_on_ray(bundles, folder, cluster, precision=precision, compiled=compiled, watch=watch)
+            train_all_on_ray(setups, folder, cluster, precision=precision, compiled=compiled, watch=watch)
         else:
-            train_bundles(bundles, folder, **here, precision=precision, compiled=compiled, watch=watch)
+            train_all(setups, folder, **here, precision=precision, compiled=compiled, watch=watch)
     depth = write_depth(folder, folder, study)
     if as_json:
         click.echo(json.dumps(depth.groups))

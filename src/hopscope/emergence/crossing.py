@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 LEVEL = 0.5
-"""Of attention, above which a path has emerged (Section 9.2), and of a partial loss, below which a hop is learned."""
+"""Of attention, above which a path has emerged (Section 9.2)."""
 
 _RESAMPLES = 2000
 

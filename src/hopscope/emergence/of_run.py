@@ -14,11 +14,11 @@ from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.track import Settings, track
 from hopscope.errors import InputError
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
 
 
 def emergence_of_run(
-    run: RunFolder,
+    run: Run,
     number: int = 0,
     settings: Settings | None = None,
     *,
@@ -61,17 +61,17 @@ def emergence_of_run(
     return emergence
 
 
-def record_path(run: RunFolder, number: int) -> Path:
+def record_path(run: Run, number: int) -> Path:
     """Where the emergence of a model is kept."""
     return run.path / (f"emergence-{number}.json" if number else "emergence.json")
 
 
-def maps_over_time_path(run: RunFolder, number: int) -> Path:
+def maps_over_time_path(run: Run, number: int) -> Path:
     """Where a model's role maps over time are kept."""
     return run.path / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
 
 
-def _still_holds(known: Emergence, run: RunFolder, circuit: Circuit, settings: Settings) -> bool:
+def _still_holds(known: Emergence, run: Run, circuit: Circuit, settings: Settings) -> bool:
     return (
         known.model == run.model_hashes[circuit.number]
         and known.steps == tuple(sorted(run.checkpoints))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from hopscope.emergence.crossing import LEVEL
+from hopscope.training.metrics import Metrics, first_step
 
 
 @dataclass(frozen=True)
@@ -34,30 +32,22 @@ class Plateau:
         return max(0, self.left - (self.left if self.reached is None else self.reached))
 
 
-def plateau(rows: Sequence[dict[str, Any]], chains: int, model: int = 0) -> Plateau:
-    """The plateau of one model, from the rows of its run's metrics.
+def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
+    """The plateau of one model.
 
     Args:
-        rows: of `RunFolder.metrics`.
+        metrics: of its run.
         chains: N.
         model: from 0.
     """
     level = 1 - 1 / chains
-    mine = [row for row in rows if row["model"] == model]
-    hops = len(mine[0]["partial_losses"]) if mine else 0
-    reached = next((row["step"] for row in mine if _below(row["validation_loss"], 1.05 * level)), None)
-    learned = tuple(
-        next((row["step"] for row in mine if _below(row["partial_losses"][hop], LEVEL)), None) for hop in range(hops)
-    )
+    reached = first_step(metrics.steps, metrics.validation_loss[:, model] < 1.05 * level)
+    learned = metrics.first_below()[model]
     left = None
-    for row in reversed(mine):
-        if learned[0] is not None and row["step"] > learned[0]:
+    for step, loss in zip(reversed(metrics.steps.tolist()), reversed(metrics.partial_losses[:, model, 0]), strict=True):
+        if learned[0] is not None and step > learned[0]:
             continue
-        if not _below(row["partial_losses"][0], 0.93 * level):
+        if not loss < 0.93 * level:  # nor does a model that diverged leave it
             break
-        left = row["step"]
+        left = step
     return Plateau(level, reached, left, learned)
-
-
-def _below(loss: float | None, bar: float) -> bool:
-    return loss is not None and loss < bar

@@ -23,9 +23,10 @@ from hopscope.emergence.observe import Ablation, Observation, check_paths, obser
 from hopscope.emergence.order import hop_of, order
 from hopscope.emergence.plateau import plateau
 from hopscope.errors import InputError
+from hopscope.records import content_hash
 from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
-from hopscope.training.run_folder import RunFolder, content_hash
+from hopscope.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Settings:
 
 
 def track(
-    run: RunFolder,
+    run: Run,
     circuit: Circuit,
     settings: Settings | None = None,
     watch: Callable[[int, int], None] | None = None,
@@ -82,7 +83,7 @@ def track(
     return follow(run, paths, circuit.number, settings or Settings(), circuit.losses, watch)
 
 
-def _is_of(circuit: Circuit, run: RunFolder) -> bool:
+def _is_of(circuit: Circuit, run: Run) -> bool:
     """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
     if circuit.number >= len(run.seeds):
         return False
@@ -91,7 +92,7 @@ def _is_of(circuit: Circuit, run: RunFolder) -> bool:
 
 
 def follow(
-    run: RunFolder,
+    run: Run,
     paths: Sequence[AttentionPath],
     number: int,
     settings: Settings,
@@ -128,7 +129,7 @@ def follow(
 
 
 def _history(
-    run: RunFolder,
+    run: Run,
     paths: Sequence[AttentionPath],
     number: int,
     settings: Settings,
@@ -167,7 +168,7 @@ def _history(
         ),
         learned=tuple(learned),
         order=order(paths, found, resampled, problem.hops),
-        plateau=plateau(run.metrics(), problem.chains, number),
+        plateau=plateau(run.metrics, problem.chains, number),
         measures=tuple(
             MeasureHistory(what.name, what.heads, what.hop, tuple(values.tolist()), _settled(steps, values))
             for what, values in zip(measures, progressed, strict=True)

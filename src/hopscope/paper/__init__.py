@@ -1,1 +1,5 @@
 """The paper, section by section: what is run, what came out, and what that says of its claims."""
+
+from hopscope.paper.recipes import LAPTOP, SWEEP, A, B, C, D
+
+__all__ = ["LAPTOP", "SWEEP", "A", "B", "C", "D"]

@@ -10,6 +10,7 @@ from typing import Any
 from hopscope.circuits.compare import compare, first_head_ties_pairs
 from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.paper.claims import Finding, Verdict
+from hopscope.training.run_records import ModelResult
 
 _BAR = 0.05
 """The paper's own, whatever the bar a search was given."""
@@ -18,7 +19,7 @@ _LEARNED = 0.01
 """Transformers A, B and C have a validation loss below this (Section 8.2)."""
 
 
-def judge_learned(models: Mapping[str, Mapping[str, Any]], preset: str, run: str | None = None) -> dict[str, Any]:
+def judge_learned(models: Mapping[str, ModelResult], preset: str, run: str | None = None) -> dict[str, Any]:
     """The finding on C6, as plain values: reproduced where every model's final validation loss is below 0.01.
 
     Args:
@@ -28,14 +29,14 @@ def judge_learned(models: Mapping[str, Mapping[str, Any]], preset: str, run: str
     """
     if not models:
         return asdict(Finding("C6", "", None, "", "not run"))
-    losses = [model["final_validation_loss"] for model in models.values()]
+    losses = [model.final_validation_loss for model in models.values()]
     words = ", ".join(
         f"{name} {'diverged' if loss is None else f'{loss:.4f}'}" for name, loss in zip(models, losses, strict=True)
     )
     held_out = ", ".join(
         "diverged"
-        if model["held_out_loss"] is None
-        else f"{model['held_out_loss']:.4f} ± {1.96 * model['held_out_standard_error']:.4f}"
+        if model.held_out_loss is None
+        else f"{model.held_out_loss:.4f} ± {1.96 * (model.held_out_standard_error or 0.0):.4f}"
         for model in models.values()
     )
     holds = all(loss is not None and loss < _LEARNED for loss in losses)

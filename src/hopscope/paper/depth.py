@@ -13,12 +13,10 @@ from typing import Any
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import depths
-from hopscope.training.bundles import Bundle
+from hopscope.training.metrics import LEARNED
 from hopscope.training.recipe import Recipe
-from hopscope.training.run_folder import RunFolder
-
-LEARNED = 0.5
-"""A hop is learned when its partial loss falls below this (Section 7.2); averaging the candidates gives 0.75."""
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
 
 FAILED = 0.7
 """Training failed when the final validation loss stays above this (Section 7.2)."""
@@ -54,10 +52,10 @@ class DepthStudy:
     followed: int | None = None
     checkpoint_every: int = 50
 
-    def bundles(self) -> list[Bundle]:
+    def setups(self) -> list[Setup]:
         """One run of an ensemble for each formulation and depth."""
         return [
-            Bundle(
+            Setup(
                 run_name(curriculum, layers),
                 self.problem(curriculum),
                 self.recipe_of(curriculum, layers),
@@ -92,52 +90,41 @@ def run_name(curriculum: bool, layers: int) -> str:
     return f"{'ic' if curriculum else 'non-ic'}-layers-{layers}"
 
 
-def summarise(run: RunFolder, name: str) -> dict[str, Any]:
+def summarise(run: Run, name: str) -> dict[str, Any]:
     """What a finished run came to: a group of Figure 4.
 
     `crossings` holds, for each seed and hop asked for, the first logged step at which the validation loss of that hop
     was below 0.5, or null.
     """
-    models = run.result["models"]
-    rows = run.metrics()
-    crossings = []
-    for model in range(len(run.seeds)):
-        mine = [row for row in rows if row["model"] == model]
-        crossings.append(
-            [
-                next((row["step"] for row in mine if _below(row["partial_losses"][hop], LEARNED)), None)
-                for hop in range(len(run.problem.target_hops))
-            ]
-        )
+    models = run.result.models
     return {
         "hops": run.problem.hops,
         "chains": run.problem.chains,
         "curriculum": run.problem.curriculum,
         "layers": run.recipe.layers,
         "seeds": list(run.seeds),
-        "final_validation_loss": [model["final_validation_loss"] for model in models],
-        "final_partial_losses": [model["final_partial_losses"] for model in models],
-        "held_out_loss": [model["held_out_loss"] for model in models],
-        "held_out_standard_error": [model["held_out_standard_error"] for model in models],
-        "crossings": crossings,
+        "final_validation_loss": [model.final_validation_loss for model in models],
+        "final_partial_losses": [list(model.final_partial_losses) for model in models],
+        "held_out_loss": [model.held_out_loss for model in models],
+        "held_out_standard_error": [model.held_out_standard_error for model in models],
+        "crossings": [list(hops) for hops in run.metrics.first_below()],
         "run": name,
     }
 
 
-def history(run: RunFolder) -> dict[str, Any]:
+def history(run: Run) -> dict[str, Any]:
     """Partial validation losses over time, for the figure of a run's training.
 
     Evenly spaced: the last steps, each of which has a row, would be a smear.
     """
-    rows = [row for row in run.metrics() if row["step"] % run.recipe.log_every == 0]
-    by_model = [[row for row in rows if row["model"] == model] for model in range(len(run.seeds))]
+    even = run.metrics.every(run.recipe.log_every)
     return {
         "layers": run.recipe.layers,
         "hops": list(run.problem.target_hops),
-        "steps": [row["step"] for row in by_model[0]],
+        "steps": even.steps.tolist(),
         "seeds": list(run.seeds),
-        "partial_losses": [[row["partial_losses"] for row in mine] for mine in by_model],
-        "crossings": summarise(run, "")["crossings"],
+        "partial_losses": even.partial_losses.transpose(1, 0, 2).tolist(),
+        "crossings": run.metrics.first_below(),
     }
 
 

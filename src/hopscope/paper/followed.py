@@ -9,10 +9,10 @@ from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.search import Settings
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.parallel import in_processes
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
 
 
-def follow(runs: Sequence[RunFolder], search: Settings, workers: int, tick: Callable[[], None] | None = None) -> None:
+def follow(runs: Sequence[Run], search: Settings, workers: int, tick: Callable[[], None] | None = None) -> None:
     """Find and certify the circuit of every model of the runs, and follow it through their checkpoints.
 
     What stands beside a run already is not done again.
@@ -26,6 +26,6 @@ def _follow_one(path: Path, number: int, search: Settings) -> None:
     import torch
 
     torch.set_num_threads(1)
-    run = RunFolder(path)
+    run = Run(path)
     if circuit_of_run(run, number, settings=search).found:
         emergence_of_run(run, number)

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hopscope.circuits.search import Settings
+from hopscope.paper import recipes
 from hopscope.paper.depth import DepthStudy, run_name
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import recipes
-from hopscope.training.bundles import Bundle, finished
-from hopscope.training.run_folder import RunFolder
+from hopscope.paper.recipes import A, B, C, D
+from hopscope.training.many import finished
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,18 @@ class Preset:
     name: str
     summary: str
     depth: DepthStudy
-    transformers: tuple[Bundle, ...]
+    transformers: tuple[Setup, ...]
     compared: tuple[str, ...]
     watched: tuple[str, ...]
     search: Settings
 
-    def finished(self, folder: Path, names: Iterable[str]) -> list[RunFolder]:
+    def finished(self, folder: Path, names: Iterable[str]) -> list[Run]:
         """Those of the runs at `names`, paths in the preset's folder, that are at their end.
 
         Raises:
             InputError: another run lies where one of them belongs.
         """
-        runs = {f"sweep/{name}": run for name, run in finished(self.depth.bundles(), folder / "sweep").items()}
+        runs = {f"sweep/{name}": run for name, run in finished(self.depth.setups(), folder / "sweep").items()}
         single = finished(self.transformers, folder / "transformers")
         runs |= {f"transformers/{name}": run for name, run in single.items()}
         return [runs[name] for name in dict.fromkeys(names) if name in runs]
@@ -84,12 +85,7 @@ PAPER = Preset(
         seeds=tuple(range(8)),
         plain_seeds=tuple(range(8)),
     ),
-    transformers=(
-        Bundle("a", RetrievalProblem(hops=3), recipes.TRANSFORMER_A, seeds=(0,)),
-        Bundle("b", RetrievalProblem(hops=3), recipes.TRANSFORMER_B, seeds=(1,)),
-        Bundle("c", RetrievalProblem(hops=3), recipes.TRANSFORMER_C, seeds=(2,)),
-        Bundle("d", RetrievalProblem(hops=4), recipes.TRANSFORMER_D, seeds=(0,)),
-    ),
+    transformers=(A, B, C, D),
     compared=("transformers/a", "transformers/b", "transformers/c"),
     watched=("transformers/d",),
     search=Settings(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hopscope.circuits.record import Circuit
@@ -23,6 +23,7 @@ from hopscope.plot.style import (
     thousands,
 )  # fmt: skip
 from hopscope.plot.training_figure import draw_history, thinned
+from hopscope.training.metrics import Metrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,42 +32,38 @@ if TYPE_CHECKING:
 _LEVEL_STYLE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3)), "zorder": 1}
 
 
-def losses_figure(rows: Sequence[Mapping[str, Any]], hops: Sequence[int], model: int = 0) -> Figure:
+def losses_figure(metrics: Metrics, model: int = 0) -> Figure:
     """Figure 6. Left: training and validation loss. Right: validation loss by hop, marked where it falls below 0.5.
 
     Args:
-        rows: of a run's metrics.
-        hops: asked for.
+        metrics: of a run.
         model: from 0.
 
     Raises:
         InputError: no rows of that model.
     """
-    mine = [row for row in rows if row["model"] == model]
-    if not mine:
+    if not len(metrics) or model >= len(metrics.seeds):
         raise InputError(f"the metrics have no row of model {model} yet")
-    steps = [row["step"] for row in mine]
-    partial = [row["partial_losses"] for row in mine]
-    learned = [
-        next((step for step, row in zip(steps, partial, strict=True) if row[k] is not None and row[k] < 0.5), None)
-        for k in range(len(hops))
-    ]
+    steps = metrics.steps.tolist()
     history = {
-        "layers": 0, "title": "Validation loss by hop", "hops": list(hops), "steps": steps, "seeds": [model],
-        "partial_losses": [partial], "crossings": [learned],
+        "layers": 0, "title": "Validation loss by hop", "hops": list(metrics.hops), "steps": steps, "seeds": [model],
+        "partial_losses": [metrics.partial_losses[:, model].tolist()], "crossings": [metrics.first_below()[model]],
     }  # fmt: skip
     with house():
         figure = new_figure(PAGE, 2.6)
         left, right = figure.subplots(1, 2, sharex=True)
-        for name, label, color in (("train_loss", "training", VERMILION), ("validation_loss", "validation", BLUE)):
-            line = [math.nan if row[name] is None else row[name] for row in mine]
-            left.plot(*thinned(steps, line), color=color, linewidth=1.1, label=label)
+        lines = (
+            (metrics.train_loss, "training", VERMILION),
+            (metrics.validation_loss, "validation", BLUE),
+        )
+        for losses, label, color in lines:
+            left.plot(*thinned(steps, losses[:, model].tolist()), color=color, linewidth=1.1, label=label)
         left.set_title("Loss")
         left.set_ylim(0, 1.05)
         left.set_ylabel("mean squared error")
         left.legend(loc="upper right")
         draw_history(right, history)
-        for hop in hops:
+        for hop in metrics.hops:
             look = hop_look(hop)
             right.plot([], [], color=look.color, marker=look.marker, linestyle=look.dash, label=hop_label(hop))
         right.legend(loc="upper right")

@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from hopscope.errors import InputError
 from hopscope.plot.style import COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
+from hopscope.training.metrics import LEARNED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-THRESHOLD = 0.5
-"""A hop counts as learned when its partial loss falls below this (Section 7.2)."""
-
 POINTS = 240
 """A longer line is drawn through means of neighbouring points: more than a panel can show would only swell the file."""
 
 
-def training_figure(histories: Sequence[Mapping[str, Any]], threshold: float = THRESHOLD) -> Figure:
+def training_figure(histories: Sequence[Mapping[str, Any]], threshold: float = LEARNED) -> Figure:
     """Partial losses over training, a panel a depth, a line a seed and hop, a mark where each falls below `threshold`.
 
     Args:
@@ -61,7 +59,7 @@ def training_figure(histories: Sequence[Mapping[str, Any]], threshold: float = T
     return figure
 
 
-def draw_history(axes: Axes, history: Mapping[str, Any], threshold: float = THRESHOLD) -> None:
+def draw_history(axes: Axes, history: Mapping[str, Any], threshold: float = LEARNED) -> None:
     """One panel: a line a seed and hop, a mark where it falls below `threshold`."""
     axes.axhline(threshold, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     for seed, losses in zip(history["seeds"], history["partial_losses"], strict=True):

@@ -13,10 +13,10 @@ from hopscope.paper.circuit_claims import judge_circuits
 from hopscope.plot.circuit_figure import circuit_figure
 from hopscope.plot.style import save
 from hopscope.report.page import PageFigure, Section, Table
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
 
 
-def write_circuits(folder: Path, preset: str, runs: Sequence[RunFolder]) -> tuple[list[Section], list[dict[str, Any]]]:
+def write_circuits(folder: Path, preset: str, runs: Sequence[Run]) -> tuple[list[Section], list[dict[str, Any]]]:
     """Draw the circuits of runs of one shape into `folder / "figures"`, and judge C7 to C11.
 
     Returns:
@@ -38,7 +38,7 @@ def write_circuits(folder: Path, preset: str, runs: Sequence[RunFolder]) -> tupl
     return [_section(folder, circuits)], judge_circuits(found, _scale(preset, runs[0], len(found)), evidence)
 
 
-def _scale(preset: str, run: RunFolder, models: int) -> str:
+def _scale(preset: str, run: Run, models: int) -> str:
     layers, heads = run.recipe.layers, run.recipe.heads
     shape = f"{layers} layers x {heads} head{'s' if heads > 1 else ''}"
     return f"{preset}: D = {run.problem.hops}, {shape}, {models} seed{'s' if models > 1 else ''}"

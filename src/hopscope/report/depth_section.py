@@ -14,7 +14,7 @@ from hopscope.plot.style import save
 from hopscope.plot.training_figure import training_figure
 from hopscope.report.page import PageFigure, Section, Table
 from hopscope.theory.depth import depths
-from hopscope.training.bundles import finished
+from hopscope.training.many import finished
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def write_depth(folder: Path, sweep: Path, study: DepthStudy) -> Depth:
     Raises:
         InputError: a run there is damaged, or another than the study's.
     """
-    runs = finished(study.bundles(), sweep)
+    runs = finished(study.setups(), sweep)
     groups = [summarise(run, os.path.relpath(run.path, folder)) for run in runs.values()]
     write_json(folder / "summary.json", groups)
     if not groups:

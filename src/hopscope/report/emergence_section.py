@@ -16,7 +16,7 @@ from hopscope.paper.emergence_claims import emergence_claims
 from hopscope.plot.emergence_figure import crossing_figure, losses_figure, paths_figure
 from hopscope.plot.style import save
 from hopscope.report.page import PageFigure, Section, Table
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
 
 _CAPTIONS = {
     "figure-6": "Figure 6. Losses over training; a mark shows where a hop falls below 0.5.",
@@ -41,7 +41,7 @@ class EmergenceInReport:
     sections: list[Section]
 
 
-def write_emergence(folder: Path, preset: str, run: RunFolder) -> EmergenceInReport:
+def write_emergence(folder: Path, preset: str, run: Run) -> EmergenceInReport:
     """Follow the circuits of all models of a finished run that have one, and draw the first into `folder`.
 
     Raises:
@@ -49,7 +49,7 @@ def write_emergence(folder: Path, preset: str, run: RunFolder) -> EmergenceInRep
     """
     looked_at = [number for number in range(len(run.seeds)) if record_path(run, number).exists()]
     emergences = [emergence_of_run(run, n) for n in looked_at if Circuit.load(record_path(run, n)).found]
-    losses = [run.result["models"][number]["final_validation_loss"] for number in looked_at]
+    losses = [run.result.models[number].final_validation_loss for number in looked_at]
     findings = emergence_claims(preset, emergences, losses, os.path.relpath(run.path, folder))
     if not emergences:
         return EmergenceInReport([], findings, [])
@@ -66,11 +66,10 @@ def write_emergence(folder: Path, preset: str, run: RunFolder) -> EmergenceInRep
     return EmergenceInReport(emergences, findings, [section])
 
 
-def save_figures(run: RunFolder, emergence: Emergence, folder: Path) -> dict[str, Path]:
+def save_figures(run: Run, emergence: Emergence, folder: Path) -> dict[str, Path]:
     """Draw Figure 6 (if there are metrics), Figure 7 and Appendix D; gives their stems by name."""
     circuit = Circuit.load(record_path(run, emergence.number))
-    rows = run.metrics()
-    figures = {"figure-6": losses_figure(rows, run.problem.target_hops, emergence.number)} if rows else {}
+    figures = {"figure-6": losses_figure(run.metrics, emergence.number)} if len(run.metrics) else {}
     figures |= {"figure-7": crossing_figure(emergence, circuit), "appendix-d": paths_figure(emergence)}
     suffix = f"-model-{emergence.number}" if emergence.number else ""
     stems = {}

@@ -10,10 +10,10 @@ from hopscope.plot.style import save
 from hopscope.plot.training_figure import training_figure
 from hopscope.report.page import PageFigure, Section, Table
 from hopscope.studies.held_head import answer, arms
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
 
 
-def write_held_head(folder: Path, free: RunFolder) -> list[Section]:
+def write_held_head(folder: Path, free: Run) -> list[Section]:
     """Judge and draw the study in `folder / "held-head"`; nothing while it is not finished.
 
     Raises:
@@ -32,7 +32,7 @@ def write_held_head(folder: Path, free: RunFolder) -> list[Section]:
             seed,
             _step(arm["left"][number]),
             *(_step(step) for step in arm["learned"][number]),
-            f"{runs[name].result['models'][number]['final_validation_loss']:.3f}",
+            f"{runs[name].result.models[number].final_validation_loss:.3f}",
         ]
         for name, arm in found["arms"].items()
         for number, seed in enumerate(free.seeds)

@@ -53,7 +53,7 @@ def write_report(folder: Path, preset: Preset) -> list[Claim]:
         sections += [*emergence.sections, *write_held_head(folder, run)]
         found += emergence.findings
     if preset.transformers:
-        models = {run.path.name.upper(): run.result["models"][0] for run in compared}
+        models = {run.path.name.upper(): run.result.models[0] for run in compared}
         found.append(judge_learned(models, preset.name, "transformers"))
     else:
         # C12 is about transformer D and its numbers; a model of another size says nothing of them.

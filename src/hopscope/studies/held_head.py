@@ -16,8 +16,9 @@ from typing import Any
 from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
-from hopscope.training.bundles import Bundle, finished
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.many import finished
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
 
 ARMS: Mapping[str, tuple[HeldHead, ...]] = {
     "free": (),
@@ -30,13 +31,13 @@ REMOVED = 0.1
 """A plateau counts as removed if what is left of it is at most this share of the free arm's."""
 
 
-def held_bundles(free: RunFolder) -> list[Bundle]:
+def held_setups(free: Run) -> list[Setup]:
     """What has to be trained beside a run that is the free arm: the other arms, from its recipe, problem and seeds."""
     recipe = replace(free.recipe, checkpoint_every=None, checkpoints_per_doubling=None, checkpoint_jump_every=None)
-    return [Bundle(name, free.problem, replace(recipe, held=held), free.seeds) for name, held in ARMS.items() if held]
+    return [Setup(name, free.problem, replace(recipe, held=held), free.seeds) for name, held in ARMS.items() if held]
 
 
-def arms(free: RunFolder, folder: Path) -> dict[str, RunFolder] | None:
+def arms(free: Run, folder: Path) -> dict[str, Run] | None:
     """The run of every arm, or None while one of them is not finished.
 
     Args:
@@ -46,17 +47,16 @@ def arms(free: RunFolder, folder: Path) -> dict[str, RunFolder] | None:
     Raises:
         InputError: a folder in use for something else.
     """
-    bundles = held_bundles(free)
-    others = finished(bundles, folder)
-    return {"free": free, **others} if len(others) == len(bundles) else None
+    setups = held_setups(free)
+    others = finished(setups, folder)
+    return {"free": free, **others} if len(others) == len(setups) else None
 
 
-def answer(runs: Mapping[str, RunFolder]) -> dict[str, Any]:
+def answer(runs: Mapping[str, Run]) -> dict[str, Any]:
     """What the arms say, as `judge` puts it."""
     plateaus = {}
     for name, run in runs.items():
-        rows = run.metrics()
-        plateaus[name] = [plateau(rows, run.problem.chains, model) for model in range(len(run.seeds))]
+        plateaus[name] = [plateau(run.metrics, run.problem.chains, model) for model in range(len(run.seeds))]
     return judge(plateaus, runs["free"].recipe.steps)
 
 

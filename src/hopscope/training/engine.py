@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 
 from hopscope.errors import InputError
-from hopscope.model.architecture import Architecture
+from hopscope.training.setup import Setup
 
 Precision = Literal["fp32", "bf16"]
 
@@ -55,11 +55,8 @@ class Engine:
 
 
 def choose_engine(
-    architecture: Architecture,
+    setup: Setup,
     *,
-    models: int,
-    rows: int,
-    steps: int,
     device: str | None = None,
     threads: int | None = None,
     precision: Precision | Literal["auto"] = "auto",
@@ -68,14 +65,11 @@ def choose_engine(
     """The fastest engine this machine has for a run; what is given is kept.
 
     Args:
-        architecture: what is trained.
-        models: how many.
-        rows: positions a model sees in a step (batch times sequence length).
-        steps: length of the run; compiling takes up to a minute, so a short run goes without.
+        setup: what is trained.
         device: `None` for a GPU if there is one.
         threads: `None` for all cores this process may use.
         precision: `auto` for bf16 where a race of two matrix products finds it faster.
-        compiled: `None` to decide from the length of the run.
+        compiled: `None` to decide from the length of the run: compiling takes up to a minute.
 
     Raises:
         InputError: a device torch does not have.
@@ -89,6 +83,7 @@ def choose_engine(
     if threads is not None and threads < 1:
         raise InputError(f"threads must be at least 1, got {threads}")
     on_cpu = torch.device(device).type == "cpu"
+    models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length
     engine = Engine(
         device=device,
         threads=threads or available_cores(),
@@ -98,7 +93,7 @@ def choose_engine(
         if precision == "auto":
             precision = "bf16" if bf16_is_faster(device) else "fp32"
     if compiled is None:
-        compiled = _worth_compiling(architecture, models * rows, steps, on_cpu)
+        compiled = _worth_compiling(setup, on_cpu)
     return replace(engine, precision=precision, compiled=compiled)
 
 
@@ -160,13 +155,14 @@ def _race(dtype: torch.dtype, device: str) -> float:
     return best
 
 
-def _worth_compiling(architecture: Architecture, rows: int, steps: int, on_cpu: bool) -> bool:
+def _worth_compiling(setup: Setup, on_cpu: bool) -> bool:
     """Whether what compiling saves over a run, a fifth to a third, is worth the minute that it takes."""
     if on_cpu and not _can_compile():
         return False
-    inner = architecture.heads * architecture.d_head
-    per_layer = 4 * architecture.d_model * inner + (8 * architecture.d_model**2 if architecture.mlp else 0)
-    operations = 6.0 * per_layer * architecture.layers * rows * steps
+    shape, recipe = setup.recipe.architecture(setup.problem), setup.recipe
+    per_layer = 4 * shape.d_model * shape.heads * shape.d_head + (8 * shape.d_model**2 if shape.mlp else 0)
+    rows = len(setup.seeds) * recipe.batch_size * setup.problem.sequence_length
+    operations = 6.0 * per_layer * shape.layers * rows * recipe.steps
     return operations > (5e13 if on_cpu else 1e15)
 
 

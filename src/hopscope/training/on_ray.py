@@ -1,4 +1,4 @@
-"""Bundles on a Ray cluster: as many at once as it has room for, each in a worker process of its own.
+"""Many runs on a Ray cluster: as many at once as it has room for, each in a worker process of its own.
 
 The run folders, on a path that every machine of the cluster sees, are the whole ledger: a worker that is killed is
 started again and continues from its folder, and so does everything when the driver is killed and called again.
@@ -15,23 +15,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hopscope.errors import InputError
-from hopscope.training.bundles import Bundle, Standing, standings, train_bundle, unfinished
 from hopscope.training.engine import Precision
+from hopscope.training.many import train_one, unfinished
+from hopscope.training.progress import Progress, progress_of
+from hopscope.training.setup import Setup
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LIVES = 50
-"""How often one bundle's worker may be killed before that is taken for the bundle's own fault."""
+"""How often the worker of one run may be killed before that is taken for the run's own fault."""
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """Where bundles go, and what each of them takes.
+    """Where runs are trained, and what each of them takes.
 
     Args:
         address: of the cluster, as Ray writes it; `None` for the one in RAY_ADDRESS, and failing that for this
             machine alone.
-        cpus_each: cores a bundle.
-        gpus_each: of a GPU a bundle: 0.25 lets four bundles share one; 0 trains on CPUs.
+        cpus_each: cores a run.
+        gpus_each: of a GPU a run: 0.25 lets four share one; 0 trains on CPUs.
     """
 
     address: str | None = None
@@ -40,46 +42,46 @@ class RayCluster:
 
     def __post_init__(self) -> None:
         if self.cpus_each < 1:
-            raise InputError(f"a bundle needs at least 1 core, got {self.cpus_each}")
+            raise InputError(f"a run needs at least 1 core, got {self.cpus_each}")
         if self.gpus_each < 0:
             raise InputError(f"the share of a GPU must be at least 0, got {self.gpus_each:g}")
 
 
-def train_bundles_on_ray(
-    bundles: Sequence[Bundle],
+def train_all_on_ray(
+    setups: Sequence[Setup],
     folder: Path,
     cluster: RayCluster,
     *,
     precision: Precision | Literal["auto"] = "auto",
     compiled: bool | None = None,
-    watch: Callable[[dict[str, Standing]], None] | None = None,
+    watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
-    """Train every bundle into `folder / bundle.name` on a cluster, the longest first.
+    """Train every setup into `folder / setup.name` on a cluster, the longest first.
 
     Args:
-        bundles: what to train; finished ones are skipped.
+        setups: what to train; finished ones are skipped.
         folder: where their run folders are, seen by every machine of the cluster.
         cluster: where.
         precision: as in `choose_engine`.
         compiled: as in `choose_engine`.
-        watch: told now and then where every bundle stands.
+        watch: told now and then where every run stands.
 
     Raises:
-        InputError: Ray is not installed or its cluster cannot be reached or has no room for one bundle, names that
+        InputError: Ray is not installed or its cluster cannot be reached or has no room for one run, names that
             repeat, or a folder in use for something else.
     """
-    left = unfinished(bundles, folder)
+    left = unfinished(setups, folder)
     if left:
         device = "cuda" if cluster.gpus_each else "cpu"
         options = (folder.resolve(), device, cluster.cpus_each, precision, compiled)
         with _connected(cluster) as ray:
-            _wait(ray, [(bundle, *options) for bundle in left], cluster, lambda: _tell(watch, bundles, folder))
-    _tell(watch, bundles, folder)
+            _wait(ray, [(setup, *options) for setup in left], cluster, lambda: _tell(watch, setups, folder))
+    _tell(watch, setups, folder)
 
 
 def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Callable[[], None]) -> None:
     """Run the jobs to their end; the first failure stops the others and is raised."""
-    task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(train_bundle)
+    task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(train_one)
     pending = [task.remote(*job) for job in jobs]
     try:
         while pending:
@@ -122,13 +124,13 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
 
 
 def _check_room(ray: Any, cluster: RayCluster) -> None:
-    """Refuse what would wait for ever: a bundle that no machine of the cluster can hold."""
+    """Refuse what would wait for ever: a run that no machine of the cluster can hold."""
     for kind, needed in (("CPU", cluster.cpus_each), ("GPU", cluster.gpus_each)):
         largest = max((node["Resources"].get(kind, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
         if needed > largest:
-            raise InputError(f"a bundle asks for {needed:g} {kind}, and no machine of the cluster has over {largest:g}")
+            raise InputError(f"a run asks for {needed:g} {kind}, and no machine of the cluster has over {largest:g}")
 
 
-def _tell(watch: Callable[[dict[str, Standing]], None] | None, bundles: Sequence[Bundle], folder: Path) -> None:
+def _tell(watch: Callable[[dict[str, Progress]], None] | None, setups: Sequence[Setup], folder: Path) -> None:
     if watch is not None:
-        watch(standings(bundles, folder))
+        watch(progress_of(setups, folder))

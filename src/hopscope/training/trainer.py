@@ -4,46 +4,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import overload
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.errors import InputError
-from hopscope.files import number_or_null, write_json
+from hopscope.files import number_or_null
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data, held_out
 from hopscope.training.engine import Engine, choose_engine, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.losses import squared_errors
+from hopscope.training.metrics import rows_of
+from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
-from hopscope.training.run_folder import RunFolder
+from hopscope.training.run import Run
+from hopscope.training.run_records import ModelResult, Result
+from hopscope.training.setup import Setup
 
 _SECONDS_BETWEEN_STATES = 20.0
 _HELD_OUT = 4096
 """Sequences of the fixed held-out set behind a run's result."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where a run stands.
-
-    Attributes:
-        step: updates done.
-        steps: updates in all.
-        steps_per_second: since the run started or resumed.
-        partial_losses: latest validation losses by model and hop asked for.
-    """
-
-    step: int
-    steps: int
-    steps_per_second: float
-    partial_losses: list[list[float]]
-
-
+@overload
+def train(
+    recipe: Setup,
+    folder: Path | str,
+    /,
+    *,
+    engine: Engine | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Run: ...
+@overload
 def train(
     recipe: Recipe,
     problem: RetrievalProblem,
@@ -52,14 +48,32 @@ def train(
     seeds: Sequence[int] = (0,),
     engine: Engine | None = None,
     watch: Callable[[Progress], None] | None = None,
-) -> RunFolder:
+) -> Run: ...
+def train(
+    recipe: Setup | Recipe,
+    problem: RetrievalProblem | Path | str,
+    folder: Path | str | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    engine: Engine | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Run:
     """Train an ensemble, one model a seed, or continue where an earlier call was stopped.
+
+    `train(setup, folder)` trains a setup, `train(recipe, problem, folder, seeds=...)` one that is put together here:
+
+        >>> import hopscope as hs
+        >>> from dataclasses import replace
+        >>> few = replace(hs.recipes.LAPTOP, steps=2)
+        >>> run = hs.train(few, hs.RetrievalProblem(hops=1), folder / "few", seeds=[0, 1])
+        >>> [len(model.held_out_partial_losses) for model in run.result.models]
+        [1, 1]
 
     A run that was killed at any moment and called again gives, on a CPU, the bits of one left alone: its data are a
     function of seed and step, and its state is written whole or not at all.
 
     Args:
-        recipe: how.
+        recipe: how; or a `Setup`, and the folder next.
         problem: what on.
         folder: where the run is kept; new, empty, or holding this same run.
         seeds: one a model; weights, data and validation all derive from it.
@@ -69,17 +83,18 @@ def train(
     Raises:
         InputError: no seeds, repeated seeds, or a folder that holds something else.
     """
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise InputError(f"seeds must be different and at least one, got {list(seeds)}")
-    if not (Path(folder) / "run.json").exists():
-        engine = engine or choose_engine(
-            recipe.architecture(problem),
-            models=len(seeds),
-            rows=recipe.batch_size * problem.sequence_length,
-            steps=recipe.steps,
-        )
-        RunFolder.create(folder, problem, recipe, seeds, engine)
-    run = RunFolder(folder).require(problem, recipe, seeds)
+    if isinstance(recipe, Setup):
+        if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
+            raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
+        setup, path = recipe, Path(problem)
+    else:
+        if not isinstance(problem, RetrievalProblem) or folder is None:
+            raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
+        path = Path(folder)
+        setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
+    if not (path / "run.json").exists():
+        Run.create(path, setup, engine or choose_engine(setup))
+    run = Run(path).require(setup)
     if not run.finished:
         with run.writing(), using_threads(run.engine):
             if not run.finished:
@@ -87,7 +102,7 @@ def train(
     return run
 
 
-def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
+def _continue(run: Run, watch: Callable[[Progress], None] | None) -> None:
     """Take a run from its last saved state to its end."""
     recipe = run.recipe
     data = Data(run.problem, recipe, run.seeds, run.engine.device)
@@ -117,10 +132,12 @@ def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
         validation = ensemble.evaluate(data.validation(done))
         if recipe.checkpoints_in_jump(done) and not recipe.checkpoints(done) and _learning(run.problem, validation):
             run.save_checkpoint(done, ensemble.weights())
-        run.append_metrics(_rows(done, training, validation))
+        rows = rows_of(done, training.tolist(), validation.tolist())
+        run.append_metrics(rows)
         now = time.monotonic()
         if watch is not None:
-            watch(Progress(done, recipe.steps, (done - first) / max(now - began, 1e-9), validation.tolist()))
+            losses = tuple(row.partial_losses for row in rows)
+            watch(Progress(done, recipe.steps, losses, (done - first) / max(now - began, 1e-9)))
         if now - saved_at > _SECONDS_BETWEEN_STATES or done == recipe.steps:
             run.save_state(done, ensemble.state())
             saved_at = now
@@ -133,50 +150,29 @@ def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"])
     return bool(((validation > 0.1) & (validation < 0.93 * plateau)).any())
 
 
-def _rows(
-    step: int, training: Float[Tensor, "model hop"], validation: Float[Tensor, "model hop"]
-) -> list[dict[str, Any]]:
-    """Rows of metrics after `step` updates."""
-    return [
-        {
-            "step": step,
-            "model": model,
-            "train_loss": number_or_null(sum(seen) / len(seen)),
-            "validation_loss": number_or_null(sum(fresh) / len(fresh)),
-            "partial_losses": [number_or_null(loss) for loss in fresh],
-            "train_partial_losses": [number_or_null(loss) for loss in seen],
-        }
-        for model, (seen, fresh) in enumerate(zip(training.tolist(), validation.tolist(), strict=True))
-    ]
-
-
-def _finish(run: RunFolder) -> None:
+def _finish(run: Run) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
-    last = run.recipe.steps - run.recipe.final_steps
-    rows = [row for row in run.metrics() if row["step"] > last]
+    last = run.metrics.after(run.recipe.steps - run.recipe.final_steps)
     errors = held_out_errors(run, _HELD_OUT)
     models = []
     for model, seed in enumerate(run.seeds):
-        mine = [row for row in rows if row["model"] == model]
         by_sequence = errors[model].mean(dim=-1)
         models.append(
-            {
-                "model": model,
-                "seed": seed,
-                "hash": run.model_hashes[model],
-                "final_validation_loss": _mean([row["validation_loss"] for row in mine]),
-                "final_partial_losses": [
-                    _mean(list(hop)) for hop in zip(*(row["partial_losses"] for row in mine), strict=True)
-                ],
-                "held_out_loss": number_or_null(by_sequence.mean().item()),
-                "held_out_standard_error": number_or_null((by_sequence.std() / len(by_sequence) ** 0.5).item()),
-                "held_out_partial_losses": [number_or_null(loss) for loss in errors[model].mean(dim=0).tolist()],
-            }
+            ModelResult(
+                model=model,
+                seed=seed,
+                hash=run.model_hashes[model],
+                final_validation_loss=_mean(last.validation_loss[:, model].tolist()),
+                final_partial_losses=tuple(map(_mean, last.partial_losses[:, model].T.tolist())),
+                held_out_loss=number_or_null(by_sequence.mean().item()),
+                held_out_standard_error=number_or_null((by_sequence.std() / len(by_sequence) ** 0.5).item()),
+                held_out_partial_losses=tuple(map(number_or_null, errors[model].mean(dim=0).tolist())),
+            )
         )
-    write_json(run.path / "result.json", {"steps": run.recipe.steps, "held_out": _HELD_OUT, "models": models})
+    run.finish(Result(run.recipe.steps, _HELD_OUT, tuple(models)))
 
 
-def held_out_errors(run: RunFolder, size: int, step: int | None = None) -> Float[Tensor, "model sequence hop"]:
+def held_out_errors(run: Run, size: int, step: int | None = None) -> Float[Tensor, "model sequence hop"]:
     """Squared errors of every model on the fixed held-out set, sequence by sequence, in fp32."""
     batch = held_out(run.problem, size)
     transformer = run.transformer(step)
@@ -188,7 +184,6 @@ def held_out_errors(run: RunFolder, size: int, step: int | None = None) -> Float
     return torch.cat(errors, dim=1)
 
 
-def _mean(values: list[float | None]) -> float | None:
-    """The mean, or null if a value is null."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+def _mean(losses: list[float]) -> float | None:
+    """The mean, or null if a loss is not a number."""
+    return number_or_null(sum(losses) / len(losses))

@@ -13,14 +13,10 @@ null. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read t
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,40 +26,20 @@ from torch import Tensor
 
 import hopscope
 from hopscope.errors import InputError
-from hopscope.files import json_lines, read_json, read_json_lines, write_text
+from hopscope.files import holding, json_lines, write_text
 from hopscope.model.fast import FastTransformer
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import read_record, write_record
+from hopscope.records import content_hash, plain, read_record, read_rows, unmarked, write_record
 from hopscope.tensor_files import load_tensors, run_of, save_tensors
 from hopscope.training.engine import Engine
-from hopscope.training.recipe import Recipe
+from hopscope.training.metrics import Metrics, MetricsRow
+from hopscope.training.run_records import Result, RunRecord
+from hopscope.training.setup import Setup
 
-KIND, SCHEMA = "hopscope run", 1
-"""Of run.json."""
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """What run.json says.
-
-    Attributes:
-        content_hash: a name for what is trained: of problem, recipe and seeds.
-        problem: what on.
-        recipe: how.
-        seeds: one a model.
-        engine: how steps are computed; kept when the run resumes.
-        versions: of hopscope, torch and Python where the run began.
-    """
-
-    content_hash: str
-    problem: RetrievalProblem
-    recipe: Recipe
-    seeds: tuple[int, ...]
-    engine: Engine
-    versions: dict[str, str]
+_RUN: dict[str, Any] = {"kind": "hopscope run", "schema": 1}
+_RESULT: dict[str, Any] = {"kind": "hopscope result", "schema": 1}
 
 
-class RunFolder:
+class Run:
     """One run: an ensemble of models that share problem and recipe and differ by their seeds.
 
     Args:
@@ -75,16 +51,12 @@ class RunFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.record = read_record(
-            self.path / "run.json", RunRecord, kind=KIND, schema=SCHEMA, what="the record of a hopscope run"
-        )
+        self.record = read_record(self.path / "run.json", RunRecord, **_RUN, what="the record of a hopscope run")
         self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
         self.engine = self.record.engine
 
     @classmethod
-    def create(
-        cls, path: Path | str, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine
-    ) -> RunFolder:
+    def create(cls, path: Path | str, setup: Setup, engine: Engine) -> Run:
         """Begin a run in a folder that is new or empty, or find the same run there.
 
         Raises:
@@ -92,26 +64,26 @@ class RunFolder:
         """
         path = Path(path)
         if (path / "run.json").exists():
-            return cls(path).require(problem, recipe, seeds)
+            return cls(path).require(setup)
         if path.exists() and (not path.is_dir() or any(not name.name.startswith(".") for name in path.iterdir())):
             raise InputError(f"{path} is in use and holds no hopscope run; choose a new or empty folder")
-        what = {"problem": asdict(problem), "recipe": asdict(recipe), "seeds": list(seeds)}
+        problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
+        named = content_hash({"problem": asdict(problem), "recipe": asdict(recipe), "seeds": list(seeds)})
         versions = {
             "hopscope": hopscope.__version__,
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         }
-        record = RunRecord(content_hash(what), problem, recipe, tuple(seeds), engine, versions)
-        write_record(path / "run.json", record, kind=KIND, schema=SCHEMA)
+        write_record(path / "run.json", RunRecord(named, problem, recipe, seeds, engine, versions), **_RUN)
         return cls(path)
 
-    def require(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int]) -> RunFolder:
-        """This run, if it is the one described.
+    def require(self, setup: Setup) -> Run:
+        """This run, if it is of that setup, whatever its name.
 
         Raises:
             InputError: it is another; the sentence names the first difference.
         """
-        asked = {**asdict(problem), **asdict(recipe), "seeds": list(seeds)}
+        asked = {**asdict(setup.problem), **asdict(setup.recipe), "seeds": list(setup.seeds)}
         here = {**asdict(self.problem), **asdict(self.recipe), "seeds": list(self.seeds)}
         for name, value in asked.items():
             if here[name] != value:
@@ -121,8 +93,7 @@ class RunFolder:
                 )
         return self
 
-    @contextmanager
-    def writing(self, patience: float = 10.0) -> Iterator[None]:
+    def writing(self, patience: float = 10.0) -> AbstractContextManager[None]:
         """Hold the folder as its only writer; the hold ends with the process, however it ends.
 
         Args:
@@ -131,39 +102,27 @@ class RunFolder:
         Raises:
             InputError: another process is still training this run.
         """
-        if sys.platform == "win32":  # no flock there: one writer a folder is the user's care
-            yield
-            return
-        import fcntl
-
-        with (self.path / ".writer").open("w") as file:
-            deadline = time.monotonic() + patience
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise InputError(
-                            f"another process is training in {self.path}; wait for it, or stop it"
-                        ) from None
-                    time.sleep(0.2)
-            yield
+        busy = f"another process is training in {self.path}; wait for it, or stop it"
+        return holding(self.path / ".writer", busy, patience)
 
     @property
     def finished(self) -> bool:
         """Whether the run has come to its end."""
         return (self.path / "result.json").exists()
 
-    @property
-    def result(self) -> dict[str, Any]:
+    @cached_property
+    def result(self) -> Result:
         """What the finished run says of itself.
 
         Raises:
             InputError: it is not finished.
         """
-        result: dict[str, Any] = read_json(self.path / "result.json", "the result of a finished run")
-        return result
+        path, what = self.path / "result.json", "the result of a finished run"
+        return read_record(path, Result, **_RESULT, what=what, upgrade=unmarked)
+
+    def finish(self, result: Result) -> None:
+        """Write the result: the run is at its end."""
+        write_record(self.path / "result.json", result, **_RESULT)
 
     @cached_property
     def model_hashes(self) -> tuple[str, ...]:
@@ -171,20 +130,34 @@ class RunFolder:
         hashed = self.record.content_hash
         return tuple(content_hash([hashed, seed]) for seed in self.seeds)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """All rows, by step and model; empty before the first."""
-        path = self.path / "metrics.jsonl"
-        return read_json_lines(path, "the metrics of a run") if path.exists() else []
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The metrics so far, as one table; without rows before the first.
 
-    def append_metrics(self, rows: list[dict[str, Any]]) -> None:
+        Raises:
+            InputError: the file is damaged.
+        """
+        try:
+            return Metrics.of_rows(self._rows(), self.seeds, self.problem.target_hops)
+        except InputError as error:
+            raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; it was left untouched") from None
+
+    def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Add rows at the end."""
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json_lines(rows))
+            file.write(json_lines(map(plain, rows)))
+        self.__dict__.pop("metrics", None)
 
     def drop_metrics_after(self, step: int) -> None:
         """Forget rows that a resumed run is about to make again, and what a killed one left unfinished."""
         if (self.path / "metrics.jsonl").exists():
-            write_text(self.path / "metrics.jsonl", json_lines(row for row in self.metrics() if row["step"] <= step))
+            kept = json_lines(plain(row) for row in self._rows() if row.step <= step)
+            write_text(self.path / "metrics.jsonl", kept)
+        self.__dict__.pop("metrics", None)
+
+    def _rows(self) -> list[MetricsRow]:
+        path = self.path / "metrics.jsonl"
+        return read_rows(path, MetricsRow, "the metrics of a run") if path.exists() else []
 
     @property
     def checkpoints(self) -> dict[int, Path]:
@@ -249,9 +222,3 @@ class RunFolder:
         if run and run != self.record.content_hash:
             raise InputError(f"{path} is a checkpoint of another run; move it away")
         return weights
-
-
-def content_hash(value: Any) -> str:
-    """A short name for a JSON value: the start of the SHA-256 of its canonical text."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,167 @@
+"""The metrics of a run: one row a logged step and model on disk, one table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from hopscope.errors import InputError
+from hopscope.files import number_or_null
+
+if TYPE_CHECKING:
+    import pandas
+
+LEARNED = 0.5
+"""A hop is learned when its partial loss falls below this (Section 7.2); averaging the candidates gives 0.75."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class MetricsRow:
+    """A line of metrics.jsonl. A loss that is not a number is None.
+
+    Attributes:
+        step: updates done.
+        model: from 0, in the order of the run's seeds.
+        train_loss: mean over the steps since the row before.
+        validation_loss: on fresh sequences.
+        partial_losses: of validation, by hop asked for.
+        train_partial_losses: of training, likewise.
+    """
+
+    step: int
+    model: int
+    train_loss: float | None
+    validation_loss: float | None
+    partial_losses: tuple[float | None, ...]
+    train_partial_losses: tuple[float | None, ...]
+
+
+def rows_of(step: int, training: Sequence[Sequence[float]], validation: Sequence[Sequence[float]]) -> list[MetricsRow]:
+    """The rows after `step` updates, from losses by model and hop."""
+    return [
+        MetricsRow(
+            step,
+            model,
+            number_or_null(sum(seen) / len(seen)),
+            number_or_null(sum(fresh) / len(fresh)),
+            tuple(map(number_or_null, fresh)),
+            tuple(map(number_or_null, seen)),
+        )
+        for model, (seen, fresh) in enumerate(zip(training, validation, strict=True))
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """All metrics of a run, a row a logged step; NaN where a model diverged.
+
+    Attributes:
+        seeds: of the models.
+        hops: asked for.
+        steps: updates done at each row, rising.
+        train_loss: mean over the steps since the row before.
+        validation_loss: on fresh sequences.
+        partial_losses: of validation, by hop asked for.
+        train_partial_losses: of training, likewise.
+    """
+
+    seeds: tuple[int, ...]
+    hops: tuple[int, ...]
+    steps: Int[Array, " row"]
+    train_loss: Float[Array, "row model"]
+    validation_loss: Float[Array, "row model"]
+    partial_losses: Float[Array, "row model hop"]
+    train_partial_losses: Float[Array, "row model hop"]
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[MetricsRow], seeds: Sequence[int], hops: Sequence[int]) -> Metrics:
+        """The table of a run's rows. A last step that a killed writer left without some models is not counted.
+
+        Raises:
+            InputError: steps that do not rise, or a row of another number of models or hops.
+        """
+        models = len(seeds)
+        rows = rows[: len(rows) // models * models]
+        steps = [row.step for row in rows[::models]]
+        expected = [(step, model) for step in steps for model in range(models)]
+        if [(row.step, row.model) for row in rows] != expected or sorted(set(steps)) != steps:
+            raise InputError(f"metrics must have one row for each of {models} models at every step, in rising order")
+        if any(len(losses) != len(hops) for row in rows for losses in (row.partial_losses, row.train_partial_losses)):
+            raise InputError(f"metrics must have a partial loss for each of {len(hops)} hops in every row")
+        shape = (len(steps), models)
+        return cls(
+            tuple(seeds),
+            tuple(hops),
+            np.array(steps, dtype=np.int64),
+            _numbers([row.train_loss for row in rows], shape),
+            _numbers([row.validation_loss for row in rows], shape),
+            _numbers([row.partial_losses for row in rows], (*shape, len(hops))),
+            _numbers([row.train_partial_losses for row in rows], (*shape, len(hops))),
+        )
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def first_below(self, threshold: float = LEARNED) -> tuple[tuple[int | None, ...], ...]:
+        """By model and hop, the first logged step whose validation partial loss is below `threshold`; None if none."""
+        below = self.partial_losses < threshold
+        hops = range(len(self.hops))
+        return tuple(
+            tuple(first_step(self.steps, below[:, model, hop]) for hop in hops) for model in range(len(self.seeds))
+        )
+
+    def every(self, steps: int) -> Metrics:
+        """The rows at multiples of `steps`: the last steps, each of which has a row, would be a smear in a figure."""
+        return self._rows(self.steps % steps == 0)
+
+    def after(self, step: int) -> Metrics:
+        """The rows after `step`."""
+        return self._rows(self.steps > step)
+
+    def frame(self) -> pandas.DataFrame:
+        """A pandas table: a row a logged step, seed and hop, with columns of these names and the four losses.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise InputError('a frame needs pandas, which is not installed; pip install "hopscope[frames]"') from None
+        shape = self.partial_losses.shape
+        columns = {
+            "step": self.steps[:, None, None],
+            "seed": np.array(self.seeds)[None, :, None],
+            "hop": np.array(self.hops)[None, None, :],
+            "train_loss": self.train_loss[:, :, None],
+            "validation_loss": self.validation_loss[:, :, None],
+            "partial_loss": self.partial_losses,
+            "train_partial_loss": self.train_partial_losses,
+        }
+        return pandas.DataFrame({name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()})
+
+    def _rows(self, kept: Bool[Array, " row"]) -> Metrics:
+        return replace(
+            self,
+            steps=self.steps[kept],
+            train_loss=self.train_loss[kept],
+            validation_loss=self.validation_loss[kept],
+            partial_losses=self.partial_losses[kept],
+            train_partial_losses=self.train_partial_losses[kept],
+        )
+
+
+def first_step(steps: Int[Array, " row"], there: Bool[Array, " row"]) -> int | None:
+    """The first of the steps at which something is there; None if it nowhere is."""
+    return int(steps[there.argmax()]) if there.any() else None
+
+
+def _numbers(values: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    """Losses as an array, None as NaN."""
+    return np.array(values, dtype=np.float64).reshape(shape)

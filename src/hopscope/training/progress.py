@@ -1,0 +1,53 @@
+"""Where a run stands, told while it trains and read from its folder by others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from hopscope.training.metrics import MetricsRow
+from hopscope.training.setup import Setup
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
+
+    Attributes:
+        step: updates done.
+        steps: updates in all.
+        partial_losses: latest validation losses by model and hop asked for; None where a model diverged.
+        steps_per_second: since the run started or resumed; None where nobody counts.
+    """
+
+    step: int
+    steps: int
+    partial_losses: tuple[tuple[float | None, ...], ...] = ()
+    steps_per_second: float | None = None
+
+
+def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
+    """Where every run stands, by the setup's name, read from its folder; a folder that is not there is at step 0."""
+    found = {}
+    for setup in setups:
+        rows = _last_rows(folder / setup.name / "metrics.jsonl")
+        step = rows[-1].step if rows else 0
+        losses = tuple(row.partial_losses for row in rows if row.step == step)
+        found[setup.name] = Progress(step, setup.recipe.steps, losses)
+    return found
+
+
+def _last_rows(path: Path) -> list[MetricsRow]:
+    """The last whole rows that a few kilobytes hold; none before the first."""
+    try:
+        with path.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - 16384)
+            file.seek(start)
+            lines = file.read().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    return [msgspec.json.decode(line, type=MetricsRow) for line in lines[1 if start else 0 :]]

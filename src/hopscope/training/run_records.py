@@ -1,0 +1,70 @@
+"""What run.json and result.json say, as types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What run.json says.
+
+    Attributes:
+        content_hash: a name for what is trained: of problem, recipe and seeds.
+        problem: what on.
+        recipe: how.
+        seeds: one a model.
+        engine: how steps are computed; kept when the run resumes.
+        versions: of hopscope, torch and Python where the run began.
+    """
+
+    content_hash: str
+    problem: RetrievalProblem
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    engine: Engine
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """What one model of a finished run came to. A loss that is not a number is None.
+
+    Attributes:
+        model: from 0, in the order of the run's seeds.
+        seed: of its weights and data.
+        hash: a name for the model: what it was trained from, and its seed.
+        final_validation_loss: mean over the last `final_steps` steps of the recipe.
+        final_partial_losses: likewise, by hop asked for.
+        held_out_loss: on a fixed set of sequences, the same for every run on the problem.
+        held_out_standard_error: of that, over sequences.
+        held_out_partial_losses: on the same set, by hop asked for.
+    """
+
+    model: int
+    seed: int
+    hash: str
+    final_validation_loss: float | None
+    final_partial_losses: tuple[float | None, ...]
+    held_out_loss: float | None
+    held_out_standard_error: float | None
+    held_out_partial_losses: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What result.json says.
+
+    Attributes:
+        steps: updates done.
+        held_out: sequences in the held-out set.
+        models: one a seed.
+    """
+
+    steps: int
+    held_out: int
+    models: tuple[ModelResult, ...]

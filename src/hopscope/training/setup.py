@@ -1,0 +1,42 @@
+"""A setup: problem, recipe and seeds together, all that decides what a run comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What to train. `dataclasses.replace` varies it.
+
+        >>> import hopscope as hs
+        >>> hs.paper.B.recipe == hs.paper.A.recipe, hs.paper.A.seeds, hs.paper.B.seeds
+        (True, (0,), (1,))
+
+    Attributes:
+        name: of its run folder, where several lie side by side.
+        problem: what on.
+        recipe: how.
+        seeds: one a model.
+
+    Raises:
+        InputError: no seeds, or repeated ones.
+    """
+
+    name: str
+    problem: RetrievalProblem
+    recipe: Recipe
+    seeds: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise InputError(f"seeds must be different and at least one, got {list(self.seeds)}")
+
+    @property
+    def work(self) -> int:
+        """Steps of single blocks: what the run costs, beside others of its width."""
+        return self.recipe.layers * self.recipe.steps * len(self.seeds)
