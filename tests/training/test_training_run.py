@@ -51,7 +51,7 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
     data, losses = Data(PROBLEM, recipe, [seed]), []
     for step in range(steps):
         batch = data.training(step)
-        errors = (transformer(batch.inputs).answers - batch.targets).square()
+        errors = (transformer(batch.inputs) - batch.targets).square()
         loss = errors.mean()
         losses.append([errors[..., :4].mean().item(), errors[..., 4:].mean().item()])
         optimiser.zero_grad()
