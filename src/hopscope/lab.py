@@ -1,0 +1,252 @@
+"""The bench of a researcher in a notebook: a run's models, one by one, and what one asks of a model.
+
+    run = hs.train(hs.paper.A, "runs/a")
+    model = run[0]
+    circuit = model.circuit()
+    model.ablate({"L3.H1 x0? -> >x2": "uniform"}).loss
+    model.attention()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.evaluator import Evaluator, single
+from hopscope.circuits.find import circuit_of_run
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
+from hopscope.emergence.history import Emergence
+from hopscope.emergence.of_run import emergence_of_run
+from hopscope.errors import InputError
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_number
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.training import trainer
+from hopscope.training.data import held_out
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import Run as RunFiles
+from hopscope.training.setup import Setup
+
+ABLATIONS: Mapping[str, Form] = {
+    "uniform": UNIFORM,
+    "identity": IDENTITY,
+    "zero": ZERO,
+    "mean": POSITIONAL,
+    "resample": RESAMPLE,
+    "keep": KEEP,
+}
+"""What `Model.ablate` puts in the place of a row, by the field's names; `knock_out` masks one key of it."""
+
+_SEQUENCES = 256
+
+
+@dataclass(frozen=True)
+class Ablated:
+    """What is left of a model under an ablation.
+
+    Attributes:
+        loss: mean squared error (knowing nothing is 1, averaging the candidates 1 - 1/N).
+        partial_losses: likewise, by hop asked for.
+        change: rise of the loss over the model as it is.
+    """
+
+    loss: float
+    partial_losses: tuple[float, ...]
+    change: float
+
+
+class Model:
+    """One trained model.
+
+    Attributes:
+        run: it belongs to.
+        number: in the run, from 0.
+        seed: it was trained from; people name it by that.
+    """
+
+    def __init__(self, run: RunFiles, number: int, step: int | None = None) -> None:
+        self.run, self.number, self.step = run, number, step
+        self.seed, self.problem = run.seeds[number], run.problem
+
+    def __repr__(self) -> str:
+        at = "" if self.step is None else f" at step {self.step}"
+        return f"<model of seed {self.seed}{at} in {self.run.path}>"
+
+    @cached_property
+    def transformer(self) -> Transformer:
+        """The model alone, with a model axis of 1."""
+        return single(self.run.transformer(self.step), self.number)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The model on 256 sequences that no training and no search sees."""
+        return Evaluator(self.transformer, self.problem, held_out(self.problem, _SEQUENCES, purpose="notebook"))
+
+    @property
+    def loss(self) -> float:
+        """Mean squared error on those sequences."""
+        return self.evaluator.mse([{}])[0]
+
+    def at(self, step: int) -> Model:
+        """The model as it was after `step` updates.
+
+        Raises:
+            InputError: when it is used, if the run has no such checkpoint.
+        """
+        return Model(self.run, self.number, step)
+
+    def circuit(self, **search: Any) -> Circuit:
+        """Its circuit, found and certified; kept beside the run, so that the second call reads it.
+
+        Args:
+            search: as in `circuit_of_run`: `effort`, `bar`, `anew`, ...
+        """
+        return circuit_of_run(self.run, self.number, self.step, **search)
+
+    def emergence(self, **how: Any) -> Emergence:
+        """How its circuit came to be, over the checkpoints of the run; kept beside it.
+
+        Raises:
+            InputError: no circuit was found yet, or the run kept too few checkpoints.
+        """
+        return emergence_of_run(self.run, self.number, **how)
+
+    def ablate(self, what: Mapping[str | AttentionPath | Row, str | Form]) -> Ablated:
+        """The model with something else in the place of some of its attention.
+
+            >>> run[0].ablate({"L1.H1 x0? -> >x1": "uniform"}).change > -0.5
+            True
+
+        Args:
+            what: by place: `L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` (a path, whose
+                row is changed; with `knock_out` only this key is masked), or the typed value. What is put there: a
+                name in `ABLATIONS` or a `Form`. Layers and heads are counted from 1.
+
+        Raises:
+            InputError: a place that is not there, or an unknown ablation.
+        """
+        program: dict[Row, Form] = {}
+        for place, form in what.items():
+            program |= self._program(place, form)
+        whole, left = self.evaluator.errors([{}, program]).double().mean(dim=1)
+        return Ablated(float(left.mean()), tuple(left.tolist()), float(left.mean() - whole.mean()))
+
+    def attention(self, *, roles: bool = True) -> Float[Tensor, "layer head query key"]:
+        """Mean attention of every head.
+
+        Args:
+            roles: between the 2D + 1 roles of a chain, within a chain, whatever the shuffle; otherwise between the
+                positions of the sequence.
+        """
+        if roles:
+            return self.evaluator.role_maps().same[0]
+        import torch
+
+        patterns = self.transformer.patterns(self.evaluator.batch.inputs[None])
+        return torch.stack([pattern[0].mean(dim=0) for pattern in patterns])
+
+    def _program(self, place: str | AttentionPath | Row, form: str | Form) -> dict[Row, Form]:
+        path = place if isinstance(place, AttentionPath) else None
+        if isinstance(place, str):
+            rows, path = self._rows(place)
+        else:
+            rows = [place.row if isinstance(place, AttentionPath) else place]
+        if isinstance(form, Form):
+            return dict.fromkeys(rows, form)
+        if form == "knock_out" and path is not None:
+            return {path.row: Form(Intervention.KNOCK_OUT, (path.key,))}
+        if form not in ABLATIONS:
+            names = ", ".join(ABLATIONS)
+            raise InputError(f"an ablation is one of {names}, or knock_out of a path, got {form!r} for {place}")
+        return dict.fromkeys(rows, ABLATIONS[form])
+
+    def _rows(self, place: str) -> tuple[list[Row], AttentionPath | None]:
+        """The rows that a place written for people names, and the path if it is one."""
+        if "->" in place:
+            path = AttentionPath.parse(place, self.problem.hops)
+            return [path.row], path
+        found = re.fullmatch(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?", place.strip())
+        if found is None:
+            raise InputError(f"a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2', got {place!r}")
+        layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
+        queries = range(len(self.problem.roles)) if role is None else [role_number(role, self.problem.hops)]
+        return [Row(layer, head, query) for query in queries], None
+
+
+class Run(RunFiles, Sequence[Model]):
+    """A run on disk, and a sequence of its models.
+
+        >>> len(run), run[0].seed
+        (2, 0)
+
+    Args:
+        path: a folder that `train` made.
+
+    Raises:
+        InputError: the folder holds no run, or one that cannot be read.
+    """
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def __getitem__(self, number: Any) -> Any:
+        """Model `number` of the run; negative numbers and slices as in a list."""
+        if isinstance(number, slice):
+            return [Model(self, one) for one in range(len(self))[number]]
+        try:
+            return Model(self, range(len(self))[number])
+        except IndexError:
+            raise IndexError(f"the run has {len(self)} models, numbered from 0; got {number}") from None
+
+    def __iter__(self) -> Iterator[Model]:
+        return (Model(self, number) for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<run {self.path}: {len(self)} x {self.recipe.layers} layers, D = {self.problem.hops}>"
+
+
+def train(
+    recipe: Setup | Recipe,
+    problem: RetrievalProblem | Path | str,
+    folder: Path | str | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    engine: Any = None,
+    watch: Callable[[Any], None] | None = None,
+) -> Run:
+    """Train a setup into a folder, or a recipe on a problem; a folder that holds part of the run continues.
+
+        >>> from dataclasses import replace
+        >>> few = replace(hs.recipes.LAPTOP, steps=2)
+        >>> hs.train(few, hs.RetrievalProblem(hops=1), folder / "few", seeds=[0, 1])[1].seed
+        1
+        >>> hs.train(replace(hs.paper.A, recipe=few), folder / "setup")[0].problem.hops
+        3
+
+    Args:
+        recipe: how; or a `Setup`, and the folder next.
+        problem: what on.
+        folder: where the run is kept; new, empty, or holding this same run.
+        seeds: one a model; `[0]` unless told otherwise.
+        engine: how steps are computed; `None` for the fastest here.
+        watch: told where the run stands after every row of metrics.
+
+    Raises:
+        InputError: no seeds, repeated seeds, or a folder that holds something else.
+    """
+    given: dict[str, Any] = {"engine": engine, "watch": watch}
+    if isinstance(recipe, Recipe):
+        given |= {"seeds": (0,) if seeds is None else seeds}
+        return Run(trainer.train(recipe, problem, folder, **given).path)  # type: ignore[call-overload]
+    if folder is not None or seeds is not None:
+        raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
+    return Run(trainer.train(recipe, problem, **given).path)  # type: ignore[call-overload]
