@@ -20,15 +20,23 @@ _HOMES = {
     "Architecture": "hopscope.model.architecture",
     "Transformer": "hopscope.model.transformer",
     "Recipe": "hopscope.training.recipe",
-    "Run": "hopscope.training.run",
+    "Run": "hopscope.lab",
+    "Model": "hopscope.lab",
+    "Circuit": "hopscope.circuits.record",
+    "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
-    "train": "hopscope.training.trainer",
+    "train": "hopscope.lab",
 }
 _MODULES = {"paper": "hopscope.paper", "recipes": "hopscope.paper.recipes"}
 
 if TYPE_CHECKING:
     import hopscope.paper as paper
+    from hopscope.circuits.find import find_circuit as find_circuit
+    from hopscope.circuits.record import Circuit as Circuit
     from hopscope.errors import InputError as InputError
+    from hopscope.lab import Model as Model
+    from hopscope.lab import Run as Run
+    from hopscope.lab import train as train
     from hopscope.model.architecture import Architecture as Architecture
     from hopscope.model.transformer import Transformer as Transformer
     from hopscope.paper import recipes as recipes
@@ -38,20 +46,21 @@ if TYPE_CHECKING:
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
     from hopscope.training.recipe import Recipe as Recipe
-    from hopscope.training.run import Run as Run
     from hopscope.training.setup import Setup as Setup
-    from hopscope.training.trainer import train as train
 
 __all__ = [
     "Architecture",
     "Batch",
+    "Circuit",
     "Examples",
     "InputError",
+    "Model",
     "Recipe",
     "RetrievalProblem",
     "Run",
     "Setup",
     "Transformer",
+    "find_circuit",
     "paper",
     "questions",
     "recipes",

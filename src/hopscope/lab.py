@@ -1,10 +1,10 @@
 """The bench of a researcher in a notebook: a run's models, one by one, and what one asks of a model.
 
-    run = hs.train(hs.paper.A, "runs/a")
-    model = run[0]
-    circuit = model.circuit()
-    model.ablate({"L3.H1 x0? -> >x2": "uniform"}).loss
-    model.attention()
+run = hs.train(hs.paper.A, "runs/a")
+model = run[0]
+circuit = model.circuit()
+model.ablate({"L3.H1 x0? -> >x2": "uniform"}).loss
+model.attention()
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.record import Circuit
 from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
+from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
@@ -186,7 +186,7 @@ class Run(RunFiles, Sequence[Model]):
     """A run on disk, and a sequence of its models.
 
         >>> len(run), run[0].seed
-        (2, 0)
+        (2, 3)
 
     Args:
         path: a folder that `train` made.
@@ -243,10 +243,7 @@ def train(
     Raises:
         InputError: no seeds, repeated seeds, or a folder that holds something else.
     """
-    given: dict[str, Any] = {"engine": engine, "watch": watch}
-    if isinstance(recipe, Recipe):
-        given |= {"seeds": (0,) if seeds is None else seeds}
-        return Run(trainer.train(recipe, problem, folder, **given).path)  # type: ignore[call-overload]
-    if folder is not None or seeds is not None:
-        raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
-    return Run(trainer.train(recipe, problem, **given).path)  # type: ignore[call-overload]
+    call: Any = trainer.train  # which says what is wrong with an odd mixture of arguments
+    places = (recipe, problem) if folder is None else (recipe, problem, folder)
+    given = {} if seeds is None else {"seeds": seeds}
+    return Run(call(*places, **given, engine=engine, watch=watch).path)

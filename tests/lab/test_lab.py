@@ -1,0 +1,104 @@
+"""What a researcher does in a notebook: models of a run, ablations, attention; and the examples in the docstrings."""
+
+from __future__ import annotations
+
+import doctest
+from dataclasses import replace
+
+import pytest
+import torch
+
+import hopscope as hs
+from hopscope import lab
+from hopscope.circuits.form import UNIFORM
+from hopscope.errors import InputError
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.training.losses import squared_errors
+
+PROBLEM = hs.RetrievalProblem(hops=2, chains=2, symbol_dim=3)
+TINY = hs.Recipe(layers=2, heads=2, d_model=8, steps=4, batch_size=4, log_every=2, final_steps=2, checkpoint_every=2)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return hs.train(TINY, PROBLEM, tmp_path_factory.mktemp("lab") / "run", seeds=[3, 5])
+
+
+def test_a_run_is_a_sequence_of_its_models(run):
+    assert isinstance(run, hs.Run)
+    assert [model.seed for model in run] == [3, 5]
+    assert run[-1].number == 1
+    assert [model.seed for model in run[1:]] == [5]
+    with pytest.raises(IndexError, match="2 models"):
+        run[2]
+    whole = run.transformer()
+    inputs = run[1].evaluator.batch.inputs
+    torch.testing.assert_close(run[1].transformer(inputs[None])[0], whole(inputs.expand(2, *inputs.shape))[1])
+    assert run[1].at(2).loss != run[1].loss
+
+
+def test_loss_is_the_mean_squared_error_by_hand(run):
+    model = run[0]
+    batch = model.evaluator.batch
+    by_hand = squared_errors(model.transformer(batch.inputs[None]), batch.targets, 3).mean()
+    assert model.loss == pytest.approx(float(by_hand), rel=1e-5)
+
+
+def test_places_are_written_for_people_and_all_spellings_agree(run):
+    model = run[0]
+    path = AttentionPath.parse("L2.H1 x0? -> >x1", 2)
+    written = model.ablate({"L2.H1 x0? -> >x1": "uniform"})
+    assert written == model.ablate({path: "uniform"}) == model.ablate({path.row: UNIFORM})
+    assert written == model.ablate({"L2.H1 x0?": "uniform"})
+    assert written.loss == pytest.approx(sum(written.partial_losses) / 2)
+    assert written.change == pytest.approx(written.loss - model.loss, abs=1e-6)
+    head = model.ablate({"L2.H1": "zero"})
+    assert head == model.ablate({Row(1, 0, role): "zero" for role in range(5)})
+    assert model.ablate({"L2.H1": "keep"}).change == 0
+    assert model.ablate({"L2.H1 x0? -> >x1": "knock_out"}) != written
+    losses = {name: model.ablate({"L1.H1": name, "L1.H2": name}).loss for name in lab.ABLATIONS}
+    assert len({round(loss, 7) for loss in losses.values()}) == len(losses), "no two ablations are the same thing"
+
+
+@pytest.mark.parametrize(
+    ("place", "form", "says"),
+    [
+        ("L3.H1", "uniform", "layer must be from 0 to 1, got 2"),
+        ("layer 1", "uniform", "a place is written like L3.H1"),
+        ("L1.H1 x9", "uniform", "x9"),
+        ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, mean, resample, keep"),
+        ("L1.H1", "knock_out", "knock_out of a path"),
+    ],
+)
+def test_bad_places_and_ablations_are_named(run, place, form, says):
+    with pytest.raises(InputError, match=says):
+        run[0].ablate({place: form})
+
+
+def test_attention_by_role_and_by_position(run):
+    roles, positions = run[0].attention(), run[0].attention(roles=False)
+    assert roles.shape == (2, 2, 5, 5)
+    assert positions.shape == (2, 2, PROBLEM.sequence_length, PROBLEM.sequence_length)
+    torch.testing.assert_close(positions.sum(-1), torch.ones(2, 2, PROBLEM.sequence_length))
+    assert float(roles.sum(-1).max()) <= 1 + 1e-5
+
+
+def test_the_circuit_of_a_model_that_learned_nothing_says_so(run):
+    circuit = run[0].circuit()
+    assert isinstance(circuit, hs.Circuit)
+    assert not circuit.found
+    assert run[0].circuit() == circuit
+
+
+def test_a_setup_brings_its_problem_and_seeds(tmp_path):
+    setup = hs.Setup("tiny", PROBLEM, replace(TINY, steps=2), (7,))
+    assert hs.train(setup, tmp_path / "tiny")[0].seed == 7
+    with pytest.raises(InputError, match="a setup brings its problem"):
+        hs.train(setup, tmp_path / "tiny", seeds=[1])  # type: ignore[call-overload]
+
+
+def test_the_examples_run(run, tmp_path):
+    names = {"run": run, "hs": hs, "folder": tmp_path}
+    found = doctest.testmod(lab, extraglobs=names)
+    assert found.attempted >= 5
+    assert found.failed == 0
