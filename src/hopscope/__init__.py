@@ -27,10 +27,11 @@ _HOMES = {
     "Setup": "hopscope.training.setup",
     "train": "hopscope.lab",
 }
-_MODULES = {"paper": "hopscope.paper", "recipes": "hopscope.paper.recipes"}
+_MODULES = {"benchmark": "hopscope.benchmark", "paper": "hopscope.paper", "recipes": "hopscope.paper.recipes"}
 
 if TYPE_CHECKING:
     import hopscope.paper as paper
+    from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.record import Circuit as Circuit
     from hopscope.errors import InputError as InputError
@@ -60,6 +61,7 @@ __all__ = [
     "Run",
     "Setup",
     "Transformer",
+    "benchmark",
     "find_circuit",
     "paper",
     "questions",

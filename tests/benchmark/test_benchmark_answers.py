@@ -62,10 +62,10 @@ def test_trial_keeps_attempts_and_rejected_texts() -> None:
     trial.replies.append(Reply(wrong, cost=0.25))
     assert trial.settled
     record = trial.record("m")
-    assert record["attempts"] == 3
-    assert record["rejected"] == ["I think 3", f"{item.answer}."]
-    assert (record["accepted"], record["correct"], record["first_accepted"]) == (wrong, False, False)
-    assert (record["input_tokens"], record["output_tokens"], record["cost"]) == (14, 4, 0.25)
+    assert record.attempts == 3
+    assert record.rejected == ("I think 3", f"{item.answer}.")
+    assert (record.accepted, record.correct, record.first_accepted) == (wrong, False, False)
+    assert (record.input_tokens, record.output_tokens, record.cost) == (14, 4, 0.25)
 
 
 def test_cut_off_text_is_no_answer_and_the_limit_ends_a_trial() -> None:
@@ -74,7 +74,7 @@ def test_cut_off_text_is_no_answer_and_the_limit_ends_a_trial() -> None:
     trial.replies += [Reply(item.answer, finished=False)] * 2
     assert trial.settled
     assert trial.accepted is None
-    assert trial.record("m")["rejected"] == [item.answer] * 2
+    assert trial.record("m").rejected == (item.answer,) * 2
 
 
 def test_thinking_models_answer_on_the_last_line() -> None:

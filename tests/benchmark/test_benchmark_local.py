@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import math
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +15,16 @@ pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 from tiny_models import random_gpt2
 
 from hopscope.benchmark.local import LocalModel
+from hopscope.benchmark.points import summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import Cell, Settings
-from hopscope.benchmark.summary import summarise
 from hopscope.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
 DIGITS = ("0", "1", "2", "3")
 SAMPLING = Settings(attempts=300, max_tokens=4)
-WEIGHING = Settings(mode="exact", max_tokens=4)
+WEIGHING = Settings(mode="exact", attempts=300, max_tokens=4)
 
 
 @pytest.fixture(scope="module")
@@ -43,37 +39,37 @@ TWO_HOPS = Cell("equations", 2)
 def ask(folder: Path, count: int, settings: Settings, batch: int = 64, cell: Cell = TWO_HOPS) -> list[Any]:
     model, records = LocalModel(folder, "cpu", batch), []  # type: ignore[var-annotated]
     (model.weigh if settings.mode == "exact" else model.ask)(settings.questions(cell, count), settings, records.append)
-    return sorted(records, key=lambda record: record["index"])
+    return sorted(records, key=lambda record: record.index)
 
 
 @pytest.mark.parametrize("kind", ["plain", "chat"])
 def test_a_random_model_is_at_chance_and_weighing_is_the_limit_of_sampling(kind: str, folders: dict[str, Path]) -> None:
     count = 200
     sampled, weighed = ask(folders[kind], count, SAMPLING), ask(folders[kind], count, WEIGHING)
-    tried, exact = summarise(sampled), summarise(weighed)
+    tried, exact = summarise("p", TWO_HOPS, sampled, SAMPLING), summarise("p", TWO_HOPS, weighed, WEIGHING)
     for row in (tried, exact):
         assert row.low <= 0.25 <= row.high
-        assert row.accepted == count
+        assert row.accepted == pytest.approx(count)
     # Given the weights, the number of right answers and of attempts are sums of known independent draws.
-    shares = [record["accuracy"] for record in weighed]
+    shares = [record.rate for record in weighed]
     spread = sum(p * (1 - p) for p in shares) ** 0.5
-    assert abs(sum(record["correct"] for record in sampled) - sum(shares)) < 4 * spread
-    accepted = [record["p_acceptable"] for record in weighed]
+    assert abs(sum(record.correct for record in sampled) - sum(shares)) < 4 * spread
+    accepted = [record.p_acceptable for record in weighed]
     spread = sum((1 - p) / p**2 for p in accepted) ** 0.5
-    assert abs(sum(record["attempts"] for record in sampled) - sum(1 / p for p in accepted)) < 4 * spread
+    assert abs(sum(record.attempts for record in sampled) - sum(1 / p for p in accepted)) < 4 * spread
     assert all(0 < p < 1 for p in accepted)
 
 
 def test_replies_do_not_depend_on_the_batch(folders: dict[str, Path]) -> None:
     one, many = (ask(folders["plain"], 6, SAMPLING, batch) for batch in (1, 5))
     assert one == many
-    weights = [[record["weights"] for record in ask(folders["plain"], 3, WEIGHING, batch)] for batch in (1, 64)]
+    weights = [[record.weights for record in ask(folders["plain"], 3, WEIGHING, batch)] for batch in (1, 64)]
     for first, second in zip(*weights, strict=True):
         assert first == pytest.approx(second, rel=1e-4)
 
 
 def test_weights_are_those_of_a_slow_reading(folders: dict[str, Path]) -> None:
-    """One sequence at a time, one token at a time, with the library's own forward pass."""
+    """One sequence at a time, with the library's own forward pass: every spelling that fits in four tokens."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -83,20 +79,27 @@ def test_weights_are_those_of_a_slow_reading(folders: dict[str, Path]) -> None:
     ends = tokenizer.convert_tokens_to_ids(["<end>", "\n"])
     item = WEIGHING.questions(cell, 1)[0]
     [record] = ask(folders["plain"], 1, WEIGHING, cell=cell)
-    for answer in item.acceptable:
-        ids = tokenizer(item.prompt + "\n" + answer)["input_ids"]
-        with torch.no_grad():
-            logs = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
-        expected = logs[-2, ids[-1]].exp() * logs[-1, ends].exp().sum()
-        assert record["weights"][answer] == pytest.approx(float(expected), rel=1e-4)
-    assert record["p_correct"] == record["weights"][item.answer]
+    assert record.weights is not None
+    prompt = len(tokenizer(item.prompt + "\n")["input_ids"])
+    for answer in item.acceptable[:4]:
+        expected = 0.0
+        for spelling in (answer, f" {answer}", f"{answer} ", f" {answer} ", f"  {answer}", f"{answer}  "):
+            ids = tokenizer(item.prompt + "\n" + spelling)["input_ids"]
+            with torch.no_grad():
+                logs = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+            written = sum(float(logs[place - 1, ids[place]]) for place in range(prompt, len(ids)))
+            expected += math.exp(written) * float(logs[-1, ends].exp().sum())
+        assert expected - record.unweighed <= record.weights[answer] <= expected * 1.0001
+        assert record.weights[answer] == pytest.approx(expected, rel=0.02)
+    assert record.unweighed <= 1e-4 * record.p_acceptable
+    assert record.p_correct == record.weights[item.answer]
 
 
 def test_text_that_ends_with_the_limit_is_rejected(folders: dict[str, Path]) -> None:
     """With one token there is no room for an end, so only an empty reply can end by itself."""
     records = ask(folders["plain"], 5, Settings(attempts=5, max_tokens=1))
-    assert all(record["accepted"] is None for record in records)
-    assert any(text in DIGITS for record in records for text in record["rejected"])
+    assert all(record.accepted is None for record in records)
+    assert any(text in DIGITS for record in records for text in record.rejected)
 
 
 def test_folders_that_are_no_models(tmp_path: Path, folders: dict[str, Path]) -> None:
@@ -109,38 +112,33 @@ def test_folders_that_are_no_models(tmp_path: Path, folders: dict[str, Path]) ->
 
 
 def test_a_name_stands_for_one_model(tmp_path: Path, folders: dict[str, Path]) -> None:
-    cells = [Cell("equations", 1)]
-    benchmark([LocalModel(folders["plain"], "cpu")], cells, 2, WEIGHING, tmp_path / "out")
+    point = (["equations"], [1], 2, WEIGHING)
+    benchmark([LocalModel(folders["plain"], "cpu")], tmp_path / "out", *point)
     other = random_gpt2(tmp_path / "plain", DIGITS, seed=1)
     with pytest.raises(InputError, match="local/plain stands for another model"):
-        benchmark([LocalModel(other, "cpu")], cells, 2, WEIGHING, tmp_path / "out")
+        benchmark([LocalModel(other, "cpu")], tmp_path / "out", *point)
 
 
-def command(out: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from hopscope.cli import main; main()", "benchmark", "--out", str(out), *arguments]
+def test_killed_at_any_write_it_goes_on_to_the_same_result(tmp_path: Path, folders: dict[str, Path]) -> None:
+    """The k-th record is half written when the program dies, for every k; replies under way are drawn again alike."""
+    model, points = LocalModel(folders["plain"], "cpu", 3), (["equations"], [1, 2], 3, SAMPLING)
+    whole = benchmark([model], tmp_path / "whole", *points)
+    for k in range(1, 7):
+        out = tmp_path / f"killed-{k}"
 
+        def dying(record: Any, k: int = k, out: Path = out) -> None:
+            [path] = (out / "records").glob("*.jsonl")
+            lines = path.read_bytes().splitlines(keepends=True)
+            if len(lines) == k:
+                path.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])
+                raise KeyboardInterrupt
 
-@pytest.mark.slow
-def test_kill_and_resume_gives_the_same_result(tmp_path: Path, folders: dict[str, Path]) -> None:
-    arguments = ["--model", str(folders["plain"]), "--formulation", "equations", "--hops", "1,2", "--count", "30"]
-    arguments += ["--attempts", "300", "--max-tokens", "4", "--batch", "8", "--device", "cpu", "--json"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command(tmp_path / "killed", *arguments), env=environment, stdout=subprocess.DEVNULL)
-    records = tmp_path / "killed" / "records"
-    deadline = time.monotonic() + 400
-    while time.monotonic() < deadline and sum(p.read_bytes().count(b"\n") for p in records.glob("*.jsonl")) < 10:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    [path] = records.glob("*.jsonl")
-    before = path.read_bytes()
-    assert 10 <= before.count(b"\n") < 60
-    with path.open("ab") as file:
-        file.write(b'{"half a record')
-    model = LocalModel(folders["plain"], "cpu", 8)
-    cells, settings = [Cell("equations", 1), Cell("equations", 2)], Settings(attempts=300, max_tokens=4)
-    resumed = benchmark([model], cells, 30, settings, tmp_path / "killed")
-    assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert len(rows) == len({row["id"] for row in rows}) == 60
-    assert resumed == benchmark([model], cells, 30, settings, tmp_path / "whole")
+        with pytest.raises(KeyboardInterrupt):
+            benchmark([model], out, *points, watch=dying)
+        [path] = (out / "records").iterdir()
+        before = path.read_bytes()
+        assert before.count(b"\n") == k - 1
+        assert benchmark([model], out, *points) == whole
+        assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+        ids = [json.loads(line)["id"] for line in path.read_text().splitlines()]
+        assert len(ids) == len(set(ids)) == 6

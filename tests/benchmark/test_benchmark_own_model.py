@@ -23,7 +23,7 @@ from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import IGNORED, Texts, key, make_tokenizer, paper_names, structure_of, write
 from hopscope.benchmark.own_model.training import schedule, train_text_model
 from hopscope.benchmark.run import benchmark
-from hopscope.benchmark.settings import Cell, Settings
+from hopscope.benchmark.settings import Settings
 from hopscope.errors import InputError
 from hopscope.problem.text.chains import Chains
 from hopscope.problem.text.questions import question, questions
@@ -169,11 +169,12 @@ def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(tmp_path
     shutil.rmtree(tmp_path / "own" / "training")  # the folder stands without it
     model = LocalModel(tmp_path / "own", "cpu")
     for settings in (Settings(mode="exact"), Settings(max_tokens=4)):
-        rows = benchmark([model], [Cell("equations", 1)], 100, settings, tmp_path / settings.mode)["points"]
-        assert rows[0]["first_acceptance"] > 0.9, rows[0]
-        assert rows[0]["accepted"] == 100
-    other = benchmark([model], [Cell("kingdoms", 5)], 3, Settings(mode="exact"), tmp_path / "kingdoms")["points"]
-    assert other[0]["accepted"] == 3  # unknown words are no error
+        [point] = benchmark([model], tmp_path / settings.mode, ["equations"], [1], 100, settings).points
+        assert point.first_acceptance is not None
+        assert point.first_acceptance > 0.9, point
+        assert point.accepted == pytest.approx(100)
+    [other] = benchmark([model], tmp_path / "kingdoms", ["kingdoms"], [], 3, Settings(mode="exact")).points
+    assert other.asked == 3  # unknown words are no error
 
 
 @pytest.mark.parametrize(

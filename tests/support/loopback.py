@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -27,6 +27,8 @@ class Server:
         served: good replies by prompt.
         faults: failures by kind.
         calls: calls of any kind.
+        refuse: a status that every call gets, if one is set; refusals: how many got it.
+        when: what to do at which good reply.
     """
 
     def __init__(
@@ -38,6 +40,8 @@ class Server:
         self.faults: Counter[str] = Counter()
         self.calls = 0
         self.refuse: int | None = None
+        self.refusals = 0
+        self.when: tuple[int, Callable[[], None]] | None = None
         self.lock = threading.Lock()
         self.url = ""
 
@@ -55,6 +59,8 @@ class Server:
         with self.lock:
             self.served[prompt] += 1
             first = self.served[prompt] % 2 == 1
+            if self.when is not None and sum(self.served.values()) == self.when[0]:
+                self.when[1]()
         return "I would say it is clear." if first and not self.direct else self.answers[prompt].answer
 
 
@@ -77,6 +83,7 @@ def serving(server: Server) -> Iterator[Server]:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             key = self.headers.get("Authorization", "")
             if server.refuse is not None:
+                server.refusals += 1
                 self.send(server.refuse, json.dumps({"error": {"message": f"bad key {key}", "code": "no"}}).encode())
                 return
             time.sleep(server.delay)

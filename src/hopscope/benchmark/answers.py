@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Sequence
 
 from hopscope.errors import InputError
@@ -53,6 +54,15 @@ def rule(name: str) -> Rule:
     if name not in RULES:
         raise InputError(f"rule must be one of {', '.join(RULES)}, got {name!r}")
     return RULES[name]
+
+
+def hopeful(name: str, text: str, acceptable: Sequence[str]) -> bool:
+    """Whether a rule may still accept `text` with more written after it; never False where it may."""
+    around = string.whitespace + ("".join(_WRAPPERS) + "." if name == "lenient" else "")
+    begun, whole = text.lstrip(around), text.strip(around)
+    if name == "lenient":
+        begun, whole, acceptable = begun.casefold(), whole.casefold(), [answer.casefold() for answer in acceptable]
+    return any(answer.startswith(begun) or answer == whole for answer in acceptable)
 
 
 def last_line(text: str) -> str:

@@ -8,10 +8,14 @@ from typing import Any
 
 from hopscope.benchmark.names import is_secret, redacted
 from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.trial import Record
 from hopscope.errors import InputError
 from hopscope.problem.text.questions import FORMULATIONS, Question
 
-Keep = Callable[[dict[str, Any]], None]
+Keep = Callable[[Record], None]
+
+AGAIN = 4
+"""How often Inspect puts a question again whose call failed in a way that its provider does not repeat by itself."""
 
 
 class HostedModel:
@@ -24,7 +28,8 @@ class HostedModel:
         arguments: the provider's own arguments (Inspect's `-M`).
         connections: calls at a time.
         timeout: seconds of silence after which a call is made again.
-        price: US dollars for a million tokens in and out, where the provider does not say.
+        price: US dollars for a million tokens in and out, where Inspect does not know.
+        display: Inspect's display: rich, plain, none, ...
 
     Raises:
         InputError: Inspect is not installed, or knows no such model or key.
@@ -39,16 +44,17 @@ class HostedModel:
         connections: int = 16,
         timeout: int = 60,
         price: tuple[float, float] | None = None,
+        display: str = "none",
     ) -> None:
         try:
-            from inspect_ai.model import GenerateConfig, get_model
+            from inspect_ai.model import GenerateConfig, ModelCost, ModelInfo, get_model, get_model_info, set_model_info
 
             from hopscope.benchmark.guard import guard
         except ImportError:
             raise InputError("models behind a provider need inspect-ai; pip install 'hopscope[llm]'") from None
         public = {key: str(value) for key, value in (arguments or {}).items() if not is_secret(key)}
         self.name, self.identity = name, {"arguments": public}
-        self._logs, self._price = logs, price
+        self._logs, self._display = logs, display
         config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=6)
         try:
             self._model = guard(
@@ -56,40 +62,55 @@ class HostedModel:
             )
         except Exception as error:  # whatever a provider raises while it starts
             raise InputError(f"the model {name} cannot be opened: {_sentence(error)}") from None
+        if price is not None:
+            known = get_model_info(str(self._model)) or ModelInfo()
+            cost = ModelCost(input=price[0], output=price[1], input_cache_write=price[0], input_cache_read=price[0])
+            set_model_info(str(self._model), known.model_copy(update={"cost": cost}))
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Put questions until each is settled; `keep` gets each record as it comes.
+        """Put questions until each is settled, or weigh; `keep` gets each record as it comes.
 
         Raises:
+            InputError: the model cannot be asked like this.
             KeyboardInterrupt: the run was interrupted; what was settled is kept.
         """
         from inspect_ai import eval as evaluate
 
-        from hopscope.benchmark.tasks import build
+        from hopscope.benchmark.tasks import Asking, build
 
-        by_formulation = {form: [q for q in questions if q.formulation == form] for form in FORMULATIONS}
-        tasks = [
-            build(FORMULATIONS[form].task, those, settings, keep, self._price, model=self.name)
-            for form, those in by_formulation.items()
-            if those
-        ]
+        askings = {
+            form: Asking({q.id: q for q in questions if q.formulation == form}, settings, keep, name=self.name)
+            for form in dict.fromkeys(question.formulation for question in questions)
+        }
         logs = evaluate(
-            tasks,
+            [build(FORMULATIONS[form].task, asking) for form, asking in askings.items()],
             model=self._model,
             log_dir=str(self._logs),
-            display="none",
-            max_tasks=len(tasks),
+            display=self._display,  # type: ignore[arg-type]  # Inspect refuses what it does not know
+            max_tasks=len(askings),
+            retry_on_error=AGAIN,
             fail_on_error=False,
             log_realtime=False,
         )
         if any(log.status == "cancelled" for log in logs):
             raise KeyboardInterrupt
+        for asking in askings.values():
+            if asking.problem is not None:
+                raise asking.problem
+            for trial in asking.trials.values():
+                if not trial.settled and trial.failures:
+                    trial.error = trial.failures[-1]
+                    keep(trial.record(self.name, settings.mode))
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Exact mode. See `hopscope.benchmark.endpoint`."""
-        from hopscope.benchmark.endpoint import weigh
+        """Exact mode, by an endpoint that weighs a text it is given.
 
-        weigh(self._model, self.name, questions, settings, keep)
+        Raises:
+            InputError: it does not, or another temperature than 1 is wanted.
+        """
+        if settings.temperature != 1:
+            raise InputError(f"an endpoint weighs at temperature 1, got {settings.temperature}; leave it at 1")
+        self.ask(questions, settings, keep)
 
 
 def _sentence(error: Exception) -> str:

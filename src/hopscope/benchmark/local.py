@@ -18,12 +18,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.benchmark.settings import Settings
-from hopscope.benchmark.trial import Reply, Trial, weighed
+from hopscope.benchmark.trial import Record, Reply, Trial, weighed
+from hopscope.benchmark.weighing import Speller, Tokens, weigh
 from hopscope.errors import InputError
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.questions import Question
 
-Keep = Callable[[dict[str, Any]], None]
+Keep = Callable[[Record], None]
 
 
 class LocalModel:
@@ -91,15 +92,28 @@ class LocalModel:
             running = [trial for trial in running if not trial.settled]
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Exact mode: the probability of every acceptable answer, whole, with its end."""
-        size = max(1, self.batch // 4)
-        for start in range(0, len(questions), size):
-            for question, weights in zip(
-                questions[start : start + size],
-                self._weights(questions[start : start + size], settings.temperature),
-                strict=True,
-            ):
-                keep(weighed(question, self.name, weights))
+        """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it."""
+        anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
+        speller = Speller(
+            self._decode, len(self._tokenizer), frozenset(self._stops), not self.chat, settings.rule, anchor
+        )
+        for start in range(0, len(questions), self.batch):
+            part = questions[start : start + self.batch]
+            prompts = [self._encode(question.prompt) for question in part]
+
+            def following(
+                branches: Sequence[tuple[int, Tokens]], prompts: list[list[int]] = prompts
+            ) -> Float[Tensor, "branch token"]:
+                return self._next([prompts[number] + list(tokens) for number, tokens in branches], settings.temperature)
+
+            acceptable = [question.acceptable for question in part]
+            found = weigh(acceptable, following, speller, settings.max_tokens, self.batch)
+            for question, (weights, left) in zip(part, found, strict=True):
+                keep(weighed(question, self.name, settings.rule, weights, left))
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        """Text; special tokens stay visible, so that "3<pad>" is not the answer "3"."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
 
     def _encode(self, prompt: str) -> list[int]:
         """The tokens a model is given."""
@@ -138,66 +152,26 @@ class LocalModel:
         """The text before the end, and whether there was one."""
         end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
         written = tokens if end is None else tokens[:end]
-        # Special tokens stay visible: "3<pad>" is not the answer "3".
-        text = self._tokenizer.decode(written, skip_special_tokens=False)
+        text = self._decode(written)
         finished = end is not None
         used = len(written) + finished
         if not self.chat and "\n" in text:
             text, finished = text[: text.index("\n")], True
-            used = next(n for n in range(1, used + 1) if "\n" in self._tokenizer.decode(written[:n]))
+            used = next(n for n in range(1, used + 1) if "\n" in self._decode(written[:n]))
         return Reply(text, finished, prompt_tokens, used)
 
     @torch.no_grad()
-    def _weights(self, questions: Sequence[Question], temperature: float) -> list[dict[str, float]]:
-        """For each question the probability of each acceptable answer in its usual spelling, followed by an end."""
-        rows, answers = [], []
-        for question in questions:
-            prompt = self._encode(question.prompt)
-            for answer in question.acceptable:
-                tokens = self._answer_tokens(answer)
-                rows.append(prompt + tokens)
-                answers.append(tokens)
-        found: list[float] = []
-        for start in range(0, len(rows), self.batch):
-            part = slice(start, start + self.batch)
-            found += self._probabilities(rows[part], answers[part], temperature)
-        values = iter(found)
-        return [{answer: next(values) for answer in question.acceptable} for question in questions]
-
-    def _answer_tokens(self, answer: str) -> list[int]:
-        return list(self._tokenizer(answer, add_special_tokens=False)["input_ids"])
-
-    def _probabilities(
-        self, rows: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], temperature: float
-    ) -> list[float]:
+    def _next(self, rows: Sequence[Sequence[int]], temperature: float) -> Float[Tensor, "row token"]:
+        """The distribution over the token that follows each row."""
         ids, mask = self._pad_left(rows)
-        keep = max(len(answer) for answer in answers) + 1
         extra: dict[str, Any] = {}
         if "position_ids" in self._takes:
             extra["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
         if "logits_to_keep" in self._takes:
-            extra["logits_to_keep"] = keep
+            extra["logits_to_keep"] = 1
         logits = self._model(input_ids=ids, attention_mask=mask, use_cache=False, **extra).logits
-        logs: Float[Tensor, "row step token"] = (logits[:, -keep:].double() / temperature).log_softmax(-1).cpu()
-        ends = self._end_tokens(logs.shape[-1])
-        found = []
-        for row, answer in zip(logs, answers, strict=True):
-            steps = row[-len(answer) - 1 :]
-            written = steps[range(len(answer)), list(answer)].sum()
-            found.append(float((written + steps[-1][ends].logsumexp(0)).exp()))
-        return found
-
-    def _end_tokens(self, vocabulary: int) -> Int[Tensor, " end"]:
-        """The tokens that end an answer: the end of text or turn and, for a plain model, whatever starts a new line."""
-        if not hasattr(self, "_ends"):
-            ends = set(self._stops)
-            if not self.chat:
-                pieces = self._tokenizer.batch_decode(
-                    [[token] for token in range(min(vocabulary, len(self._tokenizer)))]
-                )
-                ends |= {token for token, piece in enumerate(pieces) if piece.startswith("\n")}
-            self._ends = torch.tensor(sorted(ends), dtype=torch.int64)
-        return self._ends
+        chances: Float[Tensor, "row token"] = (logits[:, -1].double() / temperature).softmax(-1).cpu()
+        return chances
 
 
 class _Choose:

@@ -6,86 +6,99 @@ records/MODEL.jsonl one record a question; a later record of a question replaces
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hopscope import __version__
+from filelock import FileLock, Timeout
+
 from hopscope.benchmark.names import file_name, redacted
 from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.trial import Record
 from hopscope.errors import InputError
-from hopscope.files import read_json, read_json_lines, write_json
+from hopscope.records import plain, read_record, read_rows, write_record
 
-SCHEMA = 1
+KIND, SCHEMA = "benchmark", 2
 WHAT = "a benchmark's results"
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a results folder holds.
+
+    Attributes:
+        settings: how the questions were put.
+        models: by name, what each model is.
+    """
+
+    settings: Settings
+    models: dict[str, dict[str, Any]]
 
 
 class Results:
     """The results of one benchmark, on disk.
 
     Raises:
-        InputError: the folder holds results made with other settings.
+        InputError: the folder holds something else, or results made with other settings.
     """
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
         self.folder = folder
-        self._header = folder / "benchmark.json"
-        if settings is not None and not self._header.exists():
-            header = {"schema": SCHEMA, "hopscope": __version__, "settings": settings.record(), "models": {}}
-            write_json(self._header, header)
-        self.header = read_json(self._header, WHAT)
-        if not isinstance(self.header, dict) or self.header.get("schema") != SCHEMA:
-            raise InputError(f"{self._header} is not {WHAT} of schema {SCHEMA}; it was left untouched")
+        self._path = folder / "benchmark.json"
+        if settings is not None and not self._path.exists():
+            self._write(Header(settings, {}))
+        self.header = read_record(self._path, Header, kind=KIND, schema=SCHEMA, what=WHAT, upgrade=_from_old)
         if settings is not None:
             self._check(settings)
 
+    def _write(self, header: Header) -> None:
+        write_record(self._path, header, kind=KIND, schema=SCHEMA)
+        self.header = header
+
     def _check(self, settings: Settings) -> None:
-        there, wanted = self.header["settings"], settings.record()
-        for name, value in wanted.items():
-            if there.get(name) != value:
+        for field in fields(settings):
+            there, wanted = getattr(self.header.settings, field.name), getattr(settings, field.name)
+            if there != wanted:
+                shown = (there.changed(), wanted.changed()) if field.name == "extensions" else (there, wanted)
                 raise InputError(
-                    f"{self.folder} holds results with {name} {there.get(name)!r}, got {value!r}; "
+                    f"{self.folder} holds results with {field.name} {shown[0]!r}, got {shown[1]!r}; "
                     "write to another folder or keep the setting"
                 )
 
     def know(self, model: str, identity: dict[str, Any]) -> None:
-        """Note what a model is; refuse another model of the same name.
+        """Note what a model is.
 
         Raises:
-            InputError: the name stood for something else before.
+            InputError: the name stood for another model before.
         """
-        known = self.header["models"].setdefault(model, identity)
+        known = self.header.models.get(model, identity)
         if known != identity:
             raise InputError(
                 f"in {self.folder} the name {redacted(model)} stands for another model; write to another folder"
             )
-        write_json(self._header, self.header)
+        self._write(replace(self.header, models=self.header.models | {model: identity}))
 
     @property
     def models(self) -> list[str]:
         """The models asked so far, in the order they came."""
-        return list(self.header["models"])
+        return list(self.header.models)
 
     def path(self, model: str) -> Path:
         """Where a model's records are."""
         return self.folder / "records" / f"{file_name(model)}.jsonl"
 
-    def records(self, model: str) -> dict[str, dict[str, Any]]:
-        """The newest record of every question, by id."""
+    def records(self, model: str) -> dict[str, Record]:
+        """The newest record of every question, by id; those without an error need not be asked again."""
         path = self.path(model)
-        return {row["id"]: row for row in read_json_lines(path, WHAT)} if path.exists() else {}
+        return {record.id: record for record in read_rows(path, Record, WHAT)} if path.exists() else {}
 
-    def settled(self, model: str) -> set[str]:
-        """The ids that need not be asked again: a question given up on is asked again."""
-        return {key for key, record in self.records(model).items() if record.get("error") is None}
-
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, record: Record) -> None:
         """Add a record in one write, without the environment's secrets."""
-        line = redacted(json.dumps(record, allow_nan=False)) + "\n"
-        with self.path(record["model"]).open("ab", buffering=0) as file:
+        line = redacted(json.dumps(plain(record), allow_nan=False)) + "\n"
+        with self.path(record.model).open("ab", buffering=0) as file:
             file.write(line.encode())
 
     def mend(self, model: str) -> None:
@@ -106,11 +119,14 @@ class Results:
         Raises:
             InputError: another program writes there.
         """
-        with (self.folder / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"another program writes to {self.folder}; wait for it or choose another folder"
-                ) from None
+        try:
+            held = FileLock(self.folder / ".lock", timeout=0).acquire()
+        except Timeout:
+            raise InputError(f"another program writes to {self.folder}; wait for it or choose another folder") from None
+        with held:
             yield
+
+
+def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
+    """Before records said their kind, the header named its schema and hopscope's version among its fields."""
+    return {name: value for name, value in there.items() if name not in {"schema", "hopscope"}}

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results
-from hopscope.benchmark.settings import Cell, Settings
-from hopscope.benchmark.summary import Record
+from hopscope.benchmark.settings import EQUATION_HOPS, Settings, cells
 from hopscope.benchmark.tables import write_tables
-from hopscope.benchmark.trial import Trial
+from hopscope.benchmark.trial import Record, Reply, Trial
+from hopscope.errors import InputError
 from hopscope.problem.text.questions import Question
 
 Keep = Callable[[Record], None]
@@ -34,40 +35,103 @@ class Model(Protocol):
         """Exact mode: weigh the acceptable answers of each question; `keep` gets each record as it comes."""
 
 
+class Program:
+    """A Python function as a model: a baseline, a blind solver, a test.
+
+    Args:
+        name: what it is called.
+        say: its reply to a question.
+    """
+
+    def __init__(self, name: str, say: Callable[[Question], str]) -> None:
+        self.name, self.say = name, say
+        self.identity: dict[str, Any] = {"program": name}
+
+    def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+        """Put questions until each is settled; `keep` gets each record as it comes."""
+        for question in questions:
+            trial = Trial(question, settings.rule, settings.attempts)
+            while not trial.settled:
+                trial.replies.append(Reply(self.say(question)))
+            keep(trial.record(self.name))
+
+    def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+        """A program gives no probabilities."""
+        raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
+
+
+def open_model(name: str, logs: Path, device: str | None = None, batch: int = 64, **hosting: Any) -> Model:
+    """A model by name: a folder on disk, or anything that Inspect AI knows.
+
+    Args:
+        name: a model folder, or a provider's model such as `openai/gpt-4o`.
+        logs: where Inspect's logs go.
+        device, batch: where a folder runs, and sequences at a time; see `hopscope.benchmark.local.LocalModel`.
+        hosting: how a provider is reached; see `hopscope.benchmark.hosted.HostedModel`.
+
+    Raises:
+        InputError: there is no such model, or what it needs is not installed.
+    """
+    if Path(name).is_dir():
+        from hopscope.benchmark.local import LocalModel
+
+        return LocalModel(Path(name), device, batch)
+    if "/" not in name or name.startswith((".", "/", "~")):
+        raise InputError(
+            f"{name} is neither a folder nor a provider's model; give a model folder, or a name such as openai/gpt-4o"
+        )
+    from hopscope.benchmark.hosted import HostedModel
+
+    return HostedModel(name, logs, **hosting)
+
+
 def nothing(record: Record) -> None:
     """Watch nothing."""
 
 
 def benchmark(
-    models: Sequence[Model],
-    cells: Sequence[Cell],
-    count: int,
-    settings: Settings,
-    folder: Path,
+    models: Sequence[Model | str],
+    folder: Path | str = "benchmark",
+    formulations: Sequence[str] = (),
+    hops: Sequence[int] = EQUATION_HOPS,
+    count: int = 500,
+    settings: Settings | None = None,
     watch: Keep = nothing,
-) -> dict[str, Any]:
-    """Put `count` questions of every cell to every model, leaving out those answered before.
+) -> Summary:
+    """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
 
     Args:
-        models: who is asked, one after the other.
-        cells: formulations and D.
-        count: questions a cell.
-        settings: how.
-        folder: where the results are or shall be.
+        models: who is asked, one after the other: model folders, names of Inspect AI, or anything that is a `Model`.
+        folder: where the results are or shall be; `docs/benchmark.md` says what it holds.
+        formulations: equations, lives-with, kingdoms, functions, relatives; all by default.
+        hops: D of equations; the others have the paper's.
+        count: questions at each point.
+        settings: how questions are drawn, put and judged.
         watch: called with every record, those found in the folder first.
 
-    Returns:
-        What summary.json holds.
-
     Raises:
-        InputError: the folder holds other settings, a name stands for two models, or a model refuses all work.
+        InputError: the folder holds other settings or damaged records, a name stands for two models, or a model cannot
+            be opened or asked.
+
+    Examples:
+        >>> import tempfile
+        >>> import hopscope as hs
+        >>> from hopscope.benchmark.run import Program
+        >>> last = Program("last value", lambda question: question.facts[3].text[-1])
+        >>> summary = hs.benchmark([last], tempfile.mkdtemp(), ["equations"], hops=[1, 2], count=20)
+        >>> [(point.hops, point.accuracy) for point in summary.points]
+        [(1, 0.3), (2, 0.2)]
     """
+    folder = Path(folder)
+    opened = [open_model(model, folder / "inspect") if isinstance(model, str) else model for model in models]
+    settings = settings or Settings()
+    points = cells(formulations, hops)
     results = Results(folder, settings)
     with results.writing():
-        for model in models:
+        for model in opened:
             results.know(model.name, model.identity)
-        for model in models:
-            questions = [question for cell in cells for question in settings.questions(cell, count)]
+        for model in opened:
+            questions = [question for cell in points for question in settings.questions(cell, count)]
             _one(model, questions, settings, results, watch)
             write_tables(results)
     return write_tables(results)
@@ -76,21 +140,21 @@ def benchmark(
 def _one(model: Model, questions: Sequence[Question], settings: Settings, results: Results, watch: Keep) -> None:
     """Ask one model what it has not answered."""
     results.mend(model.name)
-    settled = results.settled(model.name)
-    wanted = {question.id for question in questions}
-    for key, record in results.records(model.name).items():
-        if key in settled and key in wanted:
-            watch(record)
-    missing = [question for question in questions if question.id not in settled]
+    there = results.records(model.name)
+    missing = [question for question in questions if (old := there.get(question.id)) is None or old.error is not None]
     open_ids = {question.id for question in missing}
+    for question in questions:
+        if question.id not in open_ids:
+            watch(there[question.id])
 
     def keep(record: Record) -> None:
         results.append(record)
-        open_ids.discard(record["id"])
+        open_ids.discard(record.id)
         watch(record)
 
     if missing:
         (model.weigh if settings.mode == "exact" else model.ask)(missing, settings, keep)
     for question in missing:
         if question.id in open_ids:
-            keep(Trial(question, settings.rule, settings.attempts, error="lost on the way").record(model.name))
+            lost = Trial(question, settings.rule, settings.attempts, error="lost on the way")
+            keep(lost.record(model.name, settings.mode))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
 from hopscope.errors import InputError
@@ -72,10 +72,6 @@ class Settings:
             raise InputError(
                 "exact mode weighs whole answers, so it cannot let a model think first; drop one of the two"
             )
-
-    def record(self) -> dict[str, Any]:
-        """The settings as plain JSON values."""
-        return asdict(self) | {"extensions": self.extensions.changed()}
 
     def questions(self, cell: Cell, count: int) -> list[Question]:
         """The questions of a cell; every model gets the same."""

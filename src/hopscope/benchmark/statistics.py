@@ -31,12 +31,16 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
     return (0.0 if few == 0 else float(low)), (1.0 if many == whole else float(high))
 
 
-def at_least(successes: int, trials: int, rate: float) -> float:
-    """Exact one-sided p-value: the probability of `successes` or more out of `trials` at `rate`."""
+def at_least(successes: float, trials: float, rate: float) -> float:
+    """Exact one-sided p-value: the probability of `successes` or more out of `trials` at `rate`.
+
+    Of expected numbers, successes are rounded down and trials up, which is cautious.
+    """
     _check(successes, trials)
     if not 0 < rate < 1:
         raise InputError(f"rate must lie strictly between 0 and 1, got {rate}")
-    return float(stats.binomtest(successes, trials, rate, alternative="greater").pvalue) if trials else 1.0
+    right, whole = floor(successes + 1e-9), ceil(trials - 1e-9)
+    return float(stats.binomtest(right, whole, rate, alternative="greater").pvalue) if whole else 1.0
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -51,21 +55,23 @@ def mcnemar(only_first: int, only_second: int) -> float:
     return float(stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0
 
 
-def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """Bootstrap interval (percentiles, seeded) for the mean of paired differences, each in -1..1.
+def paired_interval(
+    differences: Sequence[float], weights: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Bootstrap interval (percentiles, seeded) for the weighted mean of paired differences, each in -1..1.
 
     Where all differences are equal a bootstrap knows no spread; then Wilson's interval at none of n says how many
-    questions may tell the two apart unseen.
+    questions might tell the two apart unseen.
     """
-    if not values:
-        return -1.0, 1.0
-    mean = float(np.mean(values))
-    if np.ptp(values) == 0:
-        unseen = wilson(0, len(values), confidence)[1]
-        return max(-1.0, mean - unseen), min(1.0, mean + unseen)
+    if np.ptp(differences) == 0:
+        unseen = wilson(0, sum(weights), confidence)[1]
+        return max(-1.0, differences[0] - unseen), min(1.0, differences[0] + unseen)
     found = stats.bootstrap(
-        (np.asarray(values),), np.mean, confidence_level=confidence, method="percentile", rng=np.random.default_rng(0)
-    ).confidence_interval
+        (np.asarray(differences), np.asarray(weights)),
+        lambda values, shares, axis=-1: (values * shares).sum(axis) / shares.sum(axis),
+        confidence_level=confidence, method="percentile", paired=True, vectorized=True, batch=1000,
+        rng=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
     return float(found.low), float(found.high)
 
 

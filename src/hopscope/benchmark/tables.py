@@ -6,38 +6,38 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from itertools import combinations
 from typing import Any
 
 from hopscope.benchmark.names import shown
+from hopscope.benchmark.points import Pair, Place, Point, Summary, comparisons, group, places, summarise
 from hopscope.benchmark.results import Results
-from hopscope.benchmark.summary import Pair, Place, Row, compare, group, places, rows
-from hopscope.files import write_json, write_text
+from hopscope.files import write_text
 
 _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]<>()#+!|~$&"})
 
+HEAD = (
+    "model", "formulation", "D", "accuracy", "95% interval", "worst, best case", "guess", "shortcut", "p (guess)",
+    "p (shortcut)", "first try", "accepted at once", "never accepted", "unanswered", "attempts", "tokens", "cost",
+)  # fmt: skip
+"""What `cells` gives."""
 
-def write_tables(results: Results) -> dict[str, Any]:
-    """Write summary.json, accuracy.csv and .md, positions.csv and comparisons.csv; give what summary.json holds."""
-    points = rows(results)
-    by_model = {model: group(results.records(model).values()) for model in results.models}
-    by_place = [place for cells in by_model.values() for records in cells.values() for place in places(records)]
-    pairs = [
-        pair
-        for first, second in combinations(by_model, 2)
-        for cell, records in by_model[first].items()
-        if cell in by_model[second] and (pair := compare(records, by_model[second][cell])) is not None
-    ]
-    summary = {
-        "settings": results.header["settings"],
-        "points": [asdict(row) for row in points],
-        "comparisons": [asdict(pair) for pair in pairs],
+
+def write_tables(results: Results) -> Summary:
+    """Write summary.json, accuracy.csv and .md, positions.csv and comparisons.csv; give the summary."""
+    settings = results.header.settings
+    records = {model: group(results.records(model).values()) for model in results.models}
+    each = [(model, cell, those) for model, cells in records.items() for cell, those in cells.items()]
+    points = tuple(summarise(*one, settings) for one in each)
+    summary = Summary(settings, points, tuple(comparisons(records, settings)))
+    summary.write(results.folder / "summary.json")
+    tables: dict[type[Any], tuple[str, Sequence[Any]]] = {
+        Point: ("accuracy.csv", points),
+        Place: ("positions.csv", [place for _, _, those in each for place in places(those, settings)]),
+        Pair: ("comparisons.csv", summary.comparisons),
     }
-    write_json(results.folder / "summary.json", summary)
-    write_text(results.folder / "accuracy.csv", as_csv(Row, points))
+    for kind, (name, values) in tables.items():
+        write_text(results.folder / name, as_csv(kind, values))
     write_text(results.folder / "accuracy.md", as_markdown(points))
-    write_text(results.folder / "positions.csv", as_csv(Place, by_place))
-    write_text(results.folder / "comparisons.csv", as_csv(Pair, pairs))
     return summary
 
 
@@ -61,36 +61,32 @@ def markdown(text: str) -> str:
     return shown(text).translate(_MARKDOWN)
 
 
-def as_markdown(points: Sequence[Row]) -> str:
+def as_markdown(points: Sequence[Point]) -> str:
     """The main numbers as a Markdown table."""
-    head = [
-        "model", "formulation", "D", "accuracy", "95% interval", "guess", "shortcut", "p (guess)", "p (shortcut)",
-        "first try", "accepted at once", "never accepted", "unanswered", "attempts", "tokens", "cost",
-    ]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in points]
+    lines = ["| " + " | ".join(HEAD) + " |", "|" + " --- |" * len(HEAD)]
+    lines += ["| " + " | ".join([markdown(point.model), *cells(point)]) + " |" for point in points]
     return "\n".join(lines) + "\n"
 
 
-def cells(row: Row) -> list[str]:
-    """A row for people."""
+def cells(point: Point) -> list[str]:
+    """A point for people, without its model."""
     return [
-        markdown(row.model),
-        row.formulation,
-        str(row.hops),
-        percent(row.accuracy),
-        f"{percent(row.low)} to {percent(row.high)}",
-        percent(row.guess),
-        percent(row.shortcut),
-        f"{row.p_guess:.2g}",
-        f"{row.p_shortcut:.2g}",
-        percent(row.first_accuracy),
-        percent(row.first_acceptance),
-        str(row.never_accepted),
-        str(row.unanswered),
-        "-" if row.mean_attempts is None else f"{row.mean_attempts:.3g}",
-        str(row.input_tokens + row.output_tokens),
-        "-" if row.cost is None else f"${row.cost:.4f}",
+        point.formulation,
+        str(point.hops),
+        percent(point.accuracy),
+        f"{percent(point.low)} to {percent(point.high)}",
+        "-" if point.never_accepted < 0.5 else f"{percent(point.lowest)}, {percent(point.highest)}",
+        percent(point.guess),
+        percent(point.shortcut),
+        f"{point.p_guess:.2g}",
+        f"{point.p_shortcut:.2g}",
+        percent(point.first_accuracy),
+        percent(point.first_acceptance),
+        f"{point.never_accepted:.4g}",
+        str(point.unanswered),
+        "-" if point.mean_attempts is None else f"{point.mean_attempts:.3g}",
+        str(point.input_tokens + point.output_tokens),
+        "-" if point.cost is None else f"${point.cost:.4f}",
     ]
 
 

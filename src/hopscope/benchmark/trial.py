@@ -6,7 +6,89 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hopscope.benchmark.answers import last_line, rule
+from hopscope.benchmark.settings import Cell, Mode
 from hopscope.problem.text.questions import Question
+
+
+@dataclass(frozen=True)
+class Record:
+    """What became of a question; a line of a records file. Fields of the other mode keep their defaults.
+
+    Attributes:
+        model, id, formulation, hops, index, prompt_hash, answer, guess, shortcut, lines: who was asked what.
+        mode: `sample` or `exact`.
+        error: why the question was given up; it is asked again when the benchmark is resumed.
+        failures: calls that brought no reply, by kind.
+        rule: name of the answer rule.
+        attempts: replies.
+        accepted: the acceptable answer that the last reply gave, if it gave one.
+        correct: whether that is the right one.
+        first_accepted, first_correct: the same of the first reply.
+        response: the accepted text.
+        rejected: the texts before it.
+        input_tokens, output_tokens, reasoning_tokens: over all attempts, as the provider counts.
+        reasoned: whether the provider reported hidden reasoning in any way.
+        cost: US dollars, None where no price is known.
+        weights: exact mode: the probability of each acceptable answer, whole, with its end.
+        unweighed: exact mode: the probability of texts that might still have been acceptable and were not followed.
+    """
+
+    model: str
+    id: str
+    formulation: str
+    hops: int
+    index: int
+    prompt_hash: str
+    answer: str
+    guess: float
+    shortcut: float
+    lines: tuple[int, ...]
+    mode: Mode
+    error: str | None = None
+    failures: tuple[str, ...] = ()
+    rule: str = "exact"
+    attempts: int = 0
+    accepted: str | None = None
+    correct: bool = False
+    first_accepted: bool = False
+    first_correct: bool = False
+    response: str | None = None
+    rejected: tuple[str, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    reasoned: bool = False
+    cost: float | None = None
+    weights: dict[str, float] | None = None
+    unweighed: float = 0.0
+
+    @property
+    def cell(self) -> Cell:
+        """The point of Figure 2 that it belongs to."""
+        return Cell(self.formulation, self.hops)
+
+    @property
+    def p_correct(self) -> float:
+        """Chance that a reply is the right answer: 0 or 1 for the first of a sampled question."""
+        return float(self.first_correct) if self.weights is None else self.weights[self.answer]
+
+    @property
+    def p_acceptable(self) -> float:
+        """Chance that a reply is acceptable: 0 or 1 for the first of a sampled question."""
+        return float(self.first_accepted) if self.weights is None else min(1.0, sum(self.weights.values()))
+
+    @property
+    def rate(self) -> float:
+        """How right an accepted answer is: 0 or 1, or in exact mode P(correct) / P(acceptable)."""
+        if self.weights is None:
+            return float(self.correct)
+        return self.p_correct / self.p_acceptable if self.p_acceptable > 0 else self.guess
+
+    def acceptance(self, attempts: int) -> float:
+        """Chance of an acceptable answer within so many attempts: 0 or 1 for a sampled question, which had them."""
+        if self.error is not None:
+            return 0.0
+        return float(self.accepted is not None) if self.weights is None else 1 - (1 - self.p_acceptable) ** attempts
 
 
 @dataclass(frozen=True)
@@ -16,10 +98,7 @@ class Reply:
     Attributes:
         text: its text.
         finished: whether it ended by itself; a text that was cut off is no answer.
-        input_tokens, output_tokens: as the provider counts them.
-        reasoning_tokens: hidden reasoning that the provider reported, 0 where it reports none.
-        reasoned: whether the provider reported hidden reasoning in any way.
-        cost: US dollars, None where no price is known.
+        input_tokens, output_tokens, reasoning_tokens, reasoned, cost: as in `Record`.
     """
 
     text: str
@@ -41,7 +120,7 @@ class Trial:
         limit: attempts after which the question counts as never accepted.
         replies: what came back, attempt by attempt.
         failures: calls that brought no reply, by kind.
-        error: why the question was given up; it is asked again when the benchmark is resumed.
+        error: why the question was given up.
     """
 
     question: Question
@@ -65,59 +144,38 @@ class Trial:
         text = last_line(reply.text) if self.question.extensions.think else reply.text
         return rule(self.rule)(text, self.question.acceptable) if reply.finished else None
 
-    def record(self, model: str) -> dict[str, Any]:
-        """Everything about the attempts, as plain JSON values."""
-        question, accepted = self.question, self.accepted
-        rejected = self.replies[:-1] if accepted is not None else self.replies
-        first = self._judge(self.replies[0]) if self.replies else None
-        costs = [reply.cost for reply in self.replies if reply.cost is not None]
-        return {
-            **identity(question, model),
-            "mode": "sample",
-            "rule": self.rule,
-            "attempts": len(self.replies),
-            "accepted": accepted,
-            "correct": accepted == question.answer,
-            "first_accepted": first is not None,
-            "first_correct": first == question.answer,
-            "response": self.replies[-1].text if accepted is not None else None,
-            "rejected": [reply.text for reply in rejected],
-            "input_tokens": sum(reply.input_tokens for reply in self.replies),
-            "output_tokens": sum(reply.output_tokens for reply in self.replies),
-            "reasoning_tokens": sum(reply.reasoning_tokens for reply in self.replies),
-            "reasoned": any(reply.reasoned for reply in self.replies),
-            "cost": sum(costs) if costs else None,
-            "failures": self.failures,
-            "error": self.error,
-        }
+    def record(self, model: str, mode: Mode = "sample") -> Record:
+        """Everything about the attempts."""
+        accepted, replies = self.accepted, self.replies
+        first = self._judge(replies[0]) if replies else None
+        costs = [reply.cost for reply in replies if reply.cost is not None]
+        return Record(
+            **_identity(self.question, model),
+            mode=mode,
+            error=self.error,
+            failures=tuple(self.failures),
+            rule=self.rule,
+            attempts=len(replies),
+            accepted=accepted,
+            correct=accepted == self.question.answer,
+            first_accepted=first is not None,
+            first_correct=first == self.question.answer,
+            response=replies[-1].text if accepted is not None else None,
+            rejected=tuple(reply.text for reply in (replies if accepted is None else replies[:-1])),
+            input_tokens=sum(reply.input_tokens for reply in replies),
+            output_tokens=sum(reply.output_tokens for reply in replies),
+            reasoning_tokens=sum(reply.reasoning_tokens for reply in replies),
+            reasoned=any(reply.reasoned for reply in replies),
+            cost=sum(costs) if costs else None,
+        )
 
 
-def identity(question: Question, model: str) -> dict[str, Any]:
-    """The part of a record that says who was asked what."""
-    return {
-        "model": model,
-        "id": question.id,
-        "formulation": question.formulation,
-        "hops": question.hops,
-        "index": question.index,
-        "prompt_hash": question.prompt_hash,
-        "answer": question.answer,
-        "guess": question.guess,
-        "shortcut": question.shortcut,
-        "lines": list(question.lines),
-    }
-
-
-def weighed(question: Question, model: str, weights: dict[str, float]) -> dict[str, Any]:
+def weighed(question: Question, model: str, rule: str, weights: dict[str, float], unweighed: float = 0.0) -> Record:
     """The record of a question in exact mode."""
-    acceptable = sum(weights.values())
-    correct = weights[question.answer]
-    return {
-        **identity(question, model),
-        "mode": "exact",
-        "weights": weights,
-        "p_correct": correct,
-        "p_acceptable": acceptable,
-        "accuracy": correct / acceptable if acceptable > 0 else question.guess,
-        "error": None,
-    }
+    return Record(**_identity(question, model), mode="exact", rule=rule, weights=weights, unweighed=unweighed)
+
+
+def _identity(question: Question, model: str) -> dict[str, Any]:
+    """The part of a record that says who was asked what."""
+    names = ("id", "formulation", "hops", "index", "prompt_hash", "answer", "guess", "shortcut", "lines")
+    return {"model": model, **{name: getattr(question, name) for name in names}}

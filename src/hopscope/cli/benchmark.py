@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.benchmark.names import is_secret
+from hopscope.benchmark.names import is_secret, shown
+from hopscope.benchmark.settings import Settings, cells
+from hopscope.cli._common import field_options, for_people, given, numbers
 from hopscope.errors import InputError
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.questions import formulation
+
+if TYPE_CHECKING:
+    from hopscope.benchmark.points import Summary
+    from hopscope.benchmark.trial import Record
 
 
 @click.command()
 @click.option("--model", "models", multiple=True, required=True, help="A model folder, or Inspect's name of a model.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
-@click.option("--hops", default="1,2,3,4,5,6", show_default=True, help="D of equations, as 1,2,3.")
+@click.option("--hops", default="1-6", show_default=True, help="D of equations, as 1,2,3.")
 @click.option("--count", type=click.IntRange(min=1), default=500, show_default=True, help="Questions at each point.")
 @click.option("--out", type=click.Path(path_type=Path), default="benchmark", show_default=True, help="Results folder.")
 @click.option("--exact", is_flag=True, help="Weigh the answers by log-probabilities instead of sampling.")
-@click.option("--rule", default="exact", show_default=True, help="Answer rule: exact or lenient.")
-@click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the sampling.")
-@click.option("--attempts", type=int, default=20, show_default=True, help="Replies before a question is left.")
-@click.option("--max-tokens", type=int, default=32, show_default=True, help="Longest reply.")
+@field_options(Settings, skip=("mode", "reasoning_effort", "extensions"))
 @click.option("--reasoning-effort", help="Passed to providers that know it; `none` to switch reasoning off.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the questions.")
-@click.option(
-    "--names", default="paper", show_default=True, help="Extension: extended or random (needs --formulation)."
-)
-@click.option("--lines", default="blocks", show_default=True, help="Extension: reversed or shuffled lines.")
-@click.option("--repeat", type=int, default=1, show_default=True, help="Extension: print the facts again.")
-@click.option("--filler", type=int, default=0, show_default=True, help="Extension: dots at the end.")
-@click.option("--shots", type=int, default=0, show_default=True, help="Extension: solved questions first.")
-@click.option("--think", is_flag=True, help="Extension: ask for the reasoning before the answer.")
+@field_options(Extensions)
 @click.option("--base-url", help="Address of an OpenAI-compatible endpoint.")
 @click.option(
     "-M", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of the provider (Inspect's -M)."
@@ -43,7 +40,7 @@ from hopscope.errors import InputError
 @click.option(
     "--timeout", type=click.IntRange(min=1), default=60, show_default=True, help="Seconds a call may be silent."
 )
-@click.option("--price", metavar="IN,OUT", help="Dollars for a million tokens, where the provider does not say.")
+@click.option("--price", metavar="IN,OUT", help="Dollars for a million tokens, where Inspect does not know.")
 @click.option("--device", help="Where a model folder runs.  [default: a GPU if there is one]")
 @click.option(
     "--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Sequences of a model folder at a time."
@@ -57,13 +54,9 @@ def command(
     out: Path,
     exact: bool,
     as_json: bool,
-    base_url: str | None,
+    reasoning_effort: str | None,
     arguments: tuple[str, ...],
-    connections: int,
-    timeout: int,
     price: str | None,
-    device: str | None,
-    batch: int,
     **options: Any,
 ) -> None:
     """Put the paper's questions to language models and draw Figure 2.
@@ -79,63 +72,72 @@ def command(
       hopscope benchmark --model openai-api/local/my-model --base-url http://localhost:8000/v1
       hopscope benchmark --model hf/gpt2 --formulation equations --hops 1,2 --count 50
     """
-    from hopscope.benchmark.board import Board
-    from hopscope.benchmark.run import benchmark
-    from hopscope.benchmark.settings import Settings, cells
-    from hopscope.plot.benchmark_figure import draw_figure
-    from hopscope.problem.text.extensions import Extensions
-    from hopscope.problem.text.questions import formulation
-
-    extensions = Extensions(
-        **{name: options.pop(name) for name in ("names", "lines", "repeat", "filler", "shots", "think")}
+    settings = Settings(
+        mode="exact" if exact else "sample",
+        reasoning_effort=reasoning_effort,
+        extensions=Extensions(**given(options, Extensions)),
+        **given(options, Settings),
     )
-    settings = Settings(mode="exact" if exact else "sample", extensions=extensions, **options)
-    points = cells(formulations, _numbers(hops, "--hops"))
+    depths = numbers(hops, "--hops")
+    points = cells(formulations, depths)
     for point in points:
-        formulation(point.formulation).check(point.hops, 4, extensions)
+        formulation(point.formulation).check(point.hops, 4, settings.extensions)
     if len(set(models)) != len(models):
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
-    provider = {
-        "logs": out / "inspect",
-        "base_url": base_url,
-        "arguments": _arguments(arguments),
-        "connections": connections,
-        "timeout": timeout,
-        "price": _price(price),
-    }
-    asked = [_open(name, device, batch, provider) for name in models]
-    live = not as_json and sys.stderr.isatty()
-    board = Board([model.name for model in asked], points, count)
-    with board.live() if live else nullcontext():
-        summary = benchmark(asked, points, count, settings, out, board.see)
+    opening = {name: options[name] for name in ("device", "batch", "base_url", "connections", "timeout")}
+    opening |= {"arguments": _arguments(arguments), "price": _price(price)}
+    opening["display"] = "rich" if for_people() and not as_json else "none"
+
+    from hopscope.benchmark.run import benchmark, open_model
+    from hopscope.plot.benchmark_figure import draw_figure
+
+    asked = [open_model(name, out / "inspect", **opening) for name in models]
+    in_process = [model.name for model in asked if model.name.startswith("local/")]
+    with _bars(in_process, len(points) * count) as move:
+        summary = benchmark(asked, out, formulations, depths, count, settings, move)
     draw_figure(out)
     if as_json:
-        click.echo(json.dumps(summary))
+        click.echo((out / "summary.json").read_text(), nl=False)
     else:
-        board.close(summary, out)
+        _tell(summary, out)
 
 
-def _open(name: str, device: str | None, batch: int, provider: dict[str, Any]) -> Any:
-    """The model of that name: a folder on disk, or anything Inspect knows."""
-    folder = Path(name)
-    if folder.is_dir():
-        from hopscope.benchmark.local import LocalModel
+@contextmanager
+def _bars(models: Sequence[str], total: int) -> Iterator[Callable[[Record], None]]:
+    """A bar for each model that runs in this process; Inspect shows the others."""
+    from rich.console import Console
+    from rich.progress import Progress
 
-        return LocalModel(folder, device, batch)
-    if "/" not in name or name.startswith((".", "/", "~")):
-        raise InputError(
-            f"{name} is neither a folder nor a provider's model; give a model folder, or a name such as openai/gpt-4o"
+    with Progress(console=Console(stderr=True), disable=not (models and for_people())) as bars:
+        tasks = {model: bars.add_task(shown(model).replace("[", r"\["), total=total) for model in models}
+        yield lambda record: bars.advance(tasks[record.model]) if record.model in tasks else None
+
+
+def _tell(summary: Summary, folder: Path) -> None:
+    """The table, and what a reader must know about it."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from hopscope.benchmark.tables import HEAD, cells
+
+    table = Table(*HEAD, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for point in summary.points:
+        table.add_row(Text(shown(point.model)), *cells(point))
+    unanswered = sum(point.unanswered for point in summary.points)
+    never = sum(point.never_accepted for point in summary.points)
+    notes = [f"{never:.4g} questions without an acceptable answer; results in {folder}"]
+    if unanswered:
+        notes.append(f"{unanswered} questions are unanswered because calls failed; the same command asks them again")
+    if any(point.reasoned for point in summary.points):
+        notes.append(
+            "a provider reported hidden reasoning: those answers are not direct, see `reasoned` in summary.json"
         )
-    from hopscope.benchmark.hosted import HostedModel
-
-    return HostedModel(name, **provider)
-
-
-def _numbers(text: str, option: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} takes whole numbers such as 1,2,3, got {text!r}") from None
+    console = Console()
+    console.print(table)
+    for note in notes:
+        console.print(Text(note))
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:

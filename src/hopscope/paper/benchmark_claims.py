@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.statistics import wilson
-from hopscope.files import read_json
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.questions import FORMULATIONS, questions
 
@@ -18,8 +18,6 @@ HIGH = 0.75
 """Our reading of "great performance" on the other four: at least this, and the interval above the best shortcut."""
 
 PAPER_GUESS = {"equations": 1 / 4, "lives-with": 1 / 4, "kingdoms": 1 / 4, "functions": 1 / 4, "relatives": 1 / 16}
-
-Point = Mapping[str, Any]
 
 
 def benchmark_claims(folder: Path | None = None, count: int = 500) -> list[dict[str, Any]]:
@@ -35,7 +33,7 @@ def benchmark_claims(folder: Path | None = None, count: int = 500) -> list[dict[
     Raises:
         InputError: the folder holds no benchmark.
     """
-    points = read_json(folder / "summary.json", "a benchmark's summary")["points"] if folder is not None else []
+    points = Summary.read(folder / "summary.json").points if folder is not None else ()
     return [_models(points), _guessing(count)]
 
 
@@ -47,29 +45,29 @@ def _models(points: Sequence[Point]) -> dict[str, Any]:
         return _claim("C14", asked, None, "none", "not run")
     best = max(whole, key=lambda model: (_solves(whole[model]), _worst(whole[model])))
     those = whole[best]
-    equations = [p for p in those if p["formulation"] == "equations" and p["hops"] <= 5]
-    lowest = min(equations, key=lambda p: p["accuracy"])
-    others = [p for p in those if p["formulation"] != "equations"]
-    rest = ", ".join(f"{p['formulation']} {p['accuracy']:.1%}" for p in others)
-    ours = f"{best}: equations at least {lowest['accuracy']:.1%} for D <= 5 (D = {lowest['hops']}); {rest}"
+    equations = [p for p in those if p.formulation == "equations" and p.hops <= 5]
+    lowest = min(equations, key=lambda p: p.accuracy or 0.0)
+    others = [p for p in those if p.formulation != "equations"]
+    rest = ", ".join(f"{p.formulation} {p.accuracy:.1%}" for p in others)
+    ours = f"{best}: equations at least {lowest.accuracy:.1%} for D <= 5 (D = {lowest.hops}); {rest}"
     solvers = sum(_solves(whole[model]) for model in whole)
     ours += f"; {solvers} of {len(whole)} models meet the claim" if len(whole) > 1 else ""
-    interval = (min(p["low"] for p in equations), min(p["high"] for p in equations))
-    scale = f"{len(whole)} model(s), {min(p['asked'] for p in those)} or more questions a point"
+    interval = (min(p.low for p in equations), min(p.high for p in equations))
+    scale = f"{len(whole)} model(s), {min(p.asked for p in those)} or more questions a point"
     return _claim("C14", ours, interval, scale, "reproduced" if solvers else "not reproduced")
 
 
 def _names(points: Sequence[Point]) -> list[str]:
-    return list(dict.fromkeys(p["model"] for p in points))
+    return list(dict.fromkeys(p.model for p in points))
 
 
 def _of(points: Sequence[Point], model: str) -> list[Point]:
-    return [p for p in points if p["model"] == model and p["accuracy"] is not None]
+    return [p for p in points if p.model == model and p.accuracy is not None]
 
 
 def _complete(points: Sequence[Point]) -> bool:
     """Whether equations at D = 1 ... 5 and the four others at the paper's D have an accuracy."""
-    there = {(p["formulation"], p["hops"]) for p in points}
+    there = {(p.formulation, p.hops) for p in points}
     wanted = {("equations", d) for d in range(1, 6)}
     wanted |= {(form.name, form.paper_hops) for form in FORMULATIONS.values()}
     return wanted <= there
@@ -78,16 +76,16 @@ def _complete(points: Sequence[Point]) -> bool:
 def _solves(points: Sequence[Point]) -> bool:
     """Near perfect on equations for D <= 5, high on the others and clear of every shortcut."""
     for p in points:
-        if p["formulation"] == "equations":
-            if p["hops"] <= 5 and p["accuracy"] < NEAR_PERFECT:
+        if p.formulation == "equations":
+            if p.hops <= 5 and (p.accuracy or 0.0) < NEAR_PERFECT:
                 return False
-        elif p["accuracy"] < HIGH or p["low"] <= p["shortcut"]:
+        elif (p.accuracy or 0.0) < HIGH or p.low <= p.shortcut:
             return False
     return True
 
 
 def _worst(points: Sequence[Point]) -> float:
-    return float(min(p["accuracy"] for p in points))
+    return float(min(p.accuracy or 0.0 for p in points))
 
 
 def _guessing(count: int) -> dict[str, Any]:

@@ -1,10 +1,4 @@
-"""Figure 2: accuracy of language models, equations by D and the other formulations by model.
-
-A point is a row of a benchmark's summary.json:
-
-    {"model": "openai/gpt-4o", "formulation": "equations", "hops": 3, "accuracy": 0.98, "low": 0.96, "high": 0.99,
-     "guess": 0.25, "shortcut": 0.25, "accepted": 500}
-"""
+"""Figure 2: accuracy of language models, equations by D and the other formulations by model."""
 
 from __future__ import annotations
 
@@ -12,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hopscope.benchmark.points import Point, Summary
 from hopscope.errors import InputError
-from hopscope.files import read_json
 from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Point = Mapping[str, Any]
 
 OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
 LONGEST_NAME = 36
@@ -32,16 +24,16 @@ def benchmark_figure(points: Sequence[Point]) -> Figure:
     Raises:
         InputError: no point has an accuracy.
     """
-    known = [point for point in points if point["accuracy"] is not None]
+    known = [point for point in points if point.accuracy is not None]
     if not known:
         raise InputError("there is no accuracy to draw: no question got an acceptable answer")
-    models = list(dict.fromkeys(point["model"] for point in known))
+    models = list(dict.fromkeys(point.model for point in known))
     looks = {model: hop_look(number) for number, model in enumerate(models, start=1)}
     with house():
         figure = new_figure(PAGE, 2.8 + 0.16 * ((len(models) + 1) // 2))
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
-        _equations(left, [point for point in known if point["formulation"] == "equations"], looks)
-        _others(right, [point for point in known if point["formulation"] in OTHERS], looks)
+        _equations(left, [point for point in known if point.formulation == "equations"], looks)
+        _others(right, [point for point in known if point.formulation in OTHERS], looks)
         for axes in (left, right):
             axes.set_ylim(-0.02, 1.04)
             axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
@@ -63,8 +55,8 @@ def draw_figure(folder: Path) -> list[Path]:
     Raises:
         InputError: the folder has no summary.json.
     """
-    points = read_json(folder / "summary.json", "a benchmark's summary")["points"]
-    if all(point["accuracy"] is None for point in points):
+    points = Summary.read(folder / "summary.json").points
+    if all(point.accuracy is None for point in points):
         return []
     return save(benchmark_figure(points), folder / "figure-2")
 
@@ -84,11 +76,11 @@ def _equations(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look]) -
         axes.text(0.5, 0.5, "not asked", transform=axes.transAxes, ha="center")
         return
     for model, look in looks.items():
-        those = sorted((p for p in points if p["model"] == model), key=lambda p: p["hops"])
+        those = sorted((p for p in points if p.model == model), key=lambda p: p.hops)
         if those:
-            _errors(axes, [p["hops"] for p in those], those, look, look.dash)
-    axes.axhline(points[0]["guess"], color=INK, linestyle="--", linewidth=0.9)
-    axes.set_xticks(sorted({p["hops"] for p in points}))
+            _errors(axes, [p.hops for p in those], those, look, look.dash)
+    axes.axhline(points[0].guess, color=INK, linestyle="--", linewidth=0.9)
+    axes.set_xticks(sorted({p.hops for p in points}))
 
 
 def _others(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look]) -> None:
@@ -96,15 +88,15 @@ def _others(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look]) -> N
     width = 0.7 / max(1, len(looks))
     for place, formulation in enumerate(OTHERS):
         for number, (model, look) in enumerate(looks.items()):
-            those = [p for p in points if p["model"] == model and p["formulation"] == formulation]
+            those = [p for p in points if p.model == model and p.formulation == formulation]
             at = place + (number - (len(looks) - 1) / 2) * width
             _errors(axes, [at] * len(those), those, look, "none")
-        floors = next((p for p in points if p["formulation"] == formulation), None)
+        floors = next((p for p in points if p.formulation == formulation), None)
         if floors is not None:
             edges = (place - 0.42, place + 0.42)
-            axes.hlines(floors["guess"], *edges, color=INK, linestyle="--", linewidth=0.9)
-            if floors["shortcut"] > floors["guess"]:
-                axes.hlines(floors["shortcut"], *edges, color=INK, linestyle=":", linewidth=1.1)
+            axes.hlines(floors.guess, *edges, color=INK, linestyle="--", linewidth=0.9)
+            if floors.shortcut > floors.guess:
+                axes.hlines(floors.shortcut, *edges, color=INK, linestyle=":", linewidth=1.1)
     axes.set_xticks(range(len(OTHERS)), OTHERS)
     axes.set_xlim(-0.5, len(OTHERS) - 0.5)
 
@@ -113,9 +105,9 @@ def _errors(axes: Axes, at: Sequence[float], points: Sequence[Point], look: Look
     """Points with their intervals."""
     if not points:
         return
-    heights = [p["accuracy"] for p in points]
-    below = [max(0.0, p["accuracy"] - p["low"]) for p in points]
-    above = [max(0.0, p["high"] - p["accuracy"]) for p in points]
+    heights = [p.accuracy or 0.0 for p in points]
+    below = [max(0.0, height - p.low) for height, p in zip(heights, points, strict=True)]
+    above = [max(0.0, p.high - height) for height, p in zip(heights, points, strict=True)]
     axes.errorbar(
         at, heights, [below, above], color=look.color, marker=look.marker, linestyle=dash, elinewidth=1, capsize=2
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hopscope.files import read_json
+from hopscope.benchmark.points import Summary
 from hopscope.paper.benchmark_claims import benchmark_claims
 from hopscope.plot.benchmark_figure import benchmark_figure
 from hopscope.plot.style import save
@@ -27,13 +27,13 @@ def write_benchmark(folder: Path) -> tuple[list[Section], list[dict[str, Any]]]:
     summary = benchmark / "summary.json"
     if not summary.exists():
         return [], benchmark_claims()
-    points = read_json(summary, "a benchmark's summary")["points"]
+    points = Summary.read(summary).points
     findings = [finding | {"run": "benchmark"} for finding in benchmark_claims(benchmark)]
-    if not any(point["accuracy"] is not None for point in points):
+    if not any(point.accuracy is not None for point in points):
         return [], findings
     stem = folder / "figures" / "figure-2"
     save(benchmark_figure(points), stem)
-    models = len({point["model"] for point in points})
+    models = len({point.model for point in points})
     caption = "Accuracy with 95% intervals; dashed: a random guess, dotted: the best shortcut (as Figure 2)."
     section = Section(
         "Language models on the text (Section 4)",

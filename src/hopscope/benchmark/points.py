@@ -1,0 +1,279 @@
+"""From records to numbers: one point a model, formulation and D; comparisons; accuracy by place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from hopscope.benchmark.settings import Cell, Mode, Settings
+from hopscope.benchmark.statistics import at_least, mcnemar, paired_interval, wilson
+from hopscope.benchmark.trial import Record
+from hopscope.records import read_record, write_record
+
+KIND, SCHEMA = "benchmark summary", 2
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a model did at one point of Figure 2.
+
+    In both modes the accuracy is that of the answers that come within the allowed attempts. Exact mode gives its
+    expectation: a question counts as much as it is likely to get an acceptable answer in them. There counts are
+    expected numbers, and intervals and tests take them for counts of draws, which is cautious: probabilities vary less.
+
+    Attributes:
+        model, formulation, hops: which point.
+        mode: `sample` or `exact`.
+        asked: questions put.
+        unanswered: questions given up on because calls failed; they are in no other number.
+        accepted: questions with an acceptable answer.
+        never_accepted: questions without one in all their attempts.
+        correct: right answers among the accepted.
+        accuracy: their share, as in the paper; None where nothing was accepted.
+        low, high: its 95% Wilson interval.
+        lowest, highest: the accuracy if the questions never accepted had all been wrong, or all right.
+        limit: exact mode: mean of P(correct) / P(acceptable), the accuracy if one asked without end.
+        first_accuracy: right at the first attempt, among the answered.
+        first_acceptance: acceptable at the first attempt, among the answered.
+        mean_attempts: replies a question took; in exact mode, would take without end.
+        guess: accuracy of a random guess.
+        shortcut: accuracy of a clever guess that skips lines.
+        p_guess: chance of doing as well by guessing.
+        p_shortcut: chance of doing as well by the best shortcut.
+        reasoned: questions at which the provider reported hidden reasoning: there the answer was not direct.
+        failures: calls that failed and were made again.
+        input_tokens, output_tokens, reasoning_tokens: over all attempts.
+        cost: US dollars; None where no price is known.
+    """
+
+    model: str
+    formulation: str
+    hops: int
+    mode: Mode
+    asked: int
+    unanswered: int
+    accepted: float
+    never_accepted: float
+    correct: float
+    accuracy: float | None
+    low: float
+    high: float
+    lowest: float
+    highest: float
+    limit: float | None
+    first_accuracy: float | None
+    first_acceptance: float | None
+    mean_attempts: float | None
+    guess: float
+    shortcut: float
+    p_guess: float
+    p_shortcut: float
+    reasoned: int
+    failures: int
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cost: float | None
+
+    @property
+    def accepted_share(self) -> float:
+        """Acceptable answers among all questions put, unanswered ones too."""
+        return self.accepted / self.asked
+
+
+@dataclass(frozen=True)
+class Place:
+    """Accuracy by where a fact of the queried chain stood.
+
+    Attributes:
+        model, formulation, hops: which point.
+        lookup: which fact, counted from 1 at the question.
+        line: where it stood, counted from 1.
+        accepted: questions in which it stood there and that got an acceptable answer.
+        accuracy: right answers among them, with its 95% Wilson interval `low`, `high`.
+    """
+
+    model: str
+    formulation: str
+    hops: int
+    lookup: int
+    line: int
+    accepted: float
+    accuracy: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two models on the same questions.
+
+    Attributes:
+        first, second, formulation, hops: who, and which point.
+        both: questions that both answered acceptably; in exact mode their expected number.
+        only_first, only_second: those of them that one model alone got right.
+        difference: accuracy of the first less that of the second, on those questions.
+        low, high: its 95% interval by a bootstrap over questions, pairs kept together; None where none was made.
+        p: exact McNemar test; None in exact mode.
+    """
+
+    first: str
+    second: str
+    formulation: str
+    hops: int
+    both: float
+    only_first: float
+    only_second: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All numbers of a results folder; `summary.json`.
+
+    Attributes:
+        settings: how the questions were put, extensions among them.
+        points: models as they came, formulations by name, D ascending.
+        comparisons: pairs of models at each point that both were asked.
+    """
+
+    settings: Settings
+    points: tuple[Point, ...]
+    comparisons: tuple[Pair, ...]
+
+    def write(self, path: Path) -> None:
+        """Write it, atomically."""
+        write_record(path, self, kind=KIND, schema=SCHEMA)
+
+    @staticmethod
+    def read(path: Path) -> Summary:
+        """Read it, of this form or an older one.
+
+        Raises:
+            InputError: there is none, or it is damaged or another file.
+        """
+        what = "a benchmark's summary"
+        return read_record(path, Summary, kind=KIND, schema=SCHEMA, what=what, upgrade=_from_old)
+
+
+def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
+    """Before summaries said their kind; what they lack follows from what they have."""
+    for point in there.get("points", ()):
+        right, answered = (point["accuracy"] or 0.0) * point["accepted"], point["asked"] - point["unanswered"]
+        point["correct"] = right
+        point["lowest"] = right / answered if answered else 0.0
+        point["highest"] = (right + point["never_accepted"]) / answered if answered else 1.0
+        point["limit"] = point["accuracy"] if point["mode"] == "exact" else None
+    for pair in there.get("comparisons", ()):
+        pair["low"] = pair["high"] = None
+    return there
+
+
+def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Settings) -> Point:
+    """The point of records of one model and cell; at least one."""
+    first, mode = records[0], settings.mode
+    answered = [record for record in records if record.error is None]
+    chances = [record.acceptance(settings.attempts) for record in answered]
+    accepted = sum(chances)
+    right = sum(record.rate * chance for record, chance in zip(answered, chances, strict=True))
+    never = len(answered) - accepted
+    attempts = [
+        record.attempts if record.weights is None else 1 / max(record.p_acceptable, 1e-300) for record in answered
+    ]
+    low, high = wilson(right, accepted)
+    costs = [record.cost for record in records if record.cost is not None]
+    return Point(
+        model=model,
+        formulation=cell.formulation,
+        hops=cell.hops,
+        mode=mode,
+        asked=len(records),
+        unanswered=len(records) - len(answered),
+        accepted=accepted,
+        never_accepted=never,
+        correct=right,
+        accuracy=right / accepted if accepted else None,
+        low=low,
+        high=high,
+        lowest=right / len(answered) if answered else 0.0,
+        highest=(right + never) / len(answered) if answered else 1.0,
+        limit=_mean([record.rate for record in answered]) if mode == "exact" else None,
+        first_accuracy=_mean([record.p_correct for record in answered]),
+        first_acceptance=_mean([record.p_acceptable for record in answered]),
+        mean_attempts=_mean(attempts),
+        guess=first.guess,
+        shortcut=first.shortcut,
+        p_guess=at_least(right, accepted, first.guess),
+        p_shortcut=at_least(right, accepted, first.shortcut),
+        reasoned=sum(record.reasoned for record in records),
+        failures=sum(len(record.failures) for record in records),
+        input_tokens=sum(record.input_tokens for record in records),
+        output_tokens=sum(record.output_tokens for record in records),
+        reasoning_tokens=sum(record.reasoning_tokens for record in records),
+        cost=sum(costs) if costs else None,
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
+    """Records by point, each in question order."""
+    found: dict[Cell, list[Record]] = {}
+    for record in sorted(records, key=lambda record: (record.cell, record.index)):
+        found.setdefault(record.cell, []).append(record)
+    return found
+
+
+def places(records: Sequence[Record], settings: Settings) -> list[Place]:
+    """Accuracy by line position of the queried chain's facts, for records of one model and point."""
+    there: dict[tuple[int, int], list[Record]] = {}
+    for record in records:
+        if record.acceptance(settings.attempts):
+            for lookup, line in enumerate(record.lines, start=1):
+                there.setdefault((lookup, line), []).append(record)
+    found = []
+    for (lookup, line), those in sorted(there.items()):
+        point = summarise(those[0].model, those[0].cell, those, settings)
+        assert point.accuracy is not None
+        numbers = (point.accepted, point.accuracy, point.low, point.high)
+        found.append(Place(point.model, point.formulation, point.hops, lookup, line, *numbers))
+    return found
+
+
+def comparisons(records: dict[str, dict[Cell, list[Record]]], settings: Settings) -> list[Pair]:
+    """Every two models at every point that both were asked."""
+    pairs = (
+        compare(here, records[second][cell], settings)
+        for first, second in combinations(records, 2)
+        for cell, here in records[first].items()
+        if cell in records[second]
+    )
+    return [pair for pair in pairs if pair is not None]
+
+
+def compare(first: Sequence[Record], second: Sequence[Record], settings: Settings) -> Pair | None:
+    """Records of two models at one point, paired by question; None where no question was answered by both."""
+    there = {record.id: record for record in second}
+    pairs = [(record, there[record.id]) for record in first if record.id in there]
+    chances = [a.acceptance(settings.attempts) * b.acceptance(settings.attempts) for a, b in pairs]
+    kept = [(a.rate, b.rate, chance) for (a, b), chance in zip(pairs, chances, strict=True) if chance]
+    if not kept:
+        return None
+    both = sum(chance for _, _, chance in kept)
+    only_first = sum(a * (1 - b) * chance for a, b, chance in kept)
+    only_second = sum(b * (1 - a) * chance for a, b, chance in kept)
+    low, high = paired_interval([a - b for a, b, _ in kept], [chance for _, _, chance in kept])
+    sampled = settings.mode == "sample"
+    return Pair(
+        first[0].model, second[0].model, *first[0].cell, both, only_first, only_second,
+        difference=(only_first - only_second) / both, low=low, high=high,
+        p=mcnemar(round(only_first), round(only_second)) if sampled else None,
+    )  # fmt: skip

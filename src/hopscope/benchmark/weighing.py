@@ -1,0 +1,163 @@
+"""Exact mode for a model in this process: the probability that a reply, sampled like any other, gives each answer.
+
+A reply is a walk through a tree of tokens. Every branch whose text may still become acceptable is followed, the most
+probable first, with every spelling and whatever white space the answer rule forgives; what ends is read and judged by
+the very functions that read and judge a sampled reply. What is left unfollowed is at most `ROOM` of what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.benchmark.answers import hopeful
+from hopscope.benchmark.answers import rule as named_rule
+
+ROOM = 1e-4
+"""Most that the branches left may hold, beside the acceptable answers found."""
+MOST = 400
+"""Branches followed at most for one question; what is left then is part of its record."""
+
+Tokens = tuple[int, ...]
+NextTokens = Callable[[Sequence[tuple[int, Tokens]]], Float[Tensor, "branch token"]]
+"""The distribution over the next token for branches, each a question's number and the tokens written so far."""
+
+
+@dataclass
+class Tree:
+    """The replies to one question.
+
+    Attributes:
+        acceptable: its acceptable answers.
+        weights: probability found of each.
+        open: branches to follow, as (-probability, tokens).
+        followed: how many were.
+    """
+
+    acceptable: tuple[str, ...]
+    weights: dict[str, float] = field(default_factory=dict)
+    open: list[tuple[float, Tokens]] = field(default_factory=lambda: [(-1.0, ())])
+    followed: int = 0
+
+    @property
+    def left(self) -> float:
+        """Probability of the branches not followed."""
+        return -sum(branch for branch, _ in self.open)
+
+    @property
+    def done(self) -> bool:
+        """Whether enough is known."""
+        return self.followed >= MOST or self.left <= ROOM * sum(self.weights.values())
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Where a text can go with one more token.
+
+    Attributes:
+        ends: for each acceptable answer, the tokens that end a reply which the rule takes for it.
+        more: tokens after which it may still become acceptable.
+    """
+
+    ends: dict[str, Tensor]
+    more: Tensor
+
+
+class Speller:
+    """What every token does to a text.
+
+    Args:
+        decode: tokens to text, as a reply is read.
+        size: tokens in the vocabulary.
+        stops: tokens that end a reply.
+        by_line: whether a line break ends it too.
+        rule: name of the answer rule.
+        anchor: some tokens of visible text; a piece is what a token adds behind them.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[Sequence[int]], str],
+        size: int,
+        stops: frozenset[int],
+        by_line: bool,
+        rule: str,
+        anchor: Tokens,
+    ) -> None:
+        self._decode, self._stops, self._by_line, self._rule = decode, sorted(stops), by_line, rule
+        # A tokenizer may write its first token in another way (without the space that it stands for).
+        self._first = [decode([token]) for token in range(size)]
+        before = len(decode(anchor))
+        self._later = [decode([*anchor, token])[before:] for token in range(size)]
+        self._known: dict[tuple[str, bool, tuple[str, ...]], Turns] = {}
+
+    def turns(self, tokens: Tokens, acceptable: tuple[str, ...]) -> Turns:
+        """Where a branch can go."""
+        text, later = self._decode(tokens) if tokens else "", bool(tokens)
+        key = (text, later, acceptable)
+        if key not in self._known:
+            self._known[key] = self._turns(text, later, acceptable)
+        return self._known[key]
+
+    def _turns(self, text: str, later: bool, acceptable: tuple[str, ...]) -> Turns:
+        ends: dict[str, list[int]] = {}
+        more: list[int] = []
+        judge = named_rule(self._rule)
+        for token, piece in enumerate(self._later if later else self._first):
+            whole, ended = text + piece, token in self._stops
+            if ended or (self._by_line and "\n" in whole):
+                reply = text if ended else whole[: whole.index("\n")]
+                if (answer := judge(reply, acceptable)) is not None:
+                    ends.setdefault(answer, []).append(token)
+            elif hopeful(self._rule, whole, acceptable):
+                more.append(token)
+        return Turns(
+            {answer: torch.tensor(those) for answer, those in ends.items()}, torch.tensor(more, dtype=torch.long)
+        )
+
+
+def weigh(
+    questions: Sequence[tuple[str, ...]], following: NextTokens, speller: Speller, longest: int, batch: int
+) -> list[tuple[dict[str, float], float]]:
+    """The probabilities of acceptable answers, and of what was not followed.
+
+    Args:
+        questions: the acceptable answers of each.
+        following: the model.
+        speller: what tokens do.
+        longest: tokens in a reply at most, its end among them.
+        batch: branches followed at a time.
+    """
+    trees = [Tree(acceptable, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
+    while waiting := [(number, tree) for number, tree in enumerate(trees) if not tree.done]:
+        chosen = []
+        for number, tree in waiting:
+            for _ in range(min(max(1, batch // len(waiting)), len(tree.open))):
+                chosen.append((number, *heappop(tree.open)))
+                if tree.done:
+                    break
+        for start in range(0, len(chosen), batch):
+            part = chosen[start : start + batch]
+            chances = following([(number, tokens) for number, _, tokens in part])
+            for (number, branch, tokens), chance in zip(part, chances, strict=True):
+                _grow(trees[number], -branch, tokens, chance, speller, longest)
+    return [(tree.weights, tree.left) for tree in trees]
+
+
+def _grow(
+    tree: Tree, branch: float, tokens: Tokens, chance: Float[Tensor, " token"], speller: Speller, longest: int
+) -> None:
+    """Take in what the model says after a branch."""
+    tree.followed += 1
+    turns = speller.turns(tokens, tree.acceptable)
+    for answer, those in turns.ends.items():
+        tree.weights[answer] += branch * float(chance[those].sum())
+    if len(tokens) + 1 < longest:
+        for token, share in zip(turns.more.tolist(), chance[turns.more].tolist(), strict=True):
+            if share > 0:
+                heappush(tree.open, (-branch * share, (*tokens, token)))

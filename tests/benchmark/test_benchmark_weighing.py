@@ -1,0 +1,110 @@
+"""Exact mode is the limit of sampling: constructed models where one spelling, or one reading, would not be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers", reason="the extra `llm` is not installed")
+
+from bigrams import END, START, Table, bigram
+
+from hopscope.benchmark.answers import RULES, hopeful
+from hopscope.benchmark.local import LocalModel
+from hopscope.benchmark.points import summarise
+from hopscope.benchmark.settings import Cell, Settings
+from hopscope.benchmark.trial import Record
+from hopscope.benchmark.weighing import ROOM
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
+
+CELL = Cell("equations", 1)
+DONE = {END: 1.0}
+
+SPACES: Table = {START: {"1": 0.4, "2": 0.2, " ": 0.4}, " ": {"2": 1.0}, "1": DONE, "2": DONE}
+"""One spelling: 0.4 / 0.6 for "1"; with white space stripped, as every reply's is, 0.4."""
+
+LEADING: Table = {
+    START: {"1": 0.3, "2": 0.3, "\n": 0.2, "x": 0.2},
+    "\n": {"1": 0.5, "\n": 0.5},
+    "1": {"\n": 0.5, END: 0.25, "2": 0.25},
+    "2": DONE,
+    "x": DONE,
+}
+"""Line breaks before the answer without end: half as likely each time; behind it they end nothing, and "12" is none."""
+
+ADDED: Table = {
+    START: {"▁1": 0.1, "1": 0.6, "▁2": 0.1, "2": 0.1, "3": 0.1},
+    **dict.fromkeys(["▁1", "1", "▁2", "2"], DONE),
+    "3": {"3": 1.0},
+}
+"""The tokenizer spells "1" as "▁1": 0.1 / 0.2 in its spelling, 0.7 / 0.9 in truth; "3" never ends."""
+
+LINES: Table = {
+    START: {"1\n": 0.2, "1": 0.3, " ": 0.1, "2": 0.2, "\n": 0.2},
+    " ": {"1\n": 0.5, "2\n": 0.5},
+    "1": {" \n": 0.5, ".": 0.5},
+    "2": {"\n": 1.0},
+    ".": {"\n": 1.0},
+}
+"""Without a chat template a line break ends the reply, alone, behind a space, or in one token with the answer."""
+
+
+def records(model: LocalModel, settings: Settings, count: int) -> list[Record]:
+    found: list[Record] = []
+    ask = model.weigh if settings.mode == "exact" else model.ask
+    ask(settings.questions(CELL, count), settings, found.append)
+    return sorted(found, key=lambda record: record.index)
+
+
+@pytest.mark.parametrize(
+    ("table", "metaspace", "chat", "rule", "weights"),
+    [
+        (SPACES, False, True, "exact", {"1": 0.4, "2": 0.6}),
+        (LEADING, False, True, "exact", {"1": (0.3 + 0.2) * 0.25, "2": 0.3}),
+        (ADDED, True, True, "exact", {"1": 0.7, "2": 0.2}),
+        (LINES, False, False, "exact", {"1": 0.2 + 0.15 + 0.05, "2": 0.05 + 0.2}),
+        (LINES, False, False, "lenient", {"1": 0.2 + 0.3 + 0.05, "2": 0.05 + 0.2}),
+    ],
+)  # fmt: skip
+def test_both_modes_agree_where_spellings_differ(
+    table: Table, metaspace: bool, chat: bool, rule: str, weights: dict[str, float], tmp_path: Path
+) -> None:
+    model = LocalModel(bigram(tmp_path / "model", table, metaspace, chat), "cpu")
+    exact = records(model, Settings(mode="exact", rule=rule, max_tokens=12), 40)
+    for record in exact:
+        assert record.weights == pytest.approx({"0": 0.0, "3": 0.0, **weights}, abs=1e-3)
+        assert record.unweighed <= ROOM
+    tried = records(model, Settings(rule=rule, max_tokens=12, attempts=50), 400)
+    replies = sum(record.attempts for record in tried)
+    accepted = Counter(record.accepted for record in tried)
+    total = sum(weights.values())
+    for answer, weight in weights.items():
+        share = weight / total
+        assert abs(accepted[answer] - 400 * share) <= 5 * (400 * share * (1 - share)) ** 0.5 + 1e-9
+    assert abs(400 - replies * total) <= 5 * (replies * total * (1 - total)) ** 0.5 + 1e-9
+    point = summarise("m", CELL, exact, Settings(mode="exact", attempts=50))
+    assert point.limit == pytest.approx(sum(weights.get(r.answer, 0) / total for r in exact) / 40, abs=1e-3)
+
+
+def test_replies_longer_than_the_limit_have_no_weight(tmp_path: Path) -> None:
+    """A space and "2" and the end are three tokens; with two allowed, sampling cuts them off too."""
+    model = LocalModel(bigram(tmp_path / "model", SPACES), "cpu")
+    [record] = records(model, Settings(mode="exact", max_tokens=2), 1)
+    assert record.weights == pytest.approx({"0": 0, "1": 0.4, "2": 0.2, "3": 0}, abs=1e-5)
+    assert all(r.accepted in {"1", "2"} for r in records(model, Settings(max_tokens=2, attempts=50), 50))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_text_that_may_become_acceptable_is_given_up(name: str) -> None:
+    acceptable = ("Berlin", "Bern", "12", "1")
+    whole = [" \n Berlin ", "Bern", "12", "1\t"] + (['**"berlin."** ', "`BERN`.", "“12”"] if name == "lenient" else [])
+    for text in whole:
+        assert RULES[name](text, acceptable) is not None
+        assert all(hopeful(name, text[:end], acceptable) for end in range(len(text) + 1))
+    for text in ("Paris", "Bo", "2", "13", "Berlin x", "I say Bern"):
+        assert not hopeful(name, text, acceptable)
+    assert hopeful("lenient", '"b', acceptable)
+    assert not hopeful("exact", '"B', acceptable)
