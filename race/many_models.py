@@ -30,6 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from trainers import PlainGPT2
 
+from hopscope import own_process
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -200,6 +201,8 @@ def main() -> None:
     parser.add_argument("--check-steps", type=int, default=5, help="fp32 steps that must agree [default: 5]")
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers to this file")
     arguments = parser.parse_args()
+    own_process.claim()
+    own_process.settle()
     problem = RetrievalProblem(hops=5)
     recipe = replace(recipes.SWEEP, layers=arguments.layers, batch_size=arguments.batch)
     results = []

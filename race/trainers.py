@@ -20,11 +20,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hopscope import own_process
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, available_cores, bf16_is_faster, using_threads
+from hopscope.training.engine import Engine, available_cores, using_threads
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.precision import best_precision
 from hopscope.training.recipe import Recipe
 
 
@@ -154,8 +156,10 @@ def main() -> None:
     parser.add_argument("--check-steps", type=int, default=100, help="fp32 steps that must agree [default: 100]")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    own_process.claim()
+    own_process.settle()
     problem, recipe = RetrievalProblem(hops=3), recipes.A.recipe
-    precision = "bf16" if bf16_is_faster("cpu") else "fp32"
+    precision = best_precision("cpu")
     engine = Engine(threads=available_cores(), precision=precision, compiled=True)
     with using_threads(engine):
         difference = same_losses(problem, recipe, engine, arguments.check_steps)

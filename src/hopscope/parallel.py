@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from typing import Any, TypeVar
 
+from hopscope import own_process
+
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 Result = TypeVar("Result")
@@ -33,7 +35,7 @@ def in_processes(
         tick: called now and then while waiting.
     """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_end_with, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(os.getpid(),)) as pool:
         running = [pool.submit(function, *job) for job in jobs]
         try:
             pending = set(running)
@@ -51,8 +53,10 @@ def in_processes(
         return [future.result() for future in running]
 
 
-def _end_with(parent: int) -> None:
-    """Let this worker end when its parent is gone."""
+def _begin(parent: int) -> None:
+    """Settle a worker, which is a process of our own, and let it end when its parent is gone."""
+    own_process.claim()
+    own_process.settle()
 
     def look() -> None:
         while os.getppid() == parent:

@@ -28,7 +28,7 @@ def test_help_imports_nothing_heavy(before: str, expected: str) -> None:
     [
         (["--model", "gpt-4"], "gpt-4 is neither a folder nor a provider's model"),
         (["--model", "./nowhere/model"], "is neither a folder nor a provider's model"),
-        (["--model", "a/b", "--hops", "1,two"], "--hops must be whole numbers like 5, 1-8 or 1,2,4, got '1,two'"),
+        (["--model", "a/b", "--hops", "1,two"], "hops must be whole numbers of at least 1"),
         (["--model", "a/b", "--hops", "7"], 'got 7; pass names="extended"'),
         (["--model", "a/b", "--formulation", "sums"], "there is no formulation 'sums'"),
         (["--model", "a/b", "--temperature", "0"], "temperature must be above 0"),

@@ -49,7 +49,10 @@ def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--hops", "0"], "hops must be a number of at least 1, a range or a list, as in 5, 1-64 or 1,2,4; got '0'"),
+        (
+            ["--hops", "0"],
+            "hops must be whole numbers of at least 1, a range or a list, as in 5, 1-64 or 1,2,4; got '0'",
+        ),
         (["--hops", "abc"], "got 'abc'"),
         (["--hops", "-5"], "got '-5'"),
         (["--hops", ""], "got ''"),
@@ -61,7 +64,7 @@ def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         (["--hops", "1-4", "--show"], "take one chain, got hops '1-4'"),
         (["--hops", "900", "--show"], "go up to 256 hops, got 900"),
         (["--hops", "99", "--witness"], "goes up to 16 hops, got 99"),
-        (["--hops", "5", "--show", "--order", "sideways"], "order must be one of deepest-first, shallowest-first"),
+        (["--hops", "5", "--show", "--order", "sideways"], "order must be deepest-first, shallowest-first"),
         (["--hops", "5", "--figure", "flow.gif"], "must end in .png, .svg or .pdf, got 'flow.gif'"),
         (["--graph", "no-such-file"], "no-such-file does not exist"),
     ],

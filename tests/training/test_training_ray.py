@@ -46,7 +46,7 @@ def workers() -> list[int]:
                 title = (process / "cmdline").read_bytes()
             except OSError:
                 continue
-            if title.startswith(b"ray::train_one"):
+            if title.startswith(b"ray::train_in_worker"):
                 found.append(int(process.name))
     return found
 

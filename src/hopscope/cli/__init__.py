@@ -9,6 +9,7 @@ import click
 
 import hopscope
 from hopscope.errors import InputError
+from hopscope.own_process import claim
 
 VERBS = {
     "reproduce": "The main job: train, analyse, report.",
@@ -54,7 +55,12 @@ def program() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program and exit: 0 when all went well, 2 on bad input, 130 when interrupted."""
+    """Run the program and exit: 0 when all went well, 2 on bad input, 130 when interrupted.
+
+    Without `arguments` those of the process are taken, which then is the program's own.
+    """
+    if arguments is None:
+        claim()
     try:
         status = program.main(arguments, prog_name="hopscope", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)

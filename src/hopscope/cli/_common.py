@@ -14,6 +14,9 @@ import click
 
 from hopscope.errors import InputError
 
+_MOST = 100_000
+"""Numbers in one list: what a slip of the finger asks for beyond it would fill the memory."""
+
 
 def field_options(record: type, *, skip: tuple[str, ...] = ()) -> Callable[[Any], Any]:
     """Options for every field of a dataclass, each absent by default: `--learning-rate 3e-3`, `--no-mlp`.
@@ -48,21 +51,24 @@ def given(values: dict[str, Any], record: type) -> dict[str, Any]:
 
 
 def numbers(text: str, what: str, least: int = 1) -> list[int]:
-    """The whole numbers that `5`, `1-8` or `1,2,4-6` lists.
+    """The whole numbers that `5`, `1-8` or `1,2,4-6` lists, in that order and once each.
 
     Raises:
-        InputError: something else, an empty range, or a number below `least`.
+        InputError: something else, a falling range, a number below `least`, or more than a list is meant for.
     """
-    found: list[int] = []
+    rule = f"{what} must be whole numbers of at least {least}, a range or a list, as in 5, 1-64 or 1,2,4"
+    found: dict[int, None] = {}
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
-        if match is None:
-            raise InputError(f"{what} must be whole numbers like 5, 1-8 or 1,2,4, got {text!r}")
+        match = re.fullmatch(r"\s*([0-9]{1,18})(?:\s*-\s*([0-9]{1,18}))?\s*", part)
+        if match is None or int(match[1]) < least:
+            raise InputError(f"{rule}; got {text!r}")
         first, last = int(match[1]), int(match[2] or match[1])
-        if last < first or first < least:
-            raise InputError(f"{what} must be a rising range from {least} up, got {text!r}")
-        found.extend(range(first, last + 1))
-    return list(dict.fromkeys(found))
+        if last < first:
+            raise InputError(f"a range of {what} goes upwards, as in {last}-{first}; got {text!r}")
+        if last - first >= _MOST - len(found):
+            raise InputError(f"at most {_MOST} {what} at once, got {text!r}; ask for fewer")
+        found.update(dict.fromkeys(range(first, last + 1)))
+    return list(found)
 
 
 def for_people() -> bool:

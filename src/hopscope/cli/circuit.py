@@ -150,8 +150,10 @@ def _shown(folder: Run, number: int, step: int | None) -> Circuit:
 def _found(folder: Run, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.circuits.find import circuit_of_run
     from hopscope.circuits.search import Settings
+    from hopscope.own_process import settle
     from hopscope.training.engine import Engine, available_cores, using_threads
 
+    settle()
     settings = Settings(**options)
     with using_threads(Engine(threads=available_cores())), _progress() as watch:
         return circuit_of_run(folder, number, step, settings=settings, watch=watch, anew=anew)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from hopscope.cli._engine import engine_options, say_precision
 from hopscope.paper import presets
 
 
@@ -19,8 +20,7 @@ from hopscope.paper import presets
     "--out", type=click.Path(file_okay=False, path_type=Path), default=None, help="Folder [default: runs/PRESET]"
 )
 @click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
-@click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]")
-@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
+@engine_options
 @click.option("--held-head", is_flag=True, help="Train also with the first head handed over: is the plateau gone?")
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
 def command(
@@ -29,6 +29,7 @@ def command(
     workers: int | None,
     device: str | None,
     precision: Any,
+    compiled: bool | None,
     held_head: bool,
     as_json: bool,
 ) -> None:
@@ -54,9 +55,12 @@ def command(
     from hopscope.training.many import train_all
     from hopscope.training.setup import Setup
 
+    engine: dict[str, Any] = {"device": device, "precision": precision, "compiled": compiled}
+    say_precision(device, precision)
+
     def trained(setups: Sequence[Setup], where: str) -> None:
         with study_bars(setups) as watch:
-            train_all(setups, folder / where, workers=workers, device=device, precision=precision, watch=watch)
+            train_all(setups, folder / where, workers=workers, watch=watch, **engine)
 
     if chosen.transformers:
         trained(chosen.transformers, "transformers")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hopscope.cli._common import field_options, given, numbers
+from hopscope.cli._engine import engine_options, say_precision
 from hopscope.errors import InputError
 from hopscope.paper import recipes
 from hopscope.training.recipe import Recipe
@@ -41,9 +42,7 @@ from hopscope.training.recipe import Recipe
 @click.option("--address", default=None, help="On Ray: of the cluster [default: RAY_ADDRESS, or one on this machine]")
 @click.option("--cpus-each", type=int, default=None, help="On Ray: cores for each ensemble [default: 1]")
 @click.option("--gpus-each", type=float, default=None, help="On Ray: share of a GPU for each ensemble [default: 0]")
-@click.option("--device", default=None, help="Here: cpu, cuda, ... [default: a GPU if there is one]")
-@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
-@click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile [default: for long runs]")
+@engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print what every run came to, as JSON.")
 @field_options(Recipe, skip=("layers",))
 def command(
@@ -96,6 +95,8 @@ def command(
         plain_seeds=() if plain_seeds == "none" else tuple(numbers(plain_seeds or seeds, "plain seeds", least=0)),
     )
     setups = study.setups()
+    if engine == "here":
+        say_precision(device, precision)
     with study_bars(setups) as watch:
         if engine == "ray":
             cluster = RayCluster(**given(on_ray, RayCluster))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hopscope.cli._common import numbers
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import Depths, depths
@@ -16,7 +17,7 @@ from hopscope.theory.depth import Depths, depths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST, _MOST_SHOWN, _MOST_WITNESSED = 100_000, 256, 16
+_MOST_SHOWN, _MOST_WITNESSED = 256, 16
 
 
 @click.command()
@@ -61,46 +62,23 @@ def command(
     if graph is not None:
         _conditional(graph, as_json)
         return
-    numbers = parse_hops(hops)
+    chains = sorted(numbers(hops, "hops"))
     if show or witness or figure is not None:
-        if len(numbers) > 1:
+        if len(chains) > 1:
             raise InputError(
                 f"--show, --figure and --witness take one chain, got hops {hops!r}; give one number, as in --hops 5"
             )
         if witness:
-            _witness(numbers[0], causal, as_json)
+            _witness(chains[0], causal, as_json)
             return
-        problem = RetrievalProblem(hops=numbers[0], causal=causal, order=order)
+        problem = RetrievalProblem(hops=chains[0], causal=causal, order=order)
         _one_chain(problem, show, figure, one_head, as_json)
         return
-    rows = [depths(number) for number in numbers]
+    rows = [depths(number) for number in chains]
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows]))
     else:
         _table(rows)
-
-
-def parse_hops(text: str) -> list[int]:
-    """The numbers in `5`, `1-64` or `1,2,4`, or a mixture, ascending and once each.
-
-    Raises:
-        InputError: anything else.
-    """
-    rule = "hops must be a number of at least 1, a range or a list, as in 5, 1-64 or 1,2,4"
-    numbers: set[int] = set()
-    for part in text.split(","):
-        ends = [end.strip() for end in part.split("-")]
-        if len(ends) > 2 or not all(end.isascii() and end.isdigit() and len(end) <= 18 for end in ends):
-            raise InputError(f"{rule}; got {text!r}")
-        first, last = int(ends[0]), int(ends[-1])
-        if first < 1:
-            raise InputError(f"{rule}; got {text!r}")
-        if last < first:
-            raise InputError(f"a range of hops goes upwards, as in {last}-{first}; got {text!r}")
-        if last - first >= _MOST:
-            raise InputError(f"at most {_MOST} hops at once, got {text!r}; ask for fewer")
-        numbers.update(range(first, last + 1))
-    return sorted(numbers)
 
 
 def _table(rows: Sequence[Depths]) -> None:

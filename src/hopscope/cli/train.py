@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 from hopscope.cli._common import field_options, given, numbers
+from hopscope.cli._engine import engine_options, say_precision
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
@@ -25,10 +27,8 @@ from hopscope.training.recipe import Recipe
     help="Start from.",
 )
 @click.option("--seeds", default=None, help="One model a seed: 0, 0-7, 1,3,5. [default: the recipe's, 0 for most]")
-@click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]")
 @click.option("--threads", type=int, default=None, help="CPU threads [default: all]")
-@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
-@click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile [default: for long runs]")
+@engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @field_options(RetrievalProblem)
 @field_options(Recipe)
@@ -65,9 +65,13 @@ def command(
     from hopscope.cli._progress import training_bar
     from hopscope.records import plain
     from hopscope.training.engine import choose_engine
+    from hopscope.training.run import Run
     from hopscope.training.trainer import train
 
     engine = choose_engine(setup, device=device, threads=threads, precision=precision, compiled=compiled)
+    if (Path(folder) / "run.json").exists():
+        engine = Run(folder).engine  # a run that resumes keeps its own
+    say_precision(engine.device, engine.precision)
     with training_bar(setup) as watch:
         run = train(setup, folder, engine=engine, watch=watch)
     if as_json:

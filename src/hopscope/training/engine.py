@@ -6,28 +6,24 @@ a CPU a resumed run gives the same bits.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import sys
 import sysconfig
-import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 
 from hopscope.errors import InputError
+from hopscope.training.precision import Precision, best_precision
 from hopscope.training.setup import Setup
-
-Precision = Literal["fp32", "bf16"]
 
 _ROWS_AT_ONCE = 16_384
 """Positions of all models that go through a CPU together: beyond it activations leave the caches and fill memory."""
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""glibc's names for what mallopt sets."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +58,19 @@ def choose_engine(
     precision: Precision | Literal["auto"] = "auto",
     compiled: bool | None = None,
 ) -> Engine:
-    """The fastest engine this machine has for a run; what is given is kept.
+    """A fast engine that this machine has for a run; what is given is kept.
 
     Args:
         setup: what is trained.
         device: `None` for a GPU if there is one.
         threads: `None` for all cores this process may use.
-        precision: `auto` for bf16 where a race of two matrix products finds it faster.
+        precision: `auto` for bf16 where the device has a unit for it.
         compiled: `None` to decide from the length of the run: compiling takes up to a minute.
 
     Raises:
         InputError: a device torch does not have.
     """
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = device or default_device()
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
@@ -84,17 +80,18 @@ def choose_engine(
         raise InputError(f"threads must be at least 1, got {threads}")
     on_cpu = torch.device(device).type == "cpu"
     models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length
-    engine = Engine(
+    return Engine(
         device=device,
         threads=threads or available_cores(),
+        precision=best_precision(device) if precision == "auto" else precision,
+        compiled=_worth_compiling(setup, on_cpu) if compiled is None else compiled,
         models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
     )
-    with using_threads(engine):
-        if precision == "auto":
-            precision = "bf16" if bf16_is_faster(device) else "fp32"
-    if compiled is None:
-        compiled = _worth_compiling(setup, on_cpu)
-    return replace(engine, precision=precision, compiled=compiled)
+
+
+def default_device() -> str:
+    """A GPU if there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def available_cores() -> int:
@@ -104,55 +101,15 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-class using_threads:
-    """A context in which torch runs on the engine's threads, rounds denormal numbers to zero, and reuses memory."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._threads = engine.threads
-
-    def __enter__(self) -> None:
-        self._before = torch.get_num_threads()
-        torch.set_num_threads(self._threads)
-        torch.set_flush_denormal(True)
-        _keep_freed_memory()
-
-    def __exit__(self, *exception: object) -> None:
-        torch.set_num_threads(self._before)
-        torch.set_flush_denormal(False)
-
-
-def _keep_freed_memory() -> None:
-    """Let this process keep the memory it frees, for the next step, where the C library is glibc.
-
-    A step frees megabytes that the next one asks for again; given back to the system, they return page by page and
-    zeroed, which took a fifth of a step's time.
-    """
-    if sys.platform == "linux" and hasattr(c_library := ctypes.CDLL(None), "mallopt"):
-        c_library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
-        c_library.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
-
-
-def bf16_is_faster(device: str) -> bool:
-    """Whether a bf16 matrix product beats an fp32 one here by a third, in a race of some 50 ms.
-
-    Without the instructions for it a CPU's bf16 is many times slower, so this is never assumed.
-    """
-    fp32 = _race(torch.float32, device)
-    return _race(torch.bfloat16, device) * 1.33 < fp32
-
-
-def _race(dtype: torch.dtype, device: str) -> float:
-    """Best seconds of a matrix product the size of ours."""
-    left = torch.randn(2048, 128, device=device).to(dtype)
-    right = torch.randn(128, 512, device=device).to(dtype)
-    best = float("inf")
-    for _ in range(6):
-        start = time.perf_counter()
-        left @ right
-        if left.is_cuda:
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - start)
-    return best
+@contextmanager
+def using_threads(engine: Engine) -> Iterator[None]:
+    """A context in which torch runs on the engine's threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(engine.threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _worth_compiling(setup: Setup, on_cpu: bool) -> bool:

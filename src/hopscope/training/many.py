@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from hopscope.errors import InputError
 from hopscope.parallel import in_processes
-from hopscope.training.engine import Precision, available_cores, choose_engine
+from hopscope.training.engine import available_cores, choose_engine, default_device
+from hopscope.training.precision import Precision
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import Run
 from hopscope.training.setup import Setup
@@ -50,7 +49,7 @@ def train_all(
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = device or default_device()
     left = unfinished(setups, folder)
     cores = available_cores()
     workers = workers or (min(cores, max(1, len(left))) if device == "cpu" else 1)

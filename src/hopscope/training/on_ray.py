@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from hopscope import own_process
 from hopscope.errors import InputError
-from hopscope.training.engine import Precision
 from hopscope.training.many import train_one, unfinished
+from hopscope.training.precision import Precision
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.setup import Setup
 
@@ -81,7 +82,7 @@ def train_all_on_ray(
 
 def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Callable[[], None]) -> None:
     """Run the jobs to their end; the first failure stops the others and is raised."""
-    task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(train_one)
+    task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(train_in_worker)
     pending = [task.remote(*job) for job in jobs]
     try:
         while pending:
@@ -94,6 +95,13 @@ def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Call
         if isinstance(cause := getattr(error, "cause", None), InputError):
             raise cause from None
         raise
+
+
+def train_in_worker(*job: Any) -> None:
+    """`train_one` in a process of Ray's, which is ours."""
+    own_process.claim()
+    own_process.settle()
+    train_one(*job)
 
 
 @contextmanager

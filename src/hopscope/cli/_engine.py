@@ -1,0 +1,41 @@
+"""What the verbs that train share: how steps are computed, as options, and said once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+def engine_options(function: Any) -> Any:
+    """The options `device`, `precision` and `compiled`."""
+    for option in (
+        click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile [default: for long runs]"),
+        click.option(
+            "--precision",
+            type=click.Choice(["auto", "fp32", "bf16"]),
+            default="auto",
+            show_default=True,
+            help="Of matrix products; auto for bf16 where the processor has a unit for it.",
+        ),
+        click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]"),
+    ):
+        function = option(function)
+    return function
+
+
+def say_precision(device: str | None, precision: str) -> None:
+    """Tell on standard error what matrix products are computed in, and settle the process for it."""
+    from hopscope.own_process import settle
+    from hopscope.training.engine import default_device
+    from hopscope.training.precision import best_precision, bf16_unit
+
+    settle()
+    device = device or default_device()
+    precision = best_precision(device) if precision == "auto" else precision
+    unit = bf16_unit(device)
+    why = {
+        ("bf16", True): f" ({unit}); --precision fp32 is the reference",
+        ("bf16", False): ", for which this device has no unit; --precision fp32 is faster",
+    }
+    click.echo(f"matrix products on {device} in {precision}{why.get((precision, unit is not None), '')}", err=True)

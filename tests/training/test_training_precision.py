@@ -1,0 +1,138 @@
+"""Precision follows from the processor; settings of the whole process are made in processes of our own alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from hopscope.cli.train import command
+from hopscope.parallel import in_processes
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training import precision
+from hopscope.training.engine import choose_engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
+
+SETUP = Setup("tiny", RetrievalProblem(hops=1), Recipe(layers=1, heads=1, d_model=8, steps=2, batch_size=2))
+TINY = ["--layers", "1", "--hops", "1", "--steps", "2", "--batch-size", "2", "--device", "cpu", "--threads", "1"]
+
+
+def of_processor(monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: "avx512_bf16" in flags, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: "amx_bf16" in flags, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [((), "fp32"), (("avx2",), "fp32"), (("avx512_bf16",), "bf16"), (("amx_bf16", "avx512_bf16"), "bf16")],
+)
+def test_precision_follows_from_the_processor(monkeypatch, flags, expected):
+    of_processor(monkeypatch, *flags)
+    assert choose_engine(SETUP, device="cpu").precision == expected
+    assert choose_engine(SETUP, device="cpu", precision="fp32").precision == "fp32"
+    assert choose_engine(SETUP, device="cpu", precision="bf16").precision == "bf16"
+
+
+def test_nothing_is_timed(monkeypatch):
+    """The same processor, however busy, has the same answer."""
+    monkeypatch.setattr("time.perf_counter", lambda: pytest.fail("timed"))
+    monkeypatch.setattr("time.monotonic", lambda: pytest.fail("timed"))
+    choose_engine(SETUP, device="cpu")
+
+
+def test_where_torch_does_not_know_linux_is_asked(monkeypatch, tmp_path):
+    monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported", raising=False)
+    for flags, expected in (
+        ("fpu avx2", None),
+        ("fpu avx512_bf16", "avx512_bf16"),
+        ("amx_bf16 avx512_bf16", "amx_bf16"),
+    ):
+        (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: {flags}\n\nprocessor : 1\nflags : {flags}\n")
+        monkeypatch.setattr(precision, "_CPUINFO", tmp_path / "cpuinfo")
+        assert precision.bf16_unit("cpu") == expected
+    monkeypatch.setattr(precision, "_CPUINFO", tmp_path / "nowhere")
+    assert precision.bf16_unit("cpu") is None
+
+
+def test_a_gpu_is_asked_for_a_unit_and_not_for_emulation(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation=True: asked.append(including_emulation)
+    )
+    assert precision.best_precision("cuda:0") == "fp32"
+    assert asked == [False]
+    assert precision.best_precision("mps") == "fp32"
+
+
+def test_the_command_says_precision_once_keeps_it_and_writes_it_down(monkeypatch, tmp_path):
+    of_processor(monkeypatch, "avx512_bf16")
+    first = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY, "--json"])
+    assert first.stderr.strip() == "matrix products on cpu in bf16 (avx512_bf16); --precision fp32 is the reference"
+    assert json.loads(first.stdout)["steps"] == 2
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["engine"]["precision"] == "bf16"
+    (tmp_path / "run" / "result.json").unlink()
+    of_processor(monkeypatch)
+    again = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY])
+    assert "cpu in bf16, for which this device has no unit" in again.stderr
+    assert Run(tmp_path / "run").engine.precision == "bf16"
+    other = CliRunner().invoke(command, [str(tmp_path / "other"), *TINY, "--precision", "fp32"])
+    assert other.stderr.strip() == "matrix products on cpu in fp32"
+    assert Run(tmp_path / "other").engine.precision == "fp32"
+
+
+ASK = "print(bool(torch.tensor([1e-40]) * 1 == 0), [n for n in asked if n == 'mallopt'])"
+"""Whether denormal numbers are zero, and whether malloc was set."""
+
+BEFORE = """
+import ctypes, sys, torch
+asked = []
+class Spy(ctypes.CDLL):
+    def __getattr__(self, name):
+        asked.append(name)
+        return super().__getattr__(name)
+ctypes.CDLL = Spy
+folder = sys.argv[1]
+"""
+
+
+def told(code: str, folder: Path) -> str:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{BEFORE}\n{code}\n{ASK}", str(folder)], capture_output=True, text=True, check=True
+    )
+    return shown.stdout.splitlines()[-1]
+
+
+def test_a_users_process_is_left_as_it_is(tmp_path):
+    recipe = "hs.Recipe(layers=1, heads=1, d_model=8, steps=2, batch_size=2)"
+    notebook = f"import hopscope as hs\nhs.train({recipe}, hs.RetrievalProblem(hops=1), folder)"
+    assert told(notebook, tmp_path / "run") == "False []"
+    assert told(f"from hopscope.cli import main\ntry: main(['train', folder, *{TINY}])\nexcept SystemExit: pass",
+                tmp_path / "called") == "False []"  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
+def test_the_programs_own_process_is_settled(tmp_path):
+    code = f"from hopscope.cli import main\nsys.argv = ['hopscope', 'train', folder, *{TINY}]\ntry: main()\n"
+    assert told(code + "except SystemExit: pass", tmp_path / "run").startswith("True ['mallopt'")
+
+
+def flushes() -> bool:
+    return bool(torch.tensor([1e-40]) * 1 == 0)
+
+
+@pytest.mark.slow
+def test_workers_are_settled():
+    before = flushes()
+    assert in_processes(precision_of_worker, [()], 1) == [True]
+    assert flushes() == before
+
+
+def precision_of_worker() -> bool:
+    return flushes()
