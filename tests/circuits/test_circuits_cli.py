@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from small_models import disguised_witness
 
-from hopscope.circuits.evidence import Effort
-from hopscope.circuits.find import circuit_of_run, find_circuit
-from hopscope.circuits.search import Settings
+from hopscope.circuits.evidence import Effort as Proof
+from hopscope.circuits.find import Origin, circuit_of_run, find_circuit
+from hopscope.circuits.search.budget import Budget
 from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
@@ -40,9 +40,9 @@ def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
         find_circuit(
             witness.transformer,
             witness.problem,
-            model=f"w{hops}",
-            settings=Settings(orders=1, growing=0, sequences=16, confirming=16),
-            effort=Effort(sequences=16, few=8, draws=4),
+            origin=Origin(f"w{hops}"),
+            effort=Budget(orders=1, growing=0, sequences=16, confirming=16),
+            proof=Proof(sequences=16, few=8, draws=4),
         ).save(folder / f"{hops}" / "circuit.json")
     return folder
 
@@ -82,7 +82,7 @@ def test_the_second_model_has_its_own_record(run: Run, capsys: pytest.CaptureFix
 
 
 def test_a_checkpoint_has_its_own_record(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    few = ("--orders", "1", "--growing", "0", "--sequences", "8", "--confirming", "8", "--json")
+    few = ("--effort", "quick", "--json")
     records = {}
     for step in ("0", "1"):
         assert call(str(run.path), "--model", "1", "--checkpoint", step, "--no-figures", *few) == 0
@@ -115,15 +115,15 @@ def test_nothing_to_show_yet(tmp_path: Path) -> None:
 
 
 def test_a_record_of_other_settings_is_made_anew(run: Run) -> None:
-    few = Settings(orders=1, growing=0, sequences=8, confirming=8)
-    first = circuit_of_run(run, 0, settings=few)
-    assert circuit_of_run(run, 0, settings=few) == first
-    again = circuit_of_run(run, 0, settings=Settings(orders=1, growing=0, sequences=8, confirming=8, bar=0.1))
+    few = Budget(orders=1, growing=0, sequences=8, confirming=8)
+    first = circuit_of_run(run, 0, effort=few)
+    assert circuit_of_run(run, 0, effort=few) == first
+    again = circuit_of_run(run, 0, effort=Budget(orders=1, growing=0, sequences=8, confirming=8, bar=0.1))
     assert again.bar == 0.1
     (run.path / "circuit.json").write_text("{}")
     with pytest.raises(InputError, match="not the record of a hopscope circuit"):
-        circuit_of_run(run, 0, settings=few)
-    assert circuit_of_run(run, 0, settings=few, anew=True) == first
+        circuit_of_run(run, 0, effort=few)
+    assert circuit_of_run(run, 0, effort=few, anew=True) == first
 
 
 def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +16,12 @@ from small_models import disguised_witness
 from hopscope.circuits.apply import check
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
 from hopscope.circuits.coordinates import coordinates
-from hopscope.circuits.evidence import Effort
-from hopscope.circuits.find import find_circuit
+from hopscope.circuits.evidence import Effort as Proof
+from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.record import Circuit, CircuitPath
-from hopscope.circuits.search import Settings
+from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.text import describe, describe_census, describe_comparison
 from hopscope.errors import InputError
 from hopscope.paper.circuit_claims import judge_circuits, judge_learned
@@ -32,9 +33,9 @@ from hopscope.training.data import held_out
 @cache
 def found(hops: int = 2) -> Circuit:
     witness = disguised_witness(hops)
-    settings = Settings(orders=1, growing=0, sequences=16, confirming=16)
-    effort = Effort(sequences=16, few=8, draws=4)
-    return find_circuit(witness.transformer, witness.problem, model=f"w{hops}", settings=settings, effort=effort)
+    budget = Budget(orders=1, growing=0, sequences=16, confirming=16)
+    proof = Proof(sequences=16, few=8, draws=4)
+    return find_circuit(witness.transformer, witness.problem, origin=Origin(f"w{hops}"), effort=budget, proof=proof)
 
 
 def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, heads: int = 2) -> Circuit:
@@ -276,14 +277,14 @@ def test_claims_by_rule() -> None:
 
 def test_c6_wants_every_model_below_0_01() -> None:
     good, bad = (
-        {"final_validation_loss": x, "held_out_loss": x, "held_out_standard_error": 0.001} for x in (0.009, 0.011)
+        SimpleNamespace(final_validation_loss=x, held_out_loss=x, held_out_standard_error=0.001) for x in (0.009, 0.011)
     )
     found = judge_learned({"A": good, "B": good}, "paper", "runs")
     assert (found["id"], found["verdict"], found["scale"]) == ("C6", "reproduced", "paper: transformers A, B")
     assert "A 0.0090, B 0.0090" in found["ours"]
     assert "0.0090 ± 0.0020" in found["interval"]
     assert judge_learned({"A": good, "B": bad}, "paper")["verdict"] == "not reproduced"
-    lost = {"final_validation_loss": None, "held_out_loss": None, "held_out_standard_error": None}
+    lost = SimpleNamespace(final_validation_loss=None, held_out_loss=None, held_out_standard_error=None)
     assert judge_learned({"A": good, "B": lost}, "paper")["verdict"] == "not reproduced"
     assert judge_learned({}, "paper")["verdict"] == "not run"
 

@@ -12,31 +12,41 @@ from small_models import disguised_witness, random_model, some_batch
 from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.compare import strategy
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.evidence import Effort
+from hopscope.circuits.evidence import Effort as Proof
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.hypotheses import Hypotheses
-from hopscope.circuits.prefilter import head_scores, prefilter, spearman
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.search import Searcher, Settings
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.gradients import estimated_order, rank_correlation, row_scores
+from hopscope.circuits.search.orders import Orders
+from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
+from hopscope.training.data import held_out
 
-QUICK = Settings(orders=2, growing=1, sequences=16, confirming=32)
-LITTLE = Effort(sequences=32, few=16, draws=6)
+QUICK = Budget(orders=2, growing=1, sequences=16, confirming=32)
+LITTLE = Proof(sequences=32, few=16, draws=6)
 
 
 def found_in(witness: Witness, **options: Any) -> Circuit:
     return find_circuit(
         witness.transformer,
         witness.problem,
-        model="witness",
-        settings=options.get("settings", QUICK),
-        effort=LITTLE,
+        effort=options.get("budget", QUICK),
+        seed=options.get("seed", 0),
+        proof=LITTLE,
     )
+
+
+def searched(witness: Witness, budget: Budget = QUICK) -> tuple[Evaluator, Units]:
+    """What a search works on."""
+    batch = held_out(witness.problem, budget.confirming, 0, "circuit search")
+    evaluator = Evaluator(witness.transformer, witness.problem, batch)
+    return evaluator, Units.of(evaluator)
 
 
 def paths_of(circuit: Circuit) -> set[tuple[int, int, str, str]]:
@@ -70,7 +80,7 @@ def test_deeper_and_without_a_mask(hops: int, causal: bool) -> None:
 
 def test_another_seed_and_every_order_end_in_the_same() -> None:
     witness = disguised_witness(2)
-    circuit = found_in(witness, settings=replace(QUICK, seed=5, orders=3, growing=2))
+    circuit = found_in(witness, budget=replace(QUICK, orders=3, growing=2), seed=5)
     assert paths_of(circuit) == built_in(witness)
     assert circuit.search["orders_ending_here"] == ["least-cost", "random-1", "random-2", "growing-1", "growing-2"]
 
@@ -105,7 +115,7 @@ def test_a_witness_without_a_layer_has_no_circuit() -> None:
 
 def test_an_untrained_model_has_no_circuit() -> None:
     problem = RetrievalProblem(hops=2)
-    circuit = find_circuit(random_model(problem), problem, model="untrained", settings=QUICK, effort=LITTLE)
+    circuit = find_circuit(random_model(problem), problem, effort=QUICK, proof=LITTLE)
     assert not circuit.found
     assert not circuit.certified
 
@@ -116,12 +126,12 @@ def test_a_path_that_the_theory_needs_is_missed_when_it_is_taken_out() -> None:
     from hopscope.circuits.evidence import Evidence
 
     witness = disguised_witness(2)
-    searcher = Searcher(witness.transformer, witness.problem, QUICK)
-    program = dict(searcher.run().found[0].program)
-    whole = Evidence(searcher.evaluator, searcher.hypotheses, program, 0.05, 1, LITTLE)
+    evaluator, units = searched(witness)
+    program = Orders(evaluator, units, QUICK).run().found[0].program
+    whole = Evidence(evaluator, units.hypotheses, program, 0.05, 1, LITTLE)
     assert deliverability(whole)["passed"]
     lame = {row: UNIFORM if row.layer == 0 else edit for row, edit in program.items()}
-    part = deliverability(Evidence(searcher.evaluator, searcher.hypotheses, lame, 0.05, 1, LITTLE))
+    part = deliverability(Evidence(evaluator, units.hypotheses, lame, 0.05, 1, LITTLE))
     assert not part["passed"]
     assert "Assumption 1 breaks at layer 2 head 1: x0? -> >x1" in part["says"]
 
@@ -132,12 +142,10 @@ def test_a_circuit_that_is_too_small_fails_its_certificate() -> None:
     from hopscope.circuits.evidence import Evidence
 
     witness = disguised_witness(2)
-    searcher = Searcher(witness.transformer, witness.problem, QUICK)
-    program = dict(searcher.run().found[0].program)
+    evaluator, units = searched(witness)
+    program = Orders(evaluator, units, QUICK).run().found[0].program
     last = max(row for row, edit in program.items() if edit != UNIFORM)
-    less = certify(
-        Evidence(searcher.evaluator, searcher.hypotheses, {**program, last: UNIFORM}, 0.05, 1, LITTLE), "single"
-    )
+    less = certify(Evidence(evaluator, units.hypotheses, {**program, last: UNIFORM}, 0.05, 1, LITTLE), "single")
     assert not less["sufficiency"]["passed"]
     assert not less["recovery"]["passed"]
     assert not less["minimality"]["passed"]
@@ -145,29 +153,22 @@ def test_a_circuit_that_is_too_small_fails_its_certificate() -> None:
     assert program[idle] == UNIFORM
     from hopscope.circuits.form import one_hot
 
-    visible = next(key for key in range(5) if key != 0 and bool(searcher.hypotheses._visible[0, key]))
-    more = certify(
-        Evidence(searcher.evaluator, searcher.hypotheses, {**program, idle: one_hot(visible)}, 0.05, 1, LITTLE), "x"
-    )
+    visible = next(key for key in range(5) if key != 0 and bool(units.hypotheses._visible[0, key]))
+    more = certify(Evidence(evaluator, units.hypotheses, {**program, idle: one_hot(visible)}, 0.05, 1, LITTLE), "x")
     assert not more["necessity"]["passed"]
     assert less["harness"]["passed"]
     assert less["untrained"]["passed"]
 
 
 def test_a_resumed_search_gives_the_same() -> None:
-    witness = disguised_witness(2)
-    settings = replace(QUICK, orders=2, growing=2)
+    budget = replace(QUICK, orders=2, growing=2)
+    evaluator, units = searched(disguised_witness(2), budget)
     memory: dict[str, Any] = {}
-    whole = Searcher(witness.transformer, witness.problem, settings, memory=memory).run()
+    whole = Orders(evaluator, units, budget, memory=memory).run()
     half = {name: memory[name] for name in ("least-cost", "random-1")}
     done: list[str] = []
-    resumed = Searcher(
-        witness.transformer,
-        witness.problem,
-        settings,
-        memory=half,
-        remember=lambda saved: done.append(list(saved)[-1]),
-    ).run()
+    remembered = Orders(evaluator, units, budget, memory=half, remember=lambda saved: done.append(list(saved)[-1]))
+    resumed = remembered.run()
     assert done == ["growing-1", "growing-2"]
     assert resumed.found == whole.found
     assert resumed.minimality == whole.minimality
@@ -175,22 +176,18 @@ def test_a_resumed_search_gives_the_same() -> None:
 
 def test_progress_names_every_stage() -> None:
     stages: list[str] = []
-    witness = disguised_witness(1)
-    Searcher(
-        witness.transformer, witness.problem, QUICK, watch=lambda at: stages.append(f"{at.done}/{at.stages} {at.stage}")
-    ).run()
+    evaluator, units = searched(disguised_witness(1))
+    Orders(evaluator, units, QUICK, watch=lambda at, done, of: stages.append(f"{done}/{of} {at}")).run()
     assert stages == ["0/4 least-cost", "1/4 random-1", "2/4 growing-1", "3/4 subsets", "4/4 done"]
 
 
-def test_gradients_agree_with_exact_scores_and_do_not_change_what_is_found() -> None:
+def test_gradients_order_heads_as_exact_scores_do() -> None:
     witness = disguised_witness(3)
-    searcher = Searcher(witness.transformer, witness.problem, replace(QUICK, prefilter=True))
-    search = searcher.run()
-    assert search.prefilter is not None
-    assert search.prefilter.agrees
-    assert {(path.layer, path.head) for path in searcher.paths(search.found[0].program)} == {
-        (path.layer, path.head) for path in witness.circuit
-    }
+    evaluator, _ = searched(witness)
+    order, agreement = estimated_order(evaluator)
+    assert agreement >= 0.5
+    heads = {path.layer * evaluator.shape.heads + path.head for path in witness.circuit}
+    assert set(order[-len(heads) :]) == heads, "the heads that matter most come last"
 
 
 def test_gradient_scores_of_a_nearly_linear_case() -> None:
@@ -200,24 +197,23 @@ def test_gradient_scores_of_a_nearly_linear_case() -> None:
     with torch.no_grad():
         model.blocks[0].attention.out.weight.mul_(0.02)  # type: ignore[union-attr]
     evaluator = Evaluator(model, problem, some_batch(problem, 32))
-    estimate = head_scores(evaluator)[0]
+    estimate = row_scores(evaluator)[0].sum(dim=-1)
     off = [{Row(0, head, query): UNIFORM for query in range(5)} for head in range(2)]
     full, *exact = evaluator.errors([{}, *off]).double().mean(dim=(1, 2)).tolist()
     torch.testing.assert_close(estimate.double(), torch.tensor(exact).double() - full, rtol=0.02, atol=1e-8)
-    assert not prefilter(evaluator, torch.Generator().manual_seed(0)).order[0] < 0
+    assert sorted(estimated_order(evaluator)[0]) == [0, 1]
 
 
 def test_spearman() -> None:
     left = torch.tensor([0.0, 1.0, 2.0, 3.0])
-    assert spearman(left, left.exp()) == pytest.approx(1.0)
-    assert spearman(left, -left) == pytest.approx(-1.0)
-    assert spearman(left, torch.tensor([1.0, 0.0, 3.0, 2.0])) == pytest.approx(0.6)
+    assert rank_correlation(left, left.exp()) == pytest.approx(1.0)
+    assert rank_correlation(left, -left) == pytest.approx(-1.0)
+    assert rank_correlation(left, torch.tensor([1.0, 0.0, 3.0, 2.0])) == pytest.approx(0.6)
 
 
 def test_forms_come_simplest_first() -> None:
     witness = disguised_witness(2)
-    searcher = Searcher(witness.transformer, witness.problem, QUICK)
-    hypotheses: Hypotheses = searcher.hypotheses
+    hypotheses: Hypotheses = searched(witness)[1].hypotheses
     first = Row(0, 0, 1)  # >x1, which looks at x0>
     kinds = [edit.kind.value for edit in hypotheses.of(first)]
     assert kinds == ["one_hot", "mean", "positional", "keep"]
@@ -254,7 +250,7 @@ def test_bootstrap_intervals_hold_what_they_say() -> None:
 )
 def test_settings_out_of_range(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        Settings(**options)
+        Budget(**options)
 
 
 def test_the_search_leaves_the_global_random_state_alone() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.circuits.search import Settings
+from hopscope.circuits.search.budget import Budget
 from hopscope.errors import InputError
 from hopscope.files import json_lines
 from hopscope.paper.depth import DepthStudy, judge, summarise
@@ -34,7 +34,7 @@ RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
 )
 STUDY = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=2, plain_hops=2, seeds=(0, 1), plain_seeds=(3,))
-TINY = Preset("laptop", "tiny", STUDY, transformers=(), compared=(), watched=(), search=Settings())
+TINY = Preset("laptop", "tiny", STUDY, transformers=(), compared=(), watched=(), effort="quick")
 
 
 def group(curriculum=True, layers=2, final=(0.1,), partial=((0.1, 0.1),), crossings=((10, 20),)):
@@ -174,7 +174,7 @@ def test_transformers_trained_by_themselves_join_the_report(tmp_path):
     train_all(singles, tmp_path / "transformers", precision="fp32")
     runs = preset.finished(tmp_path, (*watched, *compared, *watched))
     assert [run.path.name for run in runs] == ["d", "a", "b", "c"]
-    follow(runs, Settings(orders=1, growing=0, sequences=16, confirming=16), workers=1)
+    follow(runs, Budget(orders=1, growing=0, sequences=16, confirming=16), workers=1)
     claims = {claim.id: claim for claim in write_report(tmp_path, preset)}
     assert (claims["C6"].verdict, claims["C12"].verdict) == ("not reproduced", "not reproduced")
     assert all(f"{name} 1." in claims["C6"].ours or f"{name} 0." in claims["C6"].ours for name in "ABC")

@@ -7,7 +7,6 @@ import torch
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.evidence import Evidence, Part, tidy
 from hopscope.circuits.form import KEEP, RESAMPLE, Form
-from hopscope.circuits.reduce import every_row
 from hopscope.model.fast import FastTransformer
 from hopscope.model.initial import initialise
 from hopscope.theory.path import Row
@@ -16,7 +15,7 @@ from hopscope.theory.path import Row
 def harness(evidence: Evidence) -> Part:
     """No silent no-op: replaying the model's own patterns changes not one bit, other patterns change the answers."""
     evaluator = evidence.few
-    rows: list[Row] = every_row(evaluator)
+    rows = evaluator.rows
     kept: dict[Row, Form] = dict.fromkeys(rows, KEEP)
     plain, replayed, resampled = evaluator.errors([{}, kept, dict.fromkeys(rows, RESAMPLE)])
     moved = float((resampled - plain).abs().max())

@@ -7,6 +7,8 @@ first one that a candidate changes are computed once, for the program it departs
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import product
 
 import torch
 from jaxtyping import Float
@@ -46,7 +48,8 @@ class Evaluator:
         self.transformer, self.problem, self.batch = transformer, problem, batch
         self.shape = transformer.shape
         self.where = coordinates(batch, self.shape.causal)
-        self.evaluations = 0
+        self._evaluations = 0
+        self._parts: dict[int, Evaluator] = {}
         self.drawer = Drawer(self.where)
         self._checked: dict[Row, Form] = {}
         self._trunk: list[LayerForms] = [{} for _ in range(self.shape.layers)]
@@ -56,6 +59,31 @@ class Evaluator:
     def sequences(self) -> int:
         """Sequences of the batch."""
         return self.batch.inputs.shape[0]
+
+    @property
+    def evaluations(self) -> int:
+        """Programs evaluated, here and on parts of the batch."""
+        return self._evaluations + sum(part.evaluations for part in self._parts.values())
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows of the model, first layer first."""
+        counts = (range(count) for count in (self.shape.layers, self.shape.heads, self.where.roles))
+        return tuple(Row(*numbers) for numbers in product(*counts))
+
+    @cached_property
+    def live_rows(self) -> tuple[Row, ...]:
+        """Those that can reach an answer: in the last layer, the queries' alone."""
+        last, query = self.shape.layers - 1, self.where.roles - 1
+        return tuple(row for row in self.rows if row.layer < last or row.query == query)
+
+    def part(self, sequences: int) -> Evaluator:
+        """The same model on the first sequences of the batch; the same object each time it is asked for."""
+        if sequences >= self.sequences:
+            return self
+        if sequences not in self._parts:
+            self._parts[sequences] = Evaluator(self.transformer, self.problem, self.batch[:sequences])
+        return self._parts[sequences]
 
     @torch.no_grad()
     def errors(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
@@ -72,7 +100,7 @@ class Evaluator:
             errors = self._errors([forms[number] for number in chosen], starts[chosen[0]])
             for number, error in zip(chosen, errors, strict=True):
                 results[number] = error
-        self.evaluations += len(programs)
+        self._evaluations += len(programs)
         return torch.stack([result for result in results if result is not None])
 
     def mse(self, programs: Sequence[Program]) -> list[float]:

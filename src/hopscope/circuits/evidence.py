@@ -15,7 +15,6 @@ from hopscope.circuits.coordinates import visible_roles
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Hypotheses, Rows, form_of
-from hopscope.circuits.reduce import every_row
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
@@ -61,7 +60,7 @@ class Evidence:
         self.few = Evaluator(evaluator.transformer, evaluator.problem, batch[: effort.few])
         self.program = program
         self.natural: Rows = {r: e if hypotheses.is_off(r, e) else form_of({}, r) for r, e in program.items()}
-        self.nothing: Rows = dict.fromkeys(every_row(evaluator), UNIFORM)
+        self.nothing: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
 
     @cached_property
     def paths(self) -> list[AttentionPath]:
@@ -90,7 +89,7 @@ class Evidence:
         """Rows that could reach an answer and are not in use."""
         last, query = self.evaluator.shape.layers - 1, self.evaluator.where.roles - 1
         used = set(self.rows)
-        return [r for r in every_row(self.evaluator) if r not in used and (r.layer < last or r.query == query)]
+        return [r for r in self.evaluator.rows if r not in used and (r.layer < last or r.query == query)]
 
     @cached_property
     def visible(self) -> Bool[Tensor, "role role"]:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hopscope.circuits.certificate import certify, no_circuit
-from hopscope.circuits.evaluator import single
-from hopscope.circuits.evidence import Effort, Evidence, by_sequence, measured, tidy
+from hopscope.circuits.evaluator import Evaluator, single
+from hopscope.circuits.evidence import Effort as Proof
+from hopscope.circuits.evidence import Evidence, by_sequence, measured, tidy
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.patching import Patcher, Use
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, CircuitPath, Feed
-from hopscope.circuits.search import Found, Search, Searcher, Settings, Standing
+from hopscope.circuits.search.budget import ROOM, Budget, Effort
+from hopscope.circuits.search.orders import Found, Memory, Orders, Outcome, Watch
+from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
+from hopscope.training.data import held_out
 from hopscope.training.run import Run
 
 _LEAST_ATTENTION = 0.1
@@ -30,62 +34,84 @@ _LEAST_ATTENTION = 0.1
 _LEAST_CHANGE = 0.2
 """Rise of the loss, as a share of the bar, from which a use counts."""
 
-_WAYS_TO_SEARCH = ("orders", "growing", "sequences", "confirming", "seed", "every_subset", "prefilter")
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model comes from.
+
+    Attributes:
+        model: hash of its weights, or of the run and its place there.
+        seed: it was trained from.
+        number: its number in its run.
+    """
+
+    model: str
+    seed: int = 0
+    number: int = 0
 
 
 def find_circuit(
     transformer: Transformer,
     problem: RetrievalProblem,
     *,
-    model: str,
+    effort: Effort | Budget = "thorough",
+    bar: float = 0.05,
     seed: int = 0,
-    number: int = 0,
-    settings: Settings | None = None,
-    effort: Effort | None = None,
-    watch: Callable[[Standing], None] | None = None,
-    memory: dict[str, Any] | None = None,
-    remember: Callable[[dict[str, Any]], None] | None = None,
+    origin: Origin | None = None,
+    proof: Proof | None = None,
+    watch: Watch | None = None,
+    memory: Memory | None = None,
+    remember: Callable[[Memory], None] | None = None,
 ) -> Circuit:
     """The circuit of one model, certified; a record without paths where there is none.
 
     Args:
         transformer: one model.
         problem: what it was trained on.
-        model: its hash.
-        seed: it was trained from.
-        number: its number in its run.
-        settings: of the search.
-        effort: of the certificate.
-        watch: told where things stand.
+        effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a budget, bar included.
+        bar: the loss a circuit may have at most; the paper's 0.05.
+        seed: of the search; its sequences and random orders follow from it.
+        origin: of the model, for the record; by default a hash of its weights.
+        proof: how much stands behind the certificate.
+        watch: told where things stand: what is being done, stages finished, stages in all.
         memory: of an interrupted search.
         remember: called with the memory after each order.
+
+    Raises:
+        InputError: more than one model, or a value out of range.
+
+    Example:
+        >>> from hopscope.theory.witness import build_witness
+        >>> witness = build_witness(hops=1)
+        >>> circuit = find_circuit(witness.transformer, witness.problem, effort="quick")
+        >>> [str(path) for path in circuit.paths]
+        ['layer 1 head 1: x0? -> >x1']
     """
-    settings, effort = settings or Settings(), effort or Effort()
-    searcher = Searcher(transformer, problem, settings, watch, memory, remember)
-    search = searcher.run()
+    budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
+    origin = origin or Origin(content_hash({name: w.tolist() for name, w in transformer.state_dict().items()}))
+    evaluator = Evaluator(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
+    units = Units.of(evaluator)
+    outcome = Orders(evaluator, units, budget, seed, watch, memory, remember).run()
     shape = transformer.shape
     known: dict[str, Any] = {
-        "model": model,
-        "seed": seed,
-        "number": number,
+        **asdict(origin),
         "problem": problem,
         "layers": shape.layers,
         "heads": shape.heads,
-        "bar": settings.bar,
-        "search": _described(search, settings),
+        "bar": budget.bar,
+        "search": _described(outcome, budget, seed),
     }
-    certificate_seed = settings.seed + 1
-    if not search.found:
-        certificate = no_circuit(search.full_mse, settings.bar, settings.seed)
-        losses = {"full": tidy(search.full_mse)}
+    if not outcome.found:
+        certificate = no_circuit(outcome.full_mse, budget.bar, seed)
+        losses = {"full": tidy(outcome.full_mse)}
         return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
-    first = search.found[0]
-    evidence = Evidence(searcher.evaluator, searcher.hypotheses, first.program, settings.bar, certificate_seed, effort)
-    stages = settings.orders + settings.growing + 1
+    first = outcome.found[0]
+    evidence = Evidence(evaluator, units.hypotheses, first.program, budget.bar, seed + 1, proof or Proof())
+    stages = budget.orders + budget.growing + 1
     certificate = certify(
         evidence,
-        search.minimality,
-        lambda part: watch(Standing(f"certificate: {part}", stages, stages)) if watch else None,
+        outcome.minimality,
+        lambda part: watch(f"certificate: {part}", stages, stages) if watch else None,
     )
     sufficient = certificate["sufficiency"]
     paths, helpers = _paths(evidence)
@@ -95,7 +121,7 @@ def find_circuit(
         paths=paths,
         helpers=helpers,
         program=tuple(to_json(first.program, problem)),
-        others=tuple(_other(searcher, found, first) for found in search.found[1:]),
+        others=tuple(_other(units, found, first, problem) for found in outcome.found[1:]),
         certificate=certificate,
     )
     # As it will be read again: lists for tuples.
@@ -107,41 +133,45 @@ def circuit_of_run(
     number: int = 0,
     step: int | None = None,
     *,
-    settings: Settings | None = None,
-    effort: Effort | None = None,
-    watch: Callable[[Standing], None] | None = None,
+    effort: Effort | Budget = "thorough",
+    bar: float = 0.05,
+    seed: int = 0,
+    proof: Proof | None = None,
+    watch: Watch | None = None,
     anew: bool = False,
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `record_path`).
 
-    A record that is there is returned as it is, unless it was made with other settings or `anew`. A search that was
+    A record that is there is returned as it is, unless it was made otherwise than asked or `anew`. A search that was
     interrupted goes on where it was.
 
     Args:
         run: finished or still training.
         number: of the model, from 0.
         step: of the checkpoint at which to look; `None` for the last.
-        settings: of the search.
-        effort: of the certificate.
-        watch: told where things stand.
+        effort: as for `find_circuit`, like `bar`, `seed`, `proof` and `watch`.
+        bar: as there.
+        seed: as there.
+        proof: as there.
+        watch: as there.
         anew: search whatever is there.
 
     Raises:
         InputError: no such model or checkpoint, or a run without any.
     """
-    settings = settings or Settings()
+    budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
     path = record_path(run, number, step)
     at = max(run.checkpoints, default=0) if step is None else step
     model = run.model_hashes[number] if at == run.recipe.steps else content_hash([run.model_hashes[number], at])
+    asked = _asked(budget, seed) | {"model": model, "bar": budget.bar}
     if path.exists() and not anew:
         circuit = Circuit.load(path)
-        if circuit.model == model and circuit.bar == settings.bar and _same_search(circuit, settings):
+        if asked.items() <= (circuit.search | {"model": circuit.model, "bar": circuit.bar}).items():
             return circuit
     state = path.with_name(f".{path.stem}-search.json")
-    asked = {"model": model, **asdict(settings)}
-    memory: dict[str, Any] = {}
+    memory: Memory = {}
     if state.exists() and not anew:
         saved = read_json(state, "an interrupted search")
         if isinstance(saved, dict) and saved.get("asked") == asked:
@@ -149,11 +179,10 @@ def circuit_of_run(
     circuit = find_circuit(
         single(run.transformer(step), number),
         run.problem,
-        model=model,
-        seed=run.seeds[number],
-        number=number,
-        settings=settings,
-        effort=effort,
+        effort=budget,
+        seed=seed,
+        origin=Origin(model, run.seeds[number], number),
+        proof=proof,
         watch=watch,
         memory=memory,
         remember=lambda memory: write_json(state, {"asked": asked, "memory": memory}),
@@ -173,25 +202,16 @@ def record_path(run: Run, number: int, step: int | None = None) -> Path:
     return run.path / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
 
 
-def _same_search(circuit: Circuit, settings: Settings) -> bool:
-    return all(circuit.search.get(name) == getattr(settings, name) for name in _WAYS_TO_SEARCH)
+def _asked(budget: Budget, seed: int) -> dict[str, Any]:
+    """What a record must say of its search to be the one that is asked for."""
+    return {name: value for name, value in asdict(budget).items() if name != "bar"} | {"room": ROOM, "seed": seed}
 
 
-def _described(search: Search, settings: Settings) -> dict[str, Any]:
-    used = {name: getattr(settings, name) for name in _WAYS_TO_SEARCH}
-    found = [list(found.orders) for found in search.found]
-    check = None
-    if search.prefilter is not None:
-        check = {
-            "checked": search.prefilter.checked,
-            "rank_correlation": tidy(search.prefilter.rank_correlation),
-            "used": search.prefilter.agrees,
-        }
-    return used | {
-        "minimality": search.minimality,
-        "evaluations": search.evaluations,
-        "orders_ending_here": found[0] if found else [],
-        "prefilter_check": check,
+def _described(outcome: Outcome, budget: Budget, seed: int) -> dict[str, Any]:
+    return _asked(budget, seed) | {
+        "minimality": outcome.minimality,
+        "evaluations": outcome.evaluations,
+        "orders_ending_here": list(outcome.found[0].orders) if outcome.found else [],
     }
 
 
@@ -243,13 +263,13 @@ def _feeds(uses: Sequence[Use], hops: int, bar: float) -> tuple[Feed, ...]:
     return tuple(feeds)
 
 
-def _other(searcher: Searcher, found: Found, first: Found) -> dict[str, Any]:
+def _other(units: Units, found: Found, first: Found, problem: RetrievalProblem) -> dict[str, Any]:
     """Another circuit the search ended in, briefly."""
-    mine, theirs = set(searcher.paths(found.program)), set(searcher.paths(first.program))
+    mine, theirs = set(units.paths(found.program)), set(units.paths(first.program))
     return {
         "paths": [
-            dict(zip(("layer", "head", "query", "key"), path.names(searcher.evaluator.problem.hops), strict=True))
-            for path in searcher.paths(found.program)
+            dict(zip(("layer", "head", "query", "key"), path.names(problem.hops), strict=True))
+            for path in units.paths(found.program)
         ],
         "mse": tidy(found.mse),
         "orders": list(found.orders),

@@ -39,16 +39,15 @@ def command() -> None:
 @click.argument("run", type=click.Path(file_okay=False))
 @click.option("--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the run.")
 @click.option("--checkpoint", "step", type=click.IntRange(min=0), help="Step at which to look [default: the last].")
-@click.option("--bar", type=float, default=0.05, show_default=True, help="Loss a circuit may have at most.")
-@click.option("--orders", type=int, default=3, show_default=True, help="Ways down from the model.")
-@click.option("--growing", type=int, default=2, show_default=True, help="Ways up from nothing.")
-@click.option("--sequences", type=int, default=64, show_default=True, help="Behind each decision of the search.")
-@click.option("--confirming", type=int, default=256, show_default=True, help="Behind its last decisions.")
-@click.option("--every-subset", type=int, default=10, show_default=True, help="Rows up to which every subset is tried.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the search.")
 @click.option(
-    "--prefilter/--no-prefilter", default=None, help="Order heads by gradients [default: 32 heads or more, 8 a layer]."
+    "--effort",
+    type=click.Choice(["quick", "thorough"]),
+    default="thorough",
+    show_default=True,
+    help="Of the search: for one circuit, or for the different ones that the model holds.",
 )
+@click.option("--bar", type=float, default=0.05, show_default=True, help="Loss a circuit may have at most.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the search.")
 @click.option("--show", is_flag=True, help="Print the circuit that is there; search nothing.")
 @click.option("--anew", is_flag=True, help="Search again even if a circuit is there.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw the circuit and attention maps.")
@@ -149,14 +148,12 @@ def _shown(folder: Run, number: int, step: int | None) -> Circuit:
 
 def _found(folder: Run, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.circuits.find import circuit_of_run
-    from hopscope.circuits.search import Settings
     from hopscope.own_process import settle
     from hopscope.training.engine import Engine, available_cores, using_threads
 
     settle()
-    settings = Settings(**options)
     with using_threads(Engine(threads=available_cores())), _progress() as watch:
-        return circuit_of_run(folder, number, step, settings=settings, watch=watch, anew=anew)
+        return circuit_of_run(folder, number, step, watch=watch, anew=anew, **options)
 
 
 @contextmanager
@@ -168,7 +165,7 @@ def _progress() -> Iterator[Any]:
     columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=24), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bar:
         task = bar.add_task("circuit", total=None)
-        yield lambda at: bar.update(task, description=at.stage, completed=at.done, total=at.stages)
+        yield lambda stage, done, stages: bar.update(task, description=stage, completed=done, total=stages)
 
 
 def _draw(folder: Run, circuit: Circuit, step: int | None) -> list[Path]:

@@ -67,7 +67,7 @@ def command(
     trained(chosen.depth.setups(), "sweep")
     with waiting("circuits and their emergence") as tick:
         runs = chosen.finished(folder, (*chosen.compared, *chosen.watched))
-        follow(runs, chosen.search, workers or available_cores(), tick)
+        follow(runs, chosen.effort, workers or available_cores(), tick)
     if held_head:
         for run in chosen.finished(folder, chosen.watched):
             trained(held_setups(run), "held-head")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hopscope.circuits.search import Settings
+from hopscope.circuits.search.budget import Effort
 from hopscope.paper import recipes
 from hopscope.paper.depth import DepthStudy, run_name
 from hopscope.paper.recipes import A, B, C, D
@@ -30,7 +30,7 @@ class Preset:
         transformers: trained by themselves.
         compared: runs whose circuits are found and compared (Section 8), as paths in the preset's folder.
         watched: runs whose heads are followed as they emerge (Section 9), likewise.
-        search: how circuits are searched for.
+        effort: of the search for circuits.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Preset:
     transformers: tuple[Setup, ...]
     compared: tuple[str, ...]
     watched: tuple[str, ...]
-    search: Settings
+    effort: Effort
 
     def finished(self, folder: Path, names: Iterable[str]) -> list[Run]:
         """Those of the runs at `names`, paths in the preset's folder, that are at their end.
@@ -70,7 +70,7 @@ LAPTOP = Preset(
     transformers=(),
     compared=(f"sweep/{run_name(True, 4)}",),
     watched=(f"sweep/{run_name(True, 4)}",),
-    search=Settings(orders=2, growing=1),  # Fewer ways than `hopscope circuit` takes: minutes count here.
+    effort="quick",  # Minutes count here.
 )
 
 PAPER = Preset(
@@ -88,7 +88,7 @@ PAPER = Preset(
     transformers=(A, B, C, D),
     compared=("transformers/a", "transformers/b", "transformers/c"),
     watched=("transformers/d",),
-    search=Settings(),
+    effort="thorough",
 )
 
 BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, PAPER)}

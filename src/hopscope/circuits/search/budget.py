@@ -1,0 +1,88 @@
+"""What a search may spend: loss, sequences, ways. Every threshold of the searches stands here and is explained once.
+
+Changes cost little alone and much together, so the room between the model's own loss and the bar is handed out in
+shares. A circuit that uses all of it stands at the bar, where fresh sequences decide by chance; so a search spends
+half, and the certificate asks for no more than the bar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hopscope.errors import InputError
+
+ROOM = 0.5
+"""Of the room between the model's loss and the bar, what a search may spend."""
+
+HEADS, ROWS, LAST = 0.3, 0.6, 0.95
+"""Of that: what may be spent when whole heads have gone, when single rows have, and when no more can. Forms may use the
+rest. Without shares the heads, tried first, would use all the room, and cheaper rows could no longer go."""
+
+SCAN_DOUBT, CONFIRM_DOUBT = 2.0, 1.0
+"""Standard errors added to a loss, on the first sequences and on all, so that what passes here passes on fresh ones."""
+
+HOPELESS = 5.0
+"""Standard errors by which a loss on few sequences must exceed the bar for a change to be ruled out unseen on more."""
+
+NEARLY_AS_GOOD = 0.25
+"""Of the room left, by how much the loss of a simpler form may exceed that of the best one."""
+
+ROUGHLY = 1.5
+"""Costs seen on few sequences are rough: what looks dearer than the room by this factor may still fit."""
+
+JITTER = 2.0
+"""Spread of the logarithm of the factors that a random order puts on costs."""
+
+FEW = 8
+"""Sequences on which subsets are seen first."""
+
+Effort = Literal["quick", "thorough"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How a search is done.
+
+    Args:
+        bar: the loss a circuit may have at most; the paper's 0.05.
+        orders: ways down, the first by least cost, the others at random.
+        growing: ways up.
+        sequences: sequences behind most decisions.
+        confirming: sequences behind the last ones; the former are among them.
+        every_subset: up to how many rows every subset of a circuit is tried; more take long, 13 some 8,000 trials.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    bar: float = 0.05
+    orders: int = 3
+    growing: int = 2
+    sequences: int = 64
+    confirming: int = 256
+    every_subset: int = 10
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bar < 0.5:
+            raise InputError(f"bar must be above 0 and below 0.5 (averaging the candidates gives 0.75), got {self.bar}")
+        for name, least in (("orders", 1), ("growing", 0), ("sequences", FEW), ("every_subset", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.confirming < self.sequences:
+            raise InputError(f"confirming must be at least sequences ({self.sequences}), got {self.confirming}")
+
+    @classmethod
+    def of(cls, effort: Effort, bar: float = 0.05) -> Budget:
+        """The budget that an effort stands for.
+
+        Raises:
+            InputError: no such effort, or a bar out of range.
+        """
+        if effort not in EFFORTS:
+            raise InputError(f"effort must be {' or '.join(EFFORTS)}, got {effort!r}")
+        return cls(bar, *EFFORTS[effort])
+
+
+EFFORTS: dict[str, tuple[int, int]] = {"quick": (1, 1), "thorough": (3, 2)}
+"""Ways down and ways up. `quick` finds one circuit, `thorough` the different ones that a model holds."""

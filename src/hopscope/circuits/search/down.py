@@ -1,0 +1,133 @@
+"""Ways down from a model to a small circuit: heads, then rows, until nothing more can go.
+
+Which rows are in use is decided with the model's own patterns in them and uniform ones everywhere else. A path whose
+only service is that a later head finds its key is then needed, as it should be; under imposed patterns it would look
+idle (the exception the paper reports in Appendix E).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import POSITIONAL, UNIFORM
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.search.budget import HEADS, JITTER, LAST, ROUGHLY, ROWS, Budget
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.gradients import head_order
+from hopscope.circuits.search.units import Units
+
+_SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
+"""How many changes are tried together."""
+
+_AT_ONCE = 4
+"""How many such sizes are tried before it is seen whether to go on."""
+
+
+def spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+    """Heads and rows that are easily done without switched off, the least costly first, several at a time."""
+    gauge, program, heads = Gauge.scanning(evaluator, budget), units.base, evaluator.shape.heads
+    by_head: dict[int, Rows] = {}
+    for row in units.on(program):
+        by_head.setdefault(row.layer * heads + row.head, {})[row] = UNIFORM
+    order = head_order(gauge.evaluator)
+    if order:
+        program = _in_order(gauge, program, [by_head[head] for head in order if head in by_head], gauge.limit(HEADS))
+    else:
+        program = _eliminated(gauge, program, list(by_head.values()), gauge.limit(HEADS), generator)
+    for share in (ROWS, LAST):
+        program = trimmed(gauge, units, program, share, generator)
+    return program
+
+
+def one_by_one(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+    """Rows switched off one at a time until none in use can go."""
+    return minimal(Gauge.scanning(evaluator, budget), units, units.base, generator)
+
+
+def trimmed(gauge: Gauge, units: Units, program: Rows, share: float, generator: torch.Generator | None) -> Rows:
+    """Rows switched off, several at a time: by `uniform`, or by their average where they know nothing of chains."""
+    limit = gauge.limit(share)
+    program = _eliminated(gauge, program, [{row: UNIFORM} for row in units.on(program)], limit, generator)
+    for off in (units.hypotheses.mean, lambda row: POSITIONAL):
+        background = [{row: off(row)} for row in units.on(program) if units.hypotheses.chainless(row)]
+        program = _eliminated(gauge, program, background, limit, generator)
+    return program
+
+
+def minimal(gauge: Gauge, units: Units, program: Rows, generator: torch.Generator | None) -> Rows:
+    """No row in use can be switched off within the limit."""
+    limit = gauge.limit(LAST)
+    while True:
+        moves = [(row, off) for row in units.on(program) for off in units.offs(row)]
+        gauge.rough.depart_from(program)
+        moves = [moves[n] for n in gauge.hopeful([{**program, row: off} for row, off in moves])]
+        gauge.evaluator.depart_from(program)
+        scores = gauge.scores([{**program, row: off} for row, off in moves])
+        fitting = [number for number, score in enumerate(scores) if score <= limit]
+        if not fitting:
+            return program
+        noise = _noise(len(moves), generator)
+        best = min(fitting, key=lambda n: (moves[n][1] != UNIFORM, scores[n] * noise[n], n))
+        program = {**program, moves[best][0]: moves[best][1]}
+
+
+def _eliminated(
+    gauge: Gauge, program: Rows, moves: list[Rows], limit: float, generator: torch.Generator | None
+) -> Rows:
+    """As many of the moves as the limit allows, the least costly first, several at a time."""
+    while moves:
+        gauge.rough.depart_from(program)
+        now, *scores = gauge.rough.mse([program, *({**program, **move} for move in moves)])
+        room = limit - gauge.scores([program])[0]
+        fitting = [number for number, score in enumerate(scores) if score - now <= ROUGHLY * room]
+        least, noise = min(scores), _noise(len(moves), generator)
+        costs = [(score - least) * factor for score, factor in zip(scores, noise, strict=True)]
+        moves = [moves[number] for number in sorted(fitting, key=lambda n: (costs[n], n))]
+        gauge.evaluator.depart_from(program)
+        program, taken = _longest_prefix(gauge, program, moves, limit)
+        if not taken:
+            break
+        moves = moves[taken:]
+    return program
+
+
+def _in_order(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> Rows:
+    """The moves in the given order; where one does not fit, it is left out and the next ones tried."""
+    while moves:
+        program, taken = _longest_prefix(gauge, program, moves, limit)
+        moves = moves[max(taken, 1) :]
+    return program
+
+
+def _longest_prefix(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) -> tuple[Rows, int]:
+    """The longest of some first parts of `moves` that the limit allows, and its length.
+
+    Parts are tried a few at a time, shorter ones first, until none of a few holds.
+    """
+    sizes = [size for size in _SIZES if size < len(moves)] + ([len(moves)] if moves else [])
+    best, taken = program, 0
+    for first in range(0, len(sizes), _AT_ONCE):
+        some = sizes[first : first + _AT_ONCE]
+        programs: list[Rows] = []
+        for size in some:
+            together = dict(program)
+            for move in moves[:size]:
+                together |= move
+            programs.append(together)
+        for size, program_of_size, score in zip(some, programs, gauge.scores(programs), strict=True):
+            if score <= limit:
+                best, taken = program_of_size, size
+        if taken < some[0]:
+            break
+    return best, taken
+
+
+def _noise(count: int, generator: torch.Generator | None) -> list[float]:
+    """Factors on costs: 1, or log-normal where a generator perturbs the order."""
+    if generator is None:
+        return [1.0] * count
+    factors: list[float] = torch.randn(count, generator=generator).mul(JITTER).exp().tolist()
+    return factors

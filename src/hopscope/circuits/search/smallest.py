@@ -1,0 +1,52 @@
+"""Whether a part of a circuit does: every subset of its rows, or every part that is one or two rows smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Literal
+
+import torch
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.search.budget import FEW, Budget
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.units import Units
+
+_AT_ONCE = 256
+"""Parts seen together, before it is looked whether one of them holds."""
+
+Minimality = Literal["every subset", "pairs", "none"]
+"""What was tried of a circuit: every subset of its rows, every part one or two rows smaller, nothing."""
+
+
+def smallest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+    """The smallest part of `units.base`, with the model's own patterns, that is within the limit; else the base."""
+    program = units.natural(units.base)
+    rows = units.on(program)
+    parts = [units.only(program, kept) for size in sizes(len(rows), budget) for kept in combinations(rows, size)]
+    gauge = Gauge.confirming(evaluator, budget)
+    return _first_passing(gauge, program, parts) or units.base
+
+
+def sizes(rows: int, budget: Budget) -> Sequence[int]:
+    """Of the parts that are tried, smallest first."""
+    return range(rows) if tried(rows, budget) == "every subset" else range(max(rows - 2, 0), rows)
+
+
+def tried(rows: int, budget: Budget) -> Minimality:
+    """What is tried of a circuit with so many rows."""
+    return "every subset" if rows <= budget.every_subset else "pairs"
+
+
+def _first_passing(gauge: Gauge, program: Rows, parts: Sequence[Rows]) -> Rows | None:
+    """The first part within the limit. Few sequences rule out what is hopeless; the rest are confirmed."""
+    few = gauge.evaluator.part(FEW)
+    few.depart_from(program)
+    for first in range(0, len(parts), _AT_ONCE):
+        chosen = parts[first : first + _AT_ONCE]
+        for number in gauge.hopeful(chosen, few):
+            if gauge.passes(chosen[number]):
+                return chosen[number]
+    return None

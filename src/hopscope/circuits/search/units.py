@@ -1,0 +1,59 @@
+"""What a search decides on: rows of attention, what each could be doing, and the program it sets out from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from hopscope.circuits.coordinates import visible_roles
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import KEEP, UNIFORM, Form
+from hopscope.circuits.hypotheses import Hypotheses, Rows
+from hopscope.theory.path import AttentionPath, Row
+
+
+@dataclass(frozen=True)
+class Units:
+    """Rows, hypotheses, and a program to set out from.
+
+    Attributes:
+        hypotheses: about every row.
+        rows: those that can reach an answer.
+        base: every row of the model by name. At first all of `rows` are kept and the others uniform.
+    """
+
+    hypotheses: Hypotheses
+    rows: tuple[Row, ...]
+    base: Rows
+
+    @classmethod
+    def of(cls, evaluator: Evaluator) -> Units:
+        """Those of a model, as the evaluator's sequences show it."""
+        visible = visible_roles(evaluator.batch.place, evaluator.shape.causal)
+        hypotheses = Hypotheses(evaluator.role_maps(), visible, evaluator.problem.hops)
+        live = evaluator.live_rows
+        return cls(hypotheses, live, dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP))
+
+    def within(self, program: Rows) -> Units:
+        """The same, setting out from another program."""
+        return replace(self, base=program)
+
+    def on(self, program: Rows) -> list[Row]:
+        """Rows in use."""
+        return [row for row in self.rows if not self.hypotheses.is_off(row, program[row])]
+
+    def only(self, program: Rows, rows: Collection[Row]) -> Rows:
+        """A program with all rows in use but these switched off."""
+        return {**program, **{row: UNIFORM for row in self.on(program) if row not in rows}}
+
+    def natural(self, program: Rows) -> Rows:
+        """The same rows in use, each with the model's own pattern."""
+        return {row: form if self.hypotheses.is_off(row, form) else KEEP for row, form in program.items()}
+
+    def offs(self, row: Row) -> list[Form]:
+        """Ways to switch a row off, simplest first."""
+        return self.hypotheses.offs(row)
+
+    def paths(self, program: Rows) -> list[AttentionPath]:
+        """The attention paths of a program."""
+        return [AttentionPath(*row, key) for row in self.rows for key, _ in self.hypotheses.keys(row, program[row])]
