@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,3 +14,15 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home" / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
     monkeypatch.setenv("LOCAL_API_KEY", "sk-very-secret-key-0123456789")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    """The benchmark's test model, our own after seconds of training: its folder and history."""
+    pytest.importorskip("transformers", reason="the extra `llm` is not installed")
+    from own_small import RECIPE
+
+    from hopscope.benchmark.own_model.training import train_text_model
+
+    folder = tmp_path_factory.mktemp("own") / "model"
+    return folder, train_text_model(RECIPE, folder)

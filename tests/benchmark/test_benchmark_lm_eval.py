@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,20 +30,19 @@ def test_accuracies_from_log_likelihoods() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_random_model_is_at_chance(tmp_path: Path) -> None:
+def test_an_untaught_model_is_at_chance(trained: tuple[Path, Any]) -> None:
     for package in ("lm_eval", "accelerate"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed; pip install 'hopscope[lm-eval]'")
     import lm_eval
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
-    from tiny_models import random_gpt2
 
     from hopscope.benchmark.local import LocalModel
     from hopscope.benchmark.settings import Cell, Settings
     from hopscope.benchmark.statistics import wilson
 
-    folder, count = random_gpt2(tmp_path / "model", ("0", "1", "2", "3")), 100
+    folder, count = trained[0], 100
     tasks = TaskManager(
         include_path=str(FOLDER), include_defaults=False, metadata={"hops": [1, 2], "count": count, "seed": 0}
     )

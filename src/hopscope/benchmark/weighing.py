@@ -47,7 +47,7 @@ class Tree:
     @property
     def left(self) -> float:
         """Probability of the branches not followed."""
-        return -sum(branch for branch, _ in self.open)
+        return -sum((branch for branch, _ in self.open), 0.0)
 
     @property
     def done(self) -> bool:

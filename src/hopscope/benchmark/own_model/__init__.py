@@ -1,4 +1,4 @@
-"""A small language model that has the skill: trained from scratch on the text of equations, written as a model folder.
+"""An example: a small language model trained from scratch on the text of equations, written as a model folder.
 
 The proof from end to end that needs no provider: `hopscope benchmark --model FOLDER` asks it as it asks any model.
 """

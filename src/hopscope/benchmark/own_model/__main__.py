@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,11 @@ def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
 
     recipe = TextModelRecipe().varied(dict(_change(text) for text in changes))
     if show:
-        from dataclasses import asdict
-
         click.echo(json.dumps(asdict(recipe), indent=2))
         return
     from hopscope.benchmark.own_model.training import train_text_model
 
-    train_text_model(recipe, folder, _tell)
+    train_text_model(recipe, folder, lambda row: click.echo(json.dumps(row)))
 
 
 def _change(text: str) -> tuple[str, Any]:
@@ -50,22 +49,9 @@ def _change(text: str) -> tuple[str, Any]:
     raise InputError(f"--set takes NAME=NUMBER, such as steps=3000, got {text!r}")
 
 
-def _tell(row: dict[str, Any]) -> None:
-    lines = " ".join(f"{share:.3f}" for share in row["lines"].values())
-    answers = " ".join(f"{hops}:{share:.3f}" for hops, share in row["answers"].items())
-    click.echo(
-        f"step {row['step']:>6}  loss {row['loss']:.4f}  lines {lines}  answers {answers}  {row['seconds']:.0f} s"
-    )
-
-
-def main() -> None:
-    """Run the command: 0 when all went well, 2 on bad input."""
+if __name__ == "__main__":
     try:
         command()
     except InputError as error:
         click.echo(f"hopscope: {error}", err=True)
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

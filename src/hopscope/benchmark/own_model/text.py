@@ -6,18 +6,19 @@ letter. Nothing is lost: decoding gives the text back, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.benchmark.own_model.recipe import CHAINS, TextModelRecipe
+from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.text.chains import Chains
 from hopscope.problem.text.equations import Equations
+from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.names import ALPHABET
 from hopscope.problem.text.questions import questions
 
@@ -27,39 +28,39 @@ SYMBOLS = [*(str(i) for i in range(10)), *ALPHABET]
 """What a letter can be equal to."""
 
 WORDS = [END, UNKNOWN, "\n", ASK, INSTRUCT, f"{INSTRUCT}\n", *SYMBOLS, *(f" = {symbol}\n" for symbol in SYMBOLS)]
-_SYMBOL, _EQUALS = WORDS.index(SYMBOLS[0]), WORDS.index(f" = {SYMBOLS[0]}\n")
-_ASK, _INSTRUCT = WORDS.index(ASK), WORDS.index(f"{INSTRUCT}\n")
-NAMES = slice(_SYMBOL, _SYMBOL + len(SYMBOLS))
-EQUALS = slice(_EQUALS, _EQUALS + len(SYMBOLS))
+TOKENS = {word: token for token, word in enumerate(WORDS)}
+NAMES = slice(TOKENS["0"], TOKENS["0"] + len(SYMBOLS))
+EQUALS = slice(NAMES.stop, NAMES.stop + len(SYMBOLS))
 """Where the two tokens of every symbol stand among the words."""
-
-_LETTER = len(SYMBOLS) - len(ALPHABET)
-_PATTERN = rf" = [a-z0-9]\n|{ASK}|\{INSTRUCT}\n?|\n|[a-z0-9]"
+LETTERS = TOKENS["a"]
 
 IGNORED = -100
 """The label of a place where nothing is asked, as everywhere in PyTorch."""
 
+Structure = tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
+"""What decides the facts, by level: links (which symbol of the level before each symbol leads to), and orders (which
+symbol's line stands where)."""
+
 
 def make_tokenizer() -> Any:
     """The tokenizer, a plain `tokenizers` file to whoever loads it; text that is no equation becomes `<unknown>`."""
-    import transformers
     from tokenizers import Regex, Tokenizer
     from tokenizers.decoders import Fuse
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split
+    from transformers import PreTrainedTokenizerFast
 
-    inner = Tokenizer(WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token=UNKNOWN))
-    inner.pre_tokenizer = Split(Regex(_PATTERN), behavior="isolated")
+    inner = Tokenizer(WordLevel(TOKENS, unk_token=UNKNOWN))
+    inner.pre_tokenizer = Split(Regex(rf" = [a-z0-9]\n|{ASK}|\{INSTRUCT}\n?|\n|[a-z0-9]"), behavior="isolated")
     inner.decoder = Fuse()
-    library: Any = transformers
-    return library.PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token=END, unk_token=UNKNOWN, clean_up_tokenization_spaces=False
     )
 
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Texts of one D.
+    """Texts of one form.
 
     Attributes:
         ids: facts, questions, the answer to the last one.
@@ -67,25 +68,14 @@ class TextBatch:
             after a question the answer, after the answer the end.
         lines: the level, 1 ... D, of the line that ends here, or 0.
         asks: how many levels stand before the question that ends here, or 0.
-        structures: links and orders, for each level and place; what decides the facts.
+        chains: interleaved chains.
     """
 
     ids: Int[Tensor, "row pos"]
     labels: Int[Tensor, "row pos"]
     lines: Int[Tensor, " pos"]
     asks: Int[Tensor, " pos"]
-    structures: Int[Tensor, "row two level place"]
-
-    @property
-    def chains(self) -> int:
-        """Interleaved chains."""
-        return self.structures.shape[-1]
-
-    def weights(self, recipe: TextModelRecipe) -> Float[Tensor, " pos"]:
-        """How much each place counts in the loss; the end after the answer counts 1."""
-        counts = (self.lines > 0) * recipe.line_weight + (self.asks > 0) * recipe.answer_weight
-        counts[-1] = 1.0
-        return counts
+    chains: int
 
 
 class Texts:
@@ -98,99 +88,78 @@ class Texts:
 
     def __init__(self, recipe: TextModelRecipe) -> None:
         self.recipe = recipe
-        self._held = {hops: _held(hops, recipe) for hops in range(1, recipe.most_hops + 1)}
+        self.held = {
+            structure_of(question.latent)
+            for hops in range(1, recipe.most_hops + 1)
+            for question in questions("equations", hops, recipe.held_count, recipe.held_seed)
+        }
 
     def batch(self, step: int) -> TextBatch:
         """The texts of a step, none with a question whose facts are held out."""
         recipe = self.recipe
         draw = torch.Generator().manual_seed(derive_seed(recipe.seed, "text", step))
-        dense = float(torch.rand((), generator=draw)) < recipe.dense
-        hops = recipe.most_hops if dense else _between(recipe.least_hops, recipe.most_hops, draw)
+
+        def chance(share: float) -> bool:
+            return float(torch.rand((), generator=draw)) < share
+
+        def between(least: int, most: int) -> int:
+            return least + int(torch.randint(most - least + 1, (), generator=draw))
+
+        def permutations(*shape: int) -> Any:
+            return torch.rand(recipe.batch, *shape, generator=draw).argsort(-1)
+
+        dense = chance(recipe.dense)
+        hops = recipe.most_hops if dense else between(recipe.least_hops, recipe.most_hops)
         asking = range(1 if dense else hops, hops + 1)
-        chains = _between(1, CHAINS, draw) if dense and float(torch.rand((), generator=draw)) < recipe.fewer else CHAINS
-        kept: list[Tensor] = []
+        chains = between(1, PAPER_CHAINS) if dense and chance(recipe.fewer) else PAPER_CHAINS
+        kept: list[Structure] = []
         while len(kept) < recipe.batch:
-            drawn = torch.rand(recipe.batch, 2, hops, chains, generator=draw).argsort(-1)
-            kept += [row for row in drawn if all(key(row[:, :depth]) not in self._held[depth] for depth in asking)]
-        asked = torch.rand(recipe.batch, hops, chains, generator=draw).argsort(-1)[..., : None if dense else 1]
-        some = torch.rand(recipe.batch, hops + 1, CHAINS, generator=draw).argsort(-1)[..., :chains]
-        if chains == CHAINS:
-            some = some.sort(-1).values
-        names = paper_names(hops).expand(recipe.batch, -1, -1).gather(2, some)
-        return write(torch.stack(kept[: recipe.batch]), {depth: asked[:, depth - 1] for depth in asking}, names)
+            drawn = [(_frozen(links), _frozen(orders)) for links, orders in permutations(2, hops, chains).tolist()]
+            kept += [(a, b) for a, b in drawn if not any((a[:depth], b[:depth]) in self.held for depth in asking)]
+        asked = permutations(hops, chains)[..., : None if dense else 1].tolist()
+        some = permutations(hops + 1, PAPER_CHAINS)[..., :chains]
+        names = (some if chains < PAPER_CHAINS else some.sort(-1).values).tolist()
+        texts = [
+            write(one, {depth: those[depth - 1] for depth in asking}, called)
+            for one, those, called in zip(kept, asked, names, strict=False)
+        ]
+        ids, labels, lines, asks = (torch.tensor(part) for part in zip(*texts, strict=True))
+        return TextBatch(ids, labels, lines[0], asks[0], chains)
 
 
-def _between(least: int, most: int, draw: torch.Generator) -> int:
-    return least + int(torch.randint(most - least + 1, (), generator=draw))
-
-
-def write(
-    structures: Int[Tensor, "row two level place"],
-    asked: Mapping[int, Int[Tensor, "row question"]],
-    names: Int[Tensor, "row level chain"],
-) -> TextBatch:
-    """The texts of drawn structures.
+def write(structure: Structure, asked: Mapping[int, Sequence[int]], names: Sequence[Sequence[int]]) -> list[list[int]]:
+    """A text, in four rows: ids, labels, lines and asks, as in `TextBatch`.
 
     Args:
-        structures: links (which symbol of the level before each symbol leads to) and orders (which symbol's line
-            stands at each place of the level's block).
+        structure: the facts.
         asked: which symbols of a level are asked for behind its lines, by level; the last level has a question.
-        names: what the symbols of levels 0 ... D are called, as numbers in `SYMBOLS`.
+        names: which of the paper's four names of their level the symbols of levels 0 ... D have.
     """
-    links, orders = structures.unbind(1)
-    rows, hops, chains = links.shape
-    values = torch.arange(chains).expand(rows, chains)
-    ids: list[Tensor] = []
-    labels: list[Tensor] = []
-    lines, asks = list[int](), list[int]()
-    for level in range(1, hops + 1):
-        link, order = links[:, level - 1], orders[:, level - 1]
-        before, here = names[:, level - 1], names[:, level]
-        values = values.gather(1, link)
-        said = _SYMBOL + names[:, 0].gather(1, values)
-        ids.append(_woven(_SYMBOL + here.gather(1, order), _EQUALS + before.gather(1, link.gather(1, order))))
-        labels.append(_woven(torch.full_like(order, IGNORED), said.gather(1, order)))
-        lines += [0, level] * chains
-        asks += [0, 0] * chains
-        symbols = asked.get(level, order[:, :0])
-        nothing = torch.full_like(symbols, IGNORED)
-        ask, instruct = torch.full_like(symbols, _ASK), torch.full_like(symbols, _INSTRUCT)
-        ids.append(_woven(ask, _SYMBOL + here.gather(1, symbols), instruct))
-        labels.append(_woven(nothing, nothing, said.gather(1, symbols)))
-        lines += [0, 0, 0] * symbols.shape[1]
-        asks += [0, 0, level] * symbols.shape[1]
-    ids.append(labels[-1][:, -1:])
-    labels.append(torch.zeros(rows, 1, dtype=torch.int64))
-    return TextBatch(
-        torch.cat(ids, 1), torch.cat(labels, 1), torch.tensor([*lines, 0]), torch.tensor([*asks, 0]), structures
-    )
+    rows: list[list[int]] = []
+    before = said = [NAMES.start + name for name in names[0]]
+    for level, (link, order) in enumerate(zip(*structure, strict=True), start=1):
+        here = [LETTERS + PAPER_CHAINS * (level - 1) + name for name in names[level]]
+        said = [said[below] for below in link]
+        for i in order:
+            equals = before[link[i]] - NAMES.start + EQUALS.start
+            rows += [[here[i], IGNORED, 0, 0], [equals, said[i], level, 0]]
+        for i in asked.get(level, ()):
+            rows += [
+                [TOKENS[ASK], IGNORED, 0, 0],
+                [here[i], IGNORED, 0, 0],
+                [TOKENS[f"{INSTRUCT}\n"], said[i], 0, level],
+            ]
+        before = here
+    return [*map(list, zip(*rows, [rows[-1][1], TOKENS[END], 0, 0], strict=True))]
 
 
-def _woven(*tokens: Int[Tensor, "row piece"]) -> Int[Tensor, "row pos"]:
-    """Pieces of several tokens each, piece after piece."""
-    return torch.stack(tokens, dim=-1).flatten(1)
-
-
-def paper_names(hops: int) -> Int[Tensor, "level chain"]:
-    """What the paper calls the symbols of levels 0 ... D, as numbers in `SYMBOLS`."""
-    letters = _LETTER + torch.arange(hops * CHAINS).view(hops, CHAINS)
-    return torch.cat((torch.arange(CHAINS)[None], letters))
-
-
-def key(structure: Int[Tensor, "two level place"]) -> tuple[int, ...]:
-    """Decides the facts: equal keys mean equal facts."""
-    return tuple(structure.flatten().tolist())
-
-
-def structure_of(latent: Chains) -> Int[Tensor, "two level place"]:
+def structure_of(latent: Any) -> Structure:
     """The structure of a question in the paper's format."""
-    order = torch.tensor(latent.order).reshape(len(latent.links), CHAINS) % CHAINS
-    return torch.stack((torch.tensor(latent.links), order))
+    assert isinstance(latent, Chains)
+    places = [symbol % PAPER_CHAINS for symbol in latent.order]
+    orders = [places[start : start + PAPER_CHAINS] for start in range(0, len(places), PAPER_CHAINS)]
+    return latent.links, _frozen(orders)
 
 
-def _held(hops: int, recipe: TextModelRecipe) -> frozenset[tuple[int, ...]]:
-    """The facts of the questions that the benchmark asks."""
-    if not recipe.held_count:
-        return frozenset()
-    asked = questions("equations", hops, recipe.held_count, recipe.held_seed)
-    return frozenset(key(structure_of(question.latent)) for question in asked if isinstance(question.latent, Chains))
+def _frozen(levels: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(level) for level in levels)
