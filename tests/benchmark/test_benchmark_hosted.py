@@ -27,6 +27,7 @@ from hopscope.benchmark.run import Program, benchmark
 from hopscope.benchmark.settings import Cell, Settings, cells
 from hopscope.benchmark.tables import HEAD
 from hopscope.errors import InputError
+from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question, question
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]  # warnings of Inspect and what it imports
@@ -103,10 +104,11 @@ BY_PROMPT: dict[str, Question] = {}
 
 def test_tasks_by_entry_point_with_known_reliability(tmp_path: Path) -> None:
     """`hopscope/equations` as `inspect eval` finds it, its arguments arriving as text."""
-    BY_PROMPT.update({item.prompt: item for d in (1, 2) for item in Settings().questions(Cell("equations", d), 40)})
+    shuffled = Settings(extensions=Extensions(lines="shuffled"))
+    BY_PROMPT.update({item.prompt: item for d in (1, 2) for item in shuffled.questions(Cell("equations", d), 40)})
     [log] = evaluate(
         "hopscope/equations",
-        task_args={"hops": ["1", "2"], "count": "40", "attempts": "4", "cache": False},
+        task_args={"hops": ["1", "2"], "count": "40", "attempts": "4", "lines": "shuffled"},
         model="reliable/any",
         log_dir=str(tmp_path / "logs"),
         display="none",
@@ -139,6 +141,8 @@ def test_all_five_tasks_are_registered() -> None:
         tasks.kingdoms(temperature="0")
     with pytest.raises(InputError, match="does not fit"):
         tasks.equations(hops="1,two")
+    with pytest.raises(InputError, match="there is no option 'colour'"):
+        tasks.equations(colour="red")
 
 
 def hosted(server: Server, out: Path, name: str = "openai-api/local/model") -> HostedModel:

@@ -220,10 +220,10 @@ def test_a_summary_by_hand() -> None:
 
 def test_places_and_pairs() -> None:
     found = records(lambda q: right(q) if q.lines[0] == 8 else next(a for a in q.acceptable if a != q.answer), 60)
-    by_line = {p.line: p.accuracy for p in places(found, Settings()) if p.lookup == 1}
+    by_line = {p.line: p.accuracy for p in places("p", CELL, found, Settings()) if p.lookup == 1}
     assert by_line == {5: 0.0, 6: 0.0, 7: 0.0, 8: 1.0}
-    assert {p.line for p in places(found, Settings()) if p.lookup == 2} == {1, 2, 3, 4}
-    assert sum(p.accepted for p in places(found, Settings()) if p.lookup == 2) == 60
+    assert {p.line for p in places("p", CELL, found, Settings()) if p.lookup == 2} == {1, 2, 3, 4}
+    assert sum(p.accepted for p in places("p", CELL, found, Settings()) if p.lookup == 2) == 60
     pair = compare(records(right, 20), records(half, 30, "q"), Settings())
     assert pair is not None
     assert (pair.both, pair.only_first, pair.only_second, pair.difference) == (20, 10, 0, 0.5)

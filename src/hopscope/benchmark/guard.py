@@ -7,10 +7,9 @@ between its letters, unsure; so it is taken out here, where the provider hands o
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from inspect_ai.model import Model, ModelOutput
+from inspect_ai.model import Model, ModelCall, ModelOutput
 
 from hopscope.benchmark.names import redacted
 
@@ -22,48 +21,32 @@ def guard(model: Model) -> Model:
 
     async def generate(*arguments: Any, **named: Any) -> Any:
         try:
-            result = await inner(*arguments, **named)
+            return clean(await inner(*arguments, **named))
         except Exception as error:
-            cleanse(error)
+            clean(error)
             raise
-        return _clean(result)
 
     api.generate = generate
     return model
 
 
-def cleanse(error: BaseException | None) -> None:
-    """Take secrets out of an error, those it came from included."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        error.args = tuple(_clean_value(value) for value in error.args)
-        for name, value in vars(error).items():
-            setattr(error, name, _clean_value(value))
-        error = error.__cause__ or error.__context__
-
-
-def _clean_value(value: Any) -> Any:
-    """Text, and plain structures of text, without secrets; anything else as it is."""
+def clean(value: Any) -> Any:
+    """A reply, the record of a call, an error with those it came from, or plain values, without secrets."""
     if isinstance(value, str):
         return redacted(value)
     if isinstance(value, dict):
-        return {_clean_value(key): _clean_value(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_clean_value(part) for part in value) if type(value) in {list, tuple} else value
-    return value
-
-
-def _clean(result: Any) -> Any:
-    """A provider's result: an output or an error, alone or beside the record of the call."""
-    if isinstance(result, tuple):
-        output, call = result
-        call.response = _clean_value(call.response)
-        return _clean(output), call
-    if isinstance(result, ModelOutput):
-        text = result.model_dump_json()
-        clean = redacted(text)
-        return result if clean == text else ModelOutput.model_validate(json.loads(clean))
-    if isinstance(result, BaseException):
-        cleanse(result)
-    return result
+        return {clean(key): clean(part) for key, part in value.items()}
+    if type(value) in {list, tuple}:
+        return type(value)(map(clean, value))
+    if isinstance(value, ModelOutput):
+        return ModelOutput.model_validate_json(redacted(value.model_dump_json()))
+    if isinstance(value, ModelCall):
+        value.response = clean(value.response)
+    seen: list[Any] = []
+    while isinstance(value, BaseException) and value not in seen:
+        seen.append(value)
+        value.args = clean(value.args)
+        for name, part in vars(value).items():
+            setattr(value, name, clean(part) if not isinstance(part, BaseException) else part)
+        value = value.__cause__ or value.__context__
+    return seen[0] if seen else value

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hopscope.benchmark.names import is_secret, redacted
 from hopscope.benchmark.settings import Settings
-from hopscope.benchmark.trial import Record
+from hopscope.benchmark.trial import Keep
 from hopscope.errors import InputError
 from hopscope.problem.text.questions import FORMULATIONS, Question
-
-Keep = Callable[[Record], None]
 
 AGAIN = 4
 """How often Inspect puts a question again whose call failed in a way that its provider does not repeat by itself."""
@@ -98,7 +96,7 @@ class HostedModel:
             if asking.problem is not None:
                 raise asking.problem
             for trial in asking.trials.values():
-                if not trial.settled and trial.failures:
+                if trial.failures:
                     trial.error = trial.failures[-1]
                     keep(trial.record(self.name, settings.mode))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.benchmark.settings import Settings
-from hopscope.benchmark.trial import Record, Reply, Trial, weighed
+from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
 from hopscope.benchmark.weighing import Speller, Tokens, weigh
 from hopscope.errors import InputError
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.questions import Question
-
-Keep = Callable[[Record], None]
 
 
 class LocalModel:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +85,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Place:
-    """Accuracy by where a fact of the queried chain stood.
-
-    Attributes:
-        model, formulation, hops: which point.
-        lookup: which fact, counted from 1 at the question.
-        line: where it stood, counted from 1.
-        accepted: questions in which it stood there and that got an acceptable answer.
-        accuracy: right answers among them, with its 95% Wilson interval `low`, `high`.
-    """
+    """Accuracy, with its 95% Wilson interval, where the fact read at a `lookup` (from 1) stood in a `line` (from 1)."""
 
     model: str
     formulation: str
@@ -177,22 +168,19 @@ def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
 
 def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Settings) -> Point:
     """The point of records of one model and cell; at least one."""
-    first, mode = records[0], settings.mode
+    exact, first = settings.mode == "exact", records[0]
     answered = [record for record in records if record.error is None]
     chances = [record.acceptance(settings.attempts) for record in answered]
     accepted = sum(chances)
     right = sum(record.rate * chance for record, chance in zip(answered, chances, strict=True))
     never = len(answered) - accepted
-    attempts = [
-        record.attempts if record.weights is None else 1 / max(record.p_acceptable, 1e-300) for record in answered
-    ]
     low, high = wilson(right, accepted)
     costs = [record.cost for record in records if record.cost is not None]
+    counted = ("reasoned", "input_tokens", "output_tokens", "reasoning_tokens")
     return Point(
-        model=model,
-        formulation=cell.formulation,
-        hops=cell.hops,
-        mode=mode,
+        model,
+        *cell,
+        mode=settings.mode,
         asked=len(records),
         unanswered=len(records) - len(answered),
         accepted=accepted,
@@ -203,20 +191,17 @@ def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Setti
         high=high,
         lowest=right / len(answered) if answered else 0.0,
         highest=(right + never) / len(answered) if answered else 1.0,
-        limit=_mean([record.rate for record in answered]) if mode == "exact" else None,
+        limit=_mean([record.rate for record in answered]) if exact else None,
         first_accuracy=_mean([record.p_correct for record in answered]),
         first_acceptance=_mean([record.p_acceptable for record in answered]),
-        mean_attempts=_mean(attempts),
+        mean_attempts=_mean([1 / max(r.p_acceptable, 1e-300) if exact else r.attempts for r in answered]),
         guess=first.guess,
         shortcut=first.shortcut,
         p_guess=at_least(right, accepted, first.guess),
         p_shortcut=at_least(right, accepted, first.shortcut),
-        reasoned=sum(record.reasoned for record in records),
         failures=sum(len(record.failures) for record in records),
-        input_tokens=sum(record.input_tokens for record in records),
-        output_tokens=sum(record.output_tokens for record in records),
-        reasoning_tokens=sum(record.reasoning_tokens for record in records),
         cost=sum(costs) if costs else None,
+        **{name: sum(getattr(record, name) for record in records) for name in counted},
     )
 
 
@@ -232,48 +217,32 @@ def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
     return found
 
 
-def places(records: Sequence[Record], settings: Settings) -> list[Place]:
-    """Accuracy by line position of the queried chain's facts, for records of one model and point."""
+def places(model: str, cell: Cell, records: Sequence[Record], settings: Settings) -> list[Place]:
+    """Accuracy by line position of the queried chain's facts."""
     there: dict[tuple[int, int], list[Record]] = {}
     for record in records:
-        if record.acceptance(settings.attempts):
-            for lookup, line in enumerate(record.lines, start=1):
-                there.setdefault((lookup, line), []).append(record)
-    found = []
-    for (lookup, line), those in sorted(there.items()):
-        point = summarise(those[0].model, those[0].cell, those, settings)
-        assert point.accuracy is not None
-        numbers = (point.accepted, point.accuracy, point.low, point.high)
-        found.append(Place(point.model, point.formulation, point.hops, lookup, line, *numbers))
-    return found
-
-
-def comparisons(records: dict[str, dict[Cell, list[Record]]], settings: Settings) -> list[Pair]:
-    """Every two models at every point that both were asked."""
-    pairs = (
-        compare(here, records[second][cell], settings)
-        for first, second in combinations(records, 2)
-        for cell, here in records[first].items()
-        if cell in records[second]
-    )
-    return [pair for pair in pairs if pair is not None]
+        for lookup, line in enumerate(record.lines, start=1):
+            there.setdefault((lookup, line), []).append(record)
+    points = [(where, summarise(model, cell, those, settings)) for where, those in sorted(there.items())]
+    return [
+        Place(model, *cell, *where, point.accepted, point.accuracy, point.low, point.high)
+        for where, point in points
+        if point.accuracy is not None
+    ]
 
 
 def compare(first: Sequence[Record], second: Sequence[Record], settings: Settings) -> Pair | None:
     """Records of two models at one point, paired by question; None where no question was answered by both."""
-    there = {record.id: record for record in second}
-    pairs = [(record, there[record.id]) for record in first if record.id in there]
-    chances = [a.acceptance(settings.attempts) * b.acceptance(settings.attempts) for a, b in pairs]
-    kept = [(a.rate, b.rate, chance) for (a, b), chance in zip(pairs, chances, strict=True) if chance]
+    there, attempts = {record.id: record for record in second}, settings.attempts
+    pairs = [(a, b, a.acceptance(attempts) * b.acceptance(attempts)) for a in first if (b := there.get(a.id))]
+    kept = [(a.rate, b.rate, chance) for a, b, chance in pairs if chance]
     if not kept:
         return None
     both = sum(chance for _, _, chance in kept)
     only_first = sum(a * (1 - b) * chance for a, b, chance in kept)
     only_second = sum(b * (1 - a) * chance for a, b, chance in kept)
     low, high = paired_interval([a - b for a, b, _ in kept], [chance for _, _, chance in kept])
-    sampled = settings.mode == "sample"
-    return Pair(
-        first[0].model, second[0].model, *first[0].cell, both, only_first, only_second,
-        difference=(only_first - only_second) / both, low=low, high=high,
-        p=mcnemar(round(only_first), round(only_second)) if sampled else None,
-    )  # fmt: skip
+    p = mcnemar(round(only_first), round(only_second)) if settings.mode == "sample" else None
+    difference = (only_first - only_second) / both
+    who = (first[0].model, second[0].model, *first[0].cell)
+    return Pair(*who, both, only_first, only_second, difference, low, high, p)

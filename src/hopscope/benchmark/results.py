@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -46,25 +46,16 @@ class Results:
     """
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.folder = folder
-        self._path = folder / "benchmark.json"
+        self.folder, self._path = folder, folder / "benchmark.json"
         if settings is not None and not self._path.exists():
-            self._write(Header(settings, {}))
+            write_record(self._path, Header(settings, {}), kind=KIND, schema=SCHEMA)
         self.header = read_record(self._path, Header, kind=KIND, schema=SCHEMA, what=WHAT, upgrade=_from_old)
-        if settings is not None:
-            self._check(settings)
-
-    def _write(self, header: Header) -> None:
-        write_record(self._path, header, kind=KIND, schema=SCHEMA)
-        self.header = header
-
-    def _check(self, settings: Settings) -> None:
-        for field in fields(settings):
+        for field in fields(settings) if settings is not None else ():
             there, wanted = getattr(self.header.settings, field.name), getattr(settings, field.name)
             if there != wanted:
                 shown = (there.changed(), wanted.changed()) if field.name == "extensions" else (there, wanted)
                 raise InputError(
-                    f"{self.folder} holds results with {field.name} {shown[0]!r}, got {shown[1]!r}; "
+                    f"{folder} holds results with {field.name} {shown[0]!r}, got {shown[1]!r}; "
                     "write to another folder or keep the setting"
                 )
 
@@ -74,12 +65,11 @@ class Results:
         Raises:
             InputError: the name stood for another model before.
         """
-        known = self.header.models.get(model, identity)
-        if known != identity:
+        if self.header.models.setdefault(model, identity) != identity:
             raise InputError(
                 f"in {self.folder} the name {redacted(model)} stands for another model; write to another folder"
             )
-        self._write(replace(self.header, models=self.header.models | {model: identity}))
+        write_record(self._path, self.header, kind=KIND, schema=SCHEMA)
 
     @property
     def models(self) -> list[str]:
@@ -105,12 +95,9 @@ class Results:
         """Drop the half line that a killed writer left at the end, so that the next line is whole."""
         path = self.path(model)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            data = path.read_bytes()
-            whole = data.rfind(b"\n") + 1
-            if whole < len(data):
-                with path.open("r+b") as file:
-                    file.truncate(whole)
+        if path.exists() and not (data := path.read_bytes()).endswith(b"\n"):
+            with path.open("r+b") as file:
+                file.truncate(data.rfind(b"\n") + 1)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -10,11 +10,9 @@ from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.settings import EQUATION_HOPS, Settings, cells
 from hopscope.benchmark.tables import write_tables
-from hopscope.benchmark.trial import Record, Reply, Trial
+from hopscope.benchmark.trial import Keep, Record, Reply, Trial
 from hopscope.errors import InputError
 from hopscope.problem.text.questions import Question
-
-Keep = Callable[[Record], None]
 
 
 class Model(Protocol):

@@ -6,10 +6,11 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from itertools import combinations
 from typing import Any
 
 from hopscope.benchmark.names import shown
-from hopscope.benchmark.points import Pair, Place, Point, Summary, comparisons, group, places, summarise
+from hopscope.benchmark.points import Pair, Place, Point, Summary, compare, group, places, summarise
 from hopscope.benchmark.results import Results
 from hopscope.files import write_text
 
@@ -24,20 +25,22 @@ HEAD = (
 
 def write_tables(results: Results) -> Summary:
     """Write summary.json, accuracy.csv and .md, positions.csv and comparisons.csv; give the summary."""
-    settings = results.header.settings
+    folder, settings = results.folder, results.header.settings
     records = {model: group(results.records(model).values()) for model in results.models}
     each = [(model, cell, those) for model, cells in records.items() for cell, those in cells.items()]
+    pairs = [
+        compare(records[first][cell], those, settings)
+        for first, second in combinations(records, 2)
+        for cell, those in records[second].items()
+        if cell in records[first]
+    ]
     points = tuple(summarise(*one, settings) for one in each)
-    summary = Summary(settings, points, tuple(comparisons(records, settings)))
-    summary.write(results.folder / "summary.json")
-    tables: dict[type[Any], tuple[str, Sequence[Any]]] = {
-        Point: ("accuracy.csv", points),
-        Place: ("positions.csv", [place for _, _, those in each for place in places(those, settings)]),
-        Pair: ("comparisons.csv", summary.comparisons),
-    }
-    for kind, (name, values) in tables.items():
-        write_text(results.folder / name, as_csv(kind, values))
-    write_text(results.folder / "accuracy.md", as_markdown(points))
+    summary = Summary(settings, points, tuple(pair for pair in pairs if pair is not None))
+    summary.write(folder / "summary.json")
+    write_text(folder / "accuracy.md", as_markdown(points))
+    write_text(folder / "accuracy.csv", as_csv(Point, points))
+    write_text(folder / "positions.csv", as_csv(Place, [place for one in each for place in places(*one, settings)]))
+    write_text(folder / "comparisons.csv", as_csv(Pair, summary.comparisons))
     return summary
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import (
-    CachePolicy,
     ChatMessageAssistant,
     ChatMessageUser,
     ContentReasoning,
@@ -33,7 +32,7 @@ from inspect_ai.util import LimitExceededError
 from hopscope.benchmark.names import redacted
 from hopscope.benchmark.points import group, summarise
 from hopscope.benchmark.settings import EQUATION_HOPS, Cell, Settings
-from hopscope.benchmark.trial import Record, Reply, Trial, weighed
+from hopscope.benchmark.trial import Keep, Record, Reply, Trial
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question
@@ -44,8 +43,6 @@ HOPELESS = frozenset({400, 401, 402, 403, 404, 422})
 RECORD = "hopscope"
 """Where a sample's metadata and score keep the record."""
 
-Keep = Callable[[Record], None]
-
 
 @dataclass
 class Asking:
@@ -55,40 +52,34 @@ class Asking:
         questions: by sample id.
         settings: the answer rule and how to sample.
         keep: gets each record as soon as its question is settled.
-        cache: use Inspect's cache, with an entry an attempt: a shared one would repeat a rejected answer for ever.
         name: the model's name in records; Inspect's own by default.
-        trials: by sample id; they outlive a failed call.
+        trials: those under way, by sample id and epoch; they outlive a failed call.
         refused: the kind of a refusal that ended the run.
         problem: why the model cannot be asked like this at all.
     """
 
     questions: dict[str, Question]
     settings: Settings
-    keep: Keep | None = None
-    cache: bool = False
+    keep: Keep = lambda record: None
     name: str | None = None
-    trials: dict[str, Trial] = field(default_factory=dict)
+    trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
     refused: str | None = None
     problem: InputError | None = None
 
-    def trial(self, question: Question) -> Trial:
-        """The trial of a question, new or gone on with."""
-        return self.trials.setdefault(question.id, Trial(question, self.settings.rule, self.settings.attempts))
-
-    async def record(self, model: Model, messages: list[Any], question: Question) -> Record:
+    async def record(self, model: Model, state: TaskState) -> Record:
         """Ask or weigh. Only the kind of a failure is kept: its text comes from outside and may hold anything.
 
         Raises:
             Exception: the call failed; Inspect puts the question again.
         """
-        trial, name, exact = self.trial(question), self.name or str(model), self.settings.mode == "exact"
+        key = str(state.sample_id), state.epoch
+        question, found = self.questions[key[0]], {}
+        trial = self.trials.setdefault(key, Trial(question, self.settings.rule, self.settings.attempts))
         try:
-            if exact and not self.refused:
-                record = weighed(question, name, self.settings.rule, await _weights(model, question))
-                del self.trials[question.id]
-                return replace(record, failures=tuple(trial.failures))
-            while not (trial.settled or self.refused):
-                trial.replies.append(await self._reply(model, messages, trial))
+            if self.settings.mode == "exact" and not self.refused:
+                found["weights"] = await _weights(model, question)
+            while not (found or trial.settled or self.refused):
+                trial.replies.append(await self._reply(model, state.messages))
         except LimitExceededError:
             raise
         except InputError as problem:
@@ -99,20 +90,20 @@ class Asking:
             if status not in HOPELESS:
                 raise
             self.refused = trial.failures[-1]
-        if not trial.settled:
+        if not found and not trial.settled:
             trial.error = self.refused
-        return trial.record(name, self.settings.mode)
+        del self.trials[key]
+        return trial.record(self.name or str(model), self.settings.mode, **found)
 
-    async def _reply(self, model: Model, messages: list[Any], trial: Trial) -> Reply:
-        settings, attempt = self.settings, str(len(trial.replies))
+    async def _reply(self, model: Model, messages: list[Any]) -> Reply:
         config = GenerateConfig(
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            reasoning_effort=settings.reasoning_effort,  # type: ignore[arg-type]  # Inspect refuses what it does not know
+            temperature=self.settings.temperature,
+            max_tokens=self.settings.max_tokens,
+            reasoning_effort=self.settings.reasoning_effort,  # type: ignore[arg-type]  # Inspect refuses what it does not know
         )
-        policy = CachePolicy(expiry=None, scopes={"attempt": attempt, "id": trial.question.id})
-        # Not the solver's `generate`, which would add every attempt to the conversation.
-        return _read(await model.generate(messages, config=config, cache=policy if self.cache else False))
+        # Not the solver's `generate`, which would add every attempt to the conversation; nor a cache, which would
+        # repeat a rejected answer for ever.
+        return _read(await model.generate(messages, config=config, cache=False))
 
 
 def _read(output: ModelOutput) -> Reply:
@@ -190,46 +181,37 @@ def resample(asking: Asking) -> Solver:
     """Ask until the answer is acceptable (Appendix A), keeping attempts and rejected texts; or weigh."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        record = await asking.record(get_model(), state.messages, asking.questions[str(state.sample_id)])
+        record = await asking.record(get_model(), state)
         state.metadata[RECORD] = plain(record)
-        if asking.keep is not None and asking.problem is None:
+        if asking.problem is None:
             asking.keep(record)
         return state
 
     return solve
 
 
-def _points(settings: Settings) -> Metric:
+def _answer(settings: Settings) -> Scorer:
     @metric(name="points")
     def points() -> Metric:
         """Accuracy given acceptance, first-try accuracy and acceptance for each D, as `D3_accuracy`."""
 
         def compute(scores: list[SampleScore]) -> dict[str, float]:
-            there = [score.score.metadata or {} for score in scores]
-            records = [convert(one[RECORD], Record, "a score's record") for one in there if RECORD in one]
-            found: dict[str, float] = {}
-            for cell, those in group(records).items():
-                point = summarise("", cell, those, settings)
-                for name in ("accuracy", "low", "high", "first_accuracy", "first_acceptance", "mean_attempts"):
-                    value = getattr(point, name)
-                    found[f"D{cell.hops}_{name}"] = float("nan") if value is None else float(value)
-                found[f"D{cell.hops}_never_accepted"] = point.never_accepted
-            return found
+            there = [score.score.metadata for score in scores if score.score.metadata]
+            records = [convert(one[RECORD], Record, "a score's record") for one in there]
+            each = [(cell, summarise("", cell, those, settings)) for cell, those in group(records).items()]
+            shown = ("accuracy", "low", "high", "first_accuracy", "first_acceptance", "mean_attempts", "never_accepted")
+            values = {f"D{cell.hops}_{name}": getattr(point, name) for cell, point in each for name in shown}
+            return {name: math.nan if value is None else value for name, value in values.items()}
 
         return compute
 
-    return points()
-
-
-def _answer(settings: Settings) -> Scorer:
-    @scorer(metrics=[_points(settings)], name="answer")
+    @scorer(metrics=[points()], name="answer")
     def answer() -> Scorer:
-        """1 for the right answer, 0 for any other or none; the whole record as metadata."""
+        """1 for the right answer, 0 for any other or none, in exact mode its probability; the record as metadata."""
 
         async def score(state: TaskState, target: Target) -> Score:
             record = convert(state.metadata[RECORD], Record, "a sample's record")
-            value = float(record.correct) if settings.mode == "sample" else record.rate
-            return Score(value=value, answer=record.accepted, metadata={RECORD: plain(record)})
+            return Score(value=record.rate, answer=record.accepted, metadata={RECORD: state.metadata[RECORD]})
 
         return score
 
@@ -252,22 +234,19 @@ def build(name: str, asking: Asking) -> Task:
 def _formulation(name: str) -> Callable[..., Task]:
     """The task of a formulation, for `inspect eval`; arguments may arrive as text."""
     form = FORMULATIONS[name]
+    usual = EQUATION_HOPS if name == "equations" else (form.paper_hops,)
 
-    def make(hops: Any = None, count: Any = 500, cache: Any = False, **options: Any) -> Task:
-        dress = {part.name for part in fields(Extensions)}
-        known = dress | {part.name for part in fields(Settings)} - {"extensions"}
-        if unknown := sorted(set(options) - known):
-            raise InputError(f"there is no option {unknown[0]!r}; there are {', '.join(sorted(known))}")
-        extensions = {key: value for key, value in options.items() if key in dress}
-        given = {key: value for key, value in options.items() if key not in dress} | {"extensions": extensions}
-        settings = _from_text(given, Settings)
-        default = EQUATION_HOPS if name == "equations" else [form.paper_hops]
-        parts = hops.split(",") if isinstance(hops, str) else hops if isinstance(hops, list | tuple) else [hops]
-        wanted = default if hops is None else _from_text(list(parts), list[int])
-        questions = [question for d in wanted for question in settings.questions(Cell(name, d), _from_text(count, int))]
-        return build(form.task, Asking({q.id: q for q in questions}, settings, cache=_from_text(cache, bool)))
+    def make(hops: Any = usual, count: Any = 500, **options: Any) -> Task:
+        dress = {part.name: options.pop(part.name) for part in fields(Extensions) if part.name in options}
+        if unknown := set(options) - {part.name for part in fields(Settings)}:
+            raise InputError(f"there is no option {min(unknown)!r}")
+        settings = _from_text(options | {"extensions": dress}, Settings)
+        depths = _from_text(hops.split(",") if isinstance(hops, str) else hops, list[int] | int)
+        cells = [Cell(name, d) for d in ([depths] if isinstance(depths, int) else depths)]
+        questions = [question for cell in cells for question in settings.questions(cell, _from_text(count, int))]
+        return build(form.task, Asking({question.id: question for question in questions}, settings))
 
-    make.__name__, make.__doc__ = form.task, (form.__doc__ or "").splitlines()[0]
+    make.__name__, make.__doc__ = form.task, form.__doc__
     return task(name=form.task)(make)
 
 

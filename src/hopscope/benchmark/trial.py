@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,15 +21,9 @@ class Record:
         error: why the question was given up; it is asked again when the benchmark is resumed.
         failures: calls that brought no reply, by kind.
         rule: name of the answer rule.
-        attempts: replies.
-        accepted: the acceptable answer that the last reply gave, if it gave one.
-        correct: whether that is the right one.
-        first_accepted, first_correct: the same of the first reply.
-        response: the accepted text.
-        rejected: the texts before it.
-        input_tokens, output_tokens, reasoning_tokens: over all attempts, as the provider counts.
-        reasoned: whether the provider reported hidden reasoning in any way.
-        cost: US dollars, None where no price is known.
+        attempts: replies; `rejected`: their texts but for the last one's, `response`, if that was `accepted`.
+        correct: whether the accepted answer is the right one; `first_accepted`, `first_correct`: of the first reply.
+        input_tokens, output_tokens, reasoning_tokens, reasoned, cost: as in `Reply`, over all attempts.
         weights: exact mode: the probability of each acceptable answer, whole, with its end.
         unweighed: exact mode: the probability of texts that might still have been acceptable and were not followed.
     """
@@ -91,6 +86,10 @@ class Record:
         return float(self.accepted is not None) if self.weights is None else 1 - (1 - self.p_acceptable) ** attempts
 
 
+Keep = Callable[[Record], None]
+"""What takes each record as soon as its question is settled."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """What a model gave back to one attempt.
@@ -98,7 +97,9 @@ class Reply:
     Attributes:
         text: its text.
         finished: whether it ended by itself; a text that was cut off is no answer.
-        input_tokens, output_tokens, reasoning_tokens, reasoned, cost: as in `Record`.
+        input_tokens, output_tokens, reasoning_tokens: as the provider counts them.
+        reasoned: whether the provider reported hidden reasoning in any way.
+        cost: US dollars, None where no price is known.
     """
 
     text: str
@@ -112,16 +113,7 @@ class Reply:
 
 @dataclass
 class Trial:
-    """The attempts at one question, and their record.
-
-    Attributes:
-        question: what is asked.
-        rule: name of the answer rule.
-        limit: attempts after which the question counts as never accepted.
-        replies: what came back, attempt by attempt.
-        failures: calls that brought no reply, by kind.
-        error: why the question was given up.
-    """
+    """The attempts at one question: an acceptable answer, `limit` replies or an `error` settles it."""
 
     question: Question
     rule: str
@@ -144,38 +136,34 @@ class Trial:
         text = last_line(reply.text) if self.question.extensions.think else reply.text
         return rule(self.rule)(text, self.question.acceptable) if reply.finished else None
 
-    def record(self, model: str, mode: Mode = "sample") -> Record:
-        """Everything about the attempts."""
-        accepted, replies = self.accepted, self.replies
+    def record(self, model: str, mode: Mode = "sample", **given: Any) -> Record:
+        """Everything about the question and its attempts; in exact mode `weights` and `unweighed` are given instead."""
+        question, replies, accepted = self.question, self.replies, self.accepted
+        asked = ("id", "formulation", "hops", "index", "prompt_hash", "answer", "guess", "shortcut", "lines")
+        counted = ("input_tokens", "output_tokens", "reasoning_tokens")
         first = self._judge(replies[0]) if replies else None
         costs = [reply.cost for reply in replies if reply.cost is not None]
         return Record(
-            **_identity(self.question, model),
+            model=model,
             mode=mode,
+            **{name: getattr(question, name) for name in asked},
+            **{name: sum(getattr(reply, name) for reply in replies) for name in counted},
             error=self.error,
             failures=tuple(self.failures),
             rule=self.rule,
             attempts=len(replies),
             accepted=accepted,
-            correct=accepted == self.question.answer,
+            correct=accepted == question.answer,
             first_accepted=first is not None,
-            first_correct=first == self.question.answer,
+            first_correct=first == question.answer,
             response=replies[-1].text if accepted is not None else None,
             rejected=tuple(reply.text for reply in (replies if accepted is None else replies[:-1])),
-            input_tokens=sum(reply.input_tokens for reply in replies),
-            output_tokens=sum(reply.output_tokens for reply in replies),
-            reasoning_tokens=sum(reply.reasoning_tokens for reply in replies),
             reasoned=any(reply.reasoned for reply in replies),
             cost=sum(costs) if costs else None,
+            **given,
         )
 
 
 def weighed(question: Question, model: str, rule: str, weights: dict[str, float], unweighed: float = 0.0) -> Record:
     """The record of a question in exact mode."""
-    return Record(**_identity(question, model), mode="exact", rule=rule, weights=weights, unweighed=unweighed)
-
-
-def _identity(question: Question, model: str) -> dict[str, Any]:
-    """The part of a record that says who was asked what."""
-    names = ("id", "formulation", "hops", "index", "prompt_hash", "answer", "guess", "shortcut", "lines")
-    return {"model": model, **{name: getattr(question, name) for name in names}}
+    return Trial(question, rule, 1).record(model, "exact", weights=weights, unweighed=unweighed)

@@ -53,9 +53,8 @@ def make_tokenizer() -> Any:
     inner = Tokenizer(WordLevel(TOKENS, unk_token=UNKNOWN))
     inner.pre_tokenizer = Split(Regex(rf" = [a-z0-9]\n|{ASK}|\{INSTRUCT}\n?|\n|[a-z0-9]"), behavior="isolated")
     inner.decoder = Fuse()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=inner, eos_token=END, unk_token=UNKNOWN, clean_up_tokenization_spaces=False
-    )
+    library: Any = PreTrainedTokenizerFast
+    return library(tokenizer_object=inner, eos_token=END, unk_token=UNKNOWN, clean_up_tokenization_spaces=False)
 
 
 @dataclass(frozen=True)
