@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
-from hopscope.problem.retrieval import Order, RetrievalProblem
+from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.theory.depth import (
     Depths,
     depths,
@@ -19,7 +19,7 @@ from hopscope.theory.depth import (
 )
 from hopscope.theory.information_flow import minimum_layers
 
-ORDERS: tuple[Order, ...] = ("deepest-first", "shallowest-first")
+ORDERS = tuple(NAMED_ORDERS)
 
 
 @pytest.mark.parametrize("hops", range(1, 65))

@@ -156,7 +156,10 @@ def test_does_not_touch_the_global_generator() -> None:
     [
         ({"hops": 0}, "hops must be a whole number of at least 1, got 0"),
         ({"hops": 2, "spare_heads": -1}, "spare_heads must be at least 0, got -1"),
-        ({"hops": 2, "position": "none"}, "under a causal mask needs position token or pair, got 'none'"),
+        (
+            {"hops": 2, "position": "none"},
+            "under a causal mask, deepest-first, needs position token or pair, got 'none'",
+        ),
         ({"hops": 2, "causal": False, "position": "token"}, "without a mask needs position pair, got 'token'"),
     ],
 )

@@ -15,7 +15,7 @@ from hopscope.circuits.evidence import Evidence, Part, by_sequence, measured, ti
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, one_hot
 from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.delivery import deliver
-from hopscope.theory.depth import minimum_causal, minimum_paths, minimum_without_mask
+from hopscope.theory.depth import minimum_in_order, minimum_paths
 from hopscope.theory.path import Row
 
 _MOST = 0.9
@@ -260,8 +260,7 @@ def heads(evidence: Evidence) -> Part:
     """How many heads and layers the circuit uses, and how few layers the theory needs."""
     used = sorted({(row.layer + 1, row.head + 1) for row in evidence.rows})
     layers = sorted({layer for layer, _ in used})
-    causal, hops = evidence.problem.causal, evidence.problem.hops
-    needed = minimum_causal(hops) if causal else minimum_without_mask(hops)
+    needed = minimum_in_order(evidence.problem)
     return {
         "passed": len(layers) >= needed,
         "says": f"it uses {len(used)} heads in {len(layers)} layers; the theory needs {needed} layers"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,14 @@ import click
 from hopscope.cli._common import numbers
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.depth import Depths, depths
+from hopscope.theory import orders
+from hopscope.theory.depth import Depths, depths, minimum_best_order, minimum_causal, minimum_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_SHOWN, _MOST_WITNESSED = 256, 16
+_EXACT = "Exact under Assumptions 1 and 2 of Section 5, for chains interleaved in blocks"
 
 
 @click.command()
@@ -25,7 +27,8 @@ _MOST_SHOWN, _MOST_WITNESSED = 256, 16
 @click.option("--show", is_flag=True, help="Draw the flow of one chain: what the query knows, and who looks where.")
 @click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Save it as .png, .svg or .pdf.")
 @click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show and --witness.")
-@click.option("--order", default="deepest-first", show_default=True, help="Order of the pairs, for --show.")
+@click.option("--order", help="Order of the pairs: deepest-first, shallowest-first, or as in 1,2,4,3.")
+@click.option("--best-order", is_flag=True, help="An order of the pairs that needs the fewest layers, and how many.")
 @click.option("--one-head", is_flag=True, help="Only one place a position and layer, for --show.")
 @click.option("--witness", is_flag=True, help="Build a transformer by hand at the exact minimum and run it.")
 @click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of lookups.")
@@ -35,7 +38,8 @@ def command(
     show: bool,
     figure: Path | None,
     causal: bool,
-    order: str,
+    order: str | None,
+    best_order: bool,
     one_head: bool,
     witness: bool,
     graph: str | None,
@@ -49,6 +53,10 @@ def command(
     causal           exact under a causal mask, floor(log2 D) + 2
     causal_one_head  exact where a position attends to one place a layer
 
+    Exact under Assumptions 1 and 2 of Section 5, for chains interleaved in blocks, the deepest or the shallowest pairs
+    first. Other orders of the pairs need fewer layers under a causal mask, down to 1 + ceil(log3(2D + 1)), never more:
+    --order, --best-order.
+
     \b
     Examples:
       hopscope theory --hops 1-64
@@ -57,9 +65,16 @@ def command(
       hopscope theory --hops 5 --show --no-mask
       hopscope theory --hops 5 --figure flow.svg
       hopscope theory --hops 4 --witness
+      hopscope theory --hops 4 --order 1,2,4,3
+      hopscope theory --hops 1-16 --best-order
       hopscope theory --graph functions
     """
+    if best_order and order is not None:
+        raise InputError("--best-order finds an order and --order gives one; leave out either")
+    ordered = best_order or order is not None
     if graph is not None:
+        if ordered:
+            raise InputError("a graph's facts stand in the order of its text; --order and --best-order are for chains")
         _conditional(graph, as_json)
         return
     chains = sorted(numbers(hops, "hops"))
@@ -68,11 +83,16 @@ def command(
             raise InputError(
                 f"--show, --figure and --witness take one chain, got hops {hops!r}; give one number, as in --hops 5"
             )
+        problem = replace(_ordered(chains[0], order, best_order), causal=causal)
         if witness:
-            _witness(chains[0], causal, as_json)
-            return
-        problem = RetrievalProblem(hops=chains[0], causal=causal, order=order)
-        _one_chain(problem, show, figure, one_head, as_json)
+            _witness(problem, as_json)
+        else:
+            _one_chain(problem, show, figure, one_head, as_json)
+        return
+    if ordered:
+        if not causal:
+            raise InputError("without a mask the order of the pairs makes no difference; leave out --no-mask")
+        _orders([_ordered(number, order, best_order) for number in chains], as_json)
         return
     rows = [depths(number) for number in chains]
     if as_json:
@@ -81,11 +101,48 @@ def command(
         _table(rows)
 
 
+def _ordered(hops: int, order: str | None, best: bool) -> RetrievalProblem:
+    if not best:
+        return RetrievalProblem(hops, order="deepest-first" if order is None else order)
+    if hops > _MOST_SHOWN:
+        raise InputError(f"orders are written out up to {_MOST_SHOWN} hops, got {hops}; ask for fewer")
+    return RetrievalProblem(hops, order=",".join(map(str, orders.best_order(hops))))
+
+
+def _orders(problems: Sequence[RetrievalProblem], as_json: bool) -> None:
+    rows = [
+        {
+            "hops": problem.hops,
+            "order": ",".join(map(str, problem.blocks)),
+            "layers": minimum_in_order(problem),
+            "fewest": minimum_best_order(problem.hops),
+            "most": minimum_causal(problem.hops),
+        }
+        for problem in problems
+    ]
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Layers under a causal mask, by the order of the pairs", caption=f"{_EXACT}.")
+    table.add_column("D", justify="right")
+    table.add_column("order, first to last", overflow="fold")
+    for heading in ("in this order\nexactly", "in the best\nexactly", "in any\nenough"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    Console().print(table)
+
+
 def _table(rows: Sequence[Depths]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="Layers for a chain of D hops", caption="No-mask needs two heads a layer; with one, as causal.")
+    caption = f"{_EXACT}, deepest or shallowest pairs first. No-mask needs two heads a layer; with one, as causal."
+    table = Table(title="Layers for a chain of D hops", caption=caption)
     table.add_column("D", justify="right")
     table.add_column("Theorem 1\nat least", justify="right")
     table.add_column("no mask\nexactly", justify="right")
@@ -127,14 +184,15 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
     click.echo(json.dumps(record))
 
 
-def _witness(hops: int, causal: bool, as_json: bool) -> None:
+def _witness(problem: RetrievalProblem, as_json: bool) -> None:
+    hops = problem.hops
     if hops > _MOST_WITNESSED:
         raise InputError(f"--witness goes up to {_MOST_WITNESSED} hops, got {hops}; ask for fewer")
 
     from hopscope.theory.trial import try_witness
     from hopscope.theory.witness import build_witness
 
-    trial = try_witness(build_witness(hops, causal=causal))
+    trial = try_witness(build_witness(hops, causal=problem.causal, order=problem.order))
     if as_json:
         circuit = [(layer, query, key, head) for layer, head, query, key in (p.names(hops) for p in trial.circuit)]
         without = [asdict(one) | {"layer": one.layer + 1} for one in trial.without]
@@ -149,8 +207,6 @@ def _witness(hops: int, causal: bool, as_json: bool) -> None:
 
 
 def _conditional(source: str, as_json: bool) -> None:
-    from dataclasses import replace
-
     from hopscope.theory.conditional import growth, load
 
     problem = load(source)

@@ -39,7 +39,7 @@ def flow_figure(problem: RetrievalProblem) -> Figure:
         axes = figure.subplots(3, 1, height_ratios=heights)
         draw_shared(axes[0], problem)
         draw_growth(axes[1], flows[0], "no mask")
-        draw_growth(axes[2], flows[1], f"causal mask, {problem.order.replace('-', ' ')}")
+        draw_growth(axes[2], flows[1], f"causal mask, {problem.order_in_words}")
     return figure
 
 

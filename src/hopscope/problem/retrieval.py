@@ -18,6 +18,13 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
+NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
+    "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
+    "shallowest-first": lambda hops: tuple(range(1, hops + 1)),
+}
+"""The two block orders of the paper's prompts: pairs by number, from 1, first to last."""
+
+
 @dataclass(frozen=True)
 class RetrievalProblem:
     """N interleaved chains of D hops whose symbols are K-dimensional vectors (Section 6).
@@ -75,9 +82,14 @@ class RetrievalProblem:
     @property
     def blocks(self) -> tuple[int, ...]:
         """The pairs by number, from 1, in the order in which their blocks stand in the sequence."""
-        if self.order in _NAMED_ORDERS:
-            return _NAMED_ORDERS[self.order](self.hops)
+        if self.order in NAMED_ORDERS:
+            return NAMED_ORDERS[self.order](self.hops)
         return tuple(int(pair) for pair in self.order.split(","))
+
+    @property
+    def order_in_words(self) -> str:
+        """For captions: `deepest first`, or `pairs in the order 1,2,4,3`."""
+        return self.order.replace("-", " ") if self.order in NAMED_ORDERS else f"pairs in the order {self.order}"
 
     @property
     def sequence_length(self) -> int:
@@ -123,19 +135,13 @@ class RetrievalProblem:
         return cls(**values)
 
 
-_NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
-    "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
-    "shallowest-first": lambda hops: tuple(range(1, hops + 1)),
-}
-
-
 def _one_spelling(order: Any, hops: int) -> str:
     """The order as it is spelled in records: by its name if it has one, else as numbers between commas.
 
     Raises:
         InputError: neither a name nor a permutation of 1 ... hops.
     """
-    if order in _NAMED_ORDERS:
+    if order in NAMED_ORDERS:
         return str(order)
     parts = order.split(",") if isinstance(order, str) else []
     numbers = [int(part) for part in parts if part.strip().isascii() and part.strip().isdigit()]
@@ -144,7 +150,7 @@ def _one_spelling(order: Any, hops: int) -> str:
             f"order must be deepest-first, shallowest-first, or each of the pairs 1 to {hops} once, first to last, as "
             f"in {','.join(map(str, range(1, hops + 1)))}; got {order!r}"
         )
-    named = (name for name, blocks in _NAMED_ORDERS.items() if blocks(hops) == tuple(numbers))
+    named = (name for name, blocks in NAMED_ORDERS.items() if blocks(hops) == tuple(numbers))
     return next(named, ",".join(map(str, numbers)))
 
 

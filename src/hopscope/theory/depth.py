@@ -1,6 +1,7 @@
 """The depth of D hops: Theorem 1's bound, and the exact minimum it falls short of, as formulas.
 
-Proofs in docs/theory.md. All arithmetic is on integers, so the formulas hold for any D, powers of 3 included.
+"Exact" is under Assumptions 1 and 2 of Section 5, for interleaved chains whose pairs stand in blocks, and for nothing
+else. Proofs in docs/theory.md. All arithmetic is on integers, so the formulas hold for any D, powers of 3 included.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hopscope.errors import InputError
+from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
+from hopscope.theory.information_flow import minimum_layers
 
 
 def theorem_1_bound(hops: int) -> int:
@@ -21,12 +24,33 @@ def minimum_without_mask(hops: int) -> int:
 
 
 def minimum_causal(hops: int) -> int:
-    """floor(log2 D) + 2: exactly enough under a causal mask, in either order, with any number of heads (Theorem 3)."""
+    """floor(log2 D) + 2: exactly enough under a causal mask, deepest or shallowest pairs first (Theorem 3).
+
+    With any number of heads. Enough in any other order too (Theorem 7), where fewer layers may do: `minimum_in_order`.
+    """
     return _checked(hops).bit_length() + 1
 
 
+def minimum_best_order(hops: int) -> int:
+    """1 + ceil(log3(2D + 1)): exactly enough under a causal mask in the best order of the pairs (Theorem 6).
+
+    With two heads a layer or more. No order needs fewer layers; `orders.best_order` needs no more.
+    """
+    return 1 + _smallest_power(3, 2 * _checked(hops) + 1)
+
+
+def minimum_in_order(problem: RetrievalProblem) -> int:
+    """Exactly enough for this problem's mask and order, with any number of heads: a formula, or else by simulation."""
+    if not problem.causal:
+        return minimum_without_mask(problem.hops)
+    return minimum_causal(problem.hops) if problem.order in NAMED_ORDERS else minimum_layers(problem)
+
+
 def minimum_one_head(hops: int) -> int:
-    """floor(log2 D) + 2: exactly enough with one head a layer, causal mask or none, in either order (Theorem 4)."""
+    """floor(log2 D) + 2: exactly enough with one head a layer, causal mask or none (Theorem 4).
+
+    Deepest or shallowest pairs first; never fewer in any order.
+    """
     return _checked(hops).bit_length() + 1
 
 
@@ -37,7 +61,7 @@ def minimum_paths(hops: int) -> int:
 
 @dataclass(frozen=True)
 class Depths:
-    """Layers for a chain of `hops` hops.
+    """Layers for a chain of `hops` hops, deepest or shallowest pairs first, under Assumptions 1 and 2.
 
     Attributes:
         hops: D.

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.theory.follow import arrives, by_layer
 from hopscope.theory.information_flow import minimum_layers, simulate
 from hopscope.theory.path import AttentionPath
@@ -25,11 +26,17 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
         one_place: whether a position may attend to one place only in a layer, as with one head.
 
     Raises:
-        InputError: x{D} never reaches the query.
+        InputError: x{D} never reaches the query, or `one_place` under a causal mask in an order that is neither deepest
+            nor shallowest first.
     """
     problem = replace(problem, chains=1)
     layers = minimum_layers(problem)
     if one_place:
+        if problem.causal and problem.order not in NAMED_ORDERS:
+            raise InputError(
+                f"with one place a layer a schedule is known for {' and '.join(NAMED_ORDERS)} alone, got order "
+                f"{problem.order!r}; allow any number of heads"
+            )
         learn = _upwards if problem.causal and problem.order == "shallowest-first" else _downwards
         roles = [role_at(i, problem.hops) for i in range(2 * problem.hops + 1)]
         return tuple(sorted(AttentionPath(layer, 0, roles[i], roles[j]) for layer, i, j in learn(problem.hops)))

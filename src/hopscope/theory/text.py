@@ -18,7 +18,7 @@ def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
     """A page on one chain: its depth, the growth of what the query knows, and a shortest schedule."""
     schedule = shortest_schedule(problem, one_place=one_place)
     layers = schedule[-1].layer + 1
-    mask = f"a causal mask, {problem.order.replace('-', ' ')}" if problem.causal else "no mask"
+    mask = f"a causal mask, {problem.order_in_words}" if problem.causal else "no mask"
     heads = "one head a layer" if one_place else "any number of heads"
     hops = "1 hop" if problem.hops == 1 else f"{problem.hops} hops"
     parts = [f"{hops} under {mask} and {heads}: {layers} layers (Theorem 1 asks for {theorem_1_bound(problem.hops)})"]

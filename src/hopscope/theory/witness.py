@@ -16,6 +16,7 @@ from hopscope.problem.retrieval import PositionCode, RetrievalProblem
 from hopscope.theory.assembler import assemble
 from hopscope.theory.path import AttentionPath
 from hopscope.theory.program import circuit
+from hopscope.theory.witness_both_ways import both_ways_program
 from hopscope.theory.witness_causal import causal_program
 from hopscope.theory.witness_unmasked import unmasked_program
 
@@ -60,8 +61,9 @@ def build_witness(
     *,
     causal: bool = True,
     position: PositionCode | None = None,
+    order: str = "deepest-first",
     chains: int = 4,
-    symbol_dim: int = 32,
+    symbol_dim: int | None = None,
     curriculum: bool = True,
     spare_heads: int = 0,
 ) -> Witness:
@@ -70,10 +72,13 @@ def build_witness(
     Args:
         hops: D.
         causal: with a causal mask, one head a layer (pointer doubling); without, two (looking both ways).
-        position: what a position code numbers; `token` unless told otherwise under a causal mask. Without a mask it
+        order: of the pairs. Under a causal mask `deepest-first`, or for 4 hops any with pair 3 after pairs 2 and 4,
+            as in `1,2,4,3`: three layers of three heads (both ways under a mask).
+        position: what a position code numbers; for pointer doubling `token` unless told otherwise. Looking both ways it
             is `pair`, and only that: nothing linear in token codes tells a pair's first member from its second.
         chains: N.
-        symbol_dim: K. Below about 16, unrelated symbols may come close enough to be mixed up.
+        symbol_dim: K; `None` for 32, or 128 where both ways go under a mask. Below half of it, unrelated symbols may
+            come close enough to be mixed up.
         curriculum: whether it gives x1 ... x{D} (IC) or x{D} alone.
         spare_heads: heads to add to every layer, all zero.
 
@@ -82,14 +87,18 @@ def build_witness(
     """
     if spare_heads < 0:
         raise InputError(f"spare_heads must be at least 0, got {spare_heads}")
-    allowed: tuple[PositionCode, ...] = ("token", "pair") if causal else ("pair",)
+    doubling = causal and RetrievalProblem(hops, order=order).order == "deepest-first"
+    allowed: tuple[PositionCode, ...] = ("token", "pair") if doubling else ("pair",)
     numbered: PositionCode = allowed[0] if position is None else position
     if numbered not in allowed:
-        mask = "under a causal mask" if causal else "without a mask"
+        mask = f"under a causal mask, {order}," if causal else "without a mask"
         raise InputError(f"a witness {mask} needs position {' or '.join(allowed)}, got {position!r}")
+    if symbol_dim is None:
+        symbol_dim = 128 if causal and not doubling else 32
     problem = RetrievalProblem(
         hops=hops,
         chains=chains,
+        order=order,
         symbol_dim=symbol_dim,
         position=numbered,
         base=_base(hops, chains, numbered),
@@ -98,7 +107,8 @@ def build_witness(
         position_dim=32,
         symbols="unit",
     )
-    program = causal_program(problem) if causal else unmasked_program(problem)
+    build = causal_program if doubling else both_ways_program if causal else unmasked_program
+    program = build(problem)
     return Witness(problem, assemble(program, spare_heads), circuit(program))
 
 

@@ -25,7 +25,7 @@ def causal_program(problem: RetrievalProblem) -> Program:
     """The program for a problem with a causal mask, deepest pairs first, and unit symbols."""
     hops = problem.hops
     chain = [f"next{n}" for n in range(hops + 1)]
-    layers = [(_first_members(problem),)]
+    layers = [(first_members(problem, "next0", "start"),)]
     layers += [(_twice_as_far(problem, 1 << t - 2),) for t in range(2, minimum_causal(hops) + 1)]
     codes = dict.fromkeys(("code", "before") if problem.position == "token" else ("code",), problem.code_dim)
     return Program(
@@ -38,14 +38,14 @@ def causal_program(problem: RetrievalProblem) -> Program:
     )
 
 
-def _first_members(problem: RetrievalProblem) -> Head:
+def first_members(problem: RetrievalProblem, symbol: str, start: str) -> Head:
     """Layer 1: look at the token before or, where a pair has one code, at the other one with this code."""
     attends = {second_member(k): first_member(k) for k in range(1, problem.hops + 1)}
     if problem.position == "token":
         back = same_code(problem, "code", "code", _MATCH, steps_back=1)
-        return Head((back,), (("next0", "start"), ("code", "before")), attends)
-    partner = (same_code(problem, "code", "code", _MATCH), same_symbol(problem, "next0", "next0", -_AVOID))
-    return Head(partner, (("next0", "start"),), attends)
+        return Head((back,), ((symbol, start), ("code", "before")), attends)
+    partner = (same_code(problem, "code", "code", _MATCH), same_symbol(problem, symbol, symbol, -_AVOID))
+    return Head(partner, ((symbol, start),), attends)
 
 
 def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:

@@ -1,0 +1,56 @@
+"""The order of the pairs that needs the fewest layers under a causal mask (Theorem 6 of docs/theory.md).
+
+Whoever comes last in a stretch of the chain sees all of it, and can let what it knows grow both ways. So the best order
+cuts a stretch into three parts around a pivot, the pair that comes last of it: the first part tells the asker, the two
+others tell the pivot, and the asker then looks at the pivot. Each part is ordered the same way.
+
+       asker | first part | second part  PIVOT  third part |
+                          <---- grows ----o---- grows ---->
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hopscope.errors import InputError
+
+
+def best_order(hops: int) -> tuple[int, ...]:
+    """Pairs 1 ... D in an order, first to last, in which 1 + ceil(log3(2D + 1)) layers are enough.
+
+    One of many; `RetrievalProblem(hops, order=",".join(map(str, best_order(hops))))` is that problem.
+
+    Raises:
+        InputError: `hops` below 1.
+
+    Example:
+        >>> best_order(4)
+        (1, 2, 4, 3)
+    """
+    if hops < 1:
+        raise InputError(f"hops must be a whole number of at least 1, got {hops!r}")
+    return tuple(_asked_from_the_left(range(1, hops + 1)))
+
+
+def _asked_from_the_left(pairs: Sequence[int]) -> list[int]:
+    """For the query or a second member that looks down the chain."""
+    if not pairs:
+        return []
+    near, far, _ = _thirds(len(pairs) - 1)
+    first, second, third = pairs[:near], pairs[near : near + far], pairs[near + far + 1 :]
+    pivot = pairs[near + far]
+    return [*_asked_from_the_left(first), *_asked_from_the_right(second), *_asked_from_the_left(third), pivot]
+
+
+def _asked_from_the_right(pairs: Sequence[int]) -> list[int]:
+    """For a second member that looks up the chain: the mirror image."""
+    if not pairs:
+        return []
+    near, _, rest = _thirds(len(pairs) - 1)
+    third, second, first = pairs[:rest], pairs[rest + 1 : len(pairs) - near], pairs[len(pairs) - near :]
+    return [*_asked_from_the_right(third), *_asked_from_the_left(second), *_asked_from_the_right(first), pairs[rest]]
+
+
+def _thirds(number: int) -> tuple[int, int, int]:
+    """The number in three parts as equal as can be."""
+    return (number + 2) // 3, (number + 1) // 3, number // 3

@@ -1,0 +1,73 @@
+"""Both ways under a mask, by hand: four hops in three layers, where the third pair stands after the second and fourth.
+
+Deepest or shallowest first, four hops need four layers. Here `>x3` stands last of x1 ... x4 and looks both ways:
+
+    layer 1  the second member of every pair learns the first: slot `back1`
+    layer 2  >x3 looks on to >x4 and back to >x2, and holds x1 ... x4; the query looks at >x1, and holds x0, x1
+    layer 3  the query looks for whoever goes back to x1 in two steps, `back2`, and finds >x3
+
+Pairs have one code, so who is no second member has nobody with its code before itself: it finds itself in layer 1, its
+`back1` is its own symbol, and the difference of the two slots is zero. Comparing with differences leaves these out.
+To look back, two heads search in the same way, one for the owner of my `back1`, the other for the owner of my own
+symbol, and what they bring is subtracted: where no pair further up the chain is in sight, or where the position is no
+second member, both bring the same, and nothing is found there in layer 3.
+"""
+
+from __future__ import annotations
+
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import query_role, second_member
+from hopscope.theory.matching import same_symbol
+from hopscope.theory.program import Head, Program, Term
+from hopscope.theory.witness_causal import first_members
+
+_MATCH = 800.0
+
+
+def both_ways_program(problem: RetrievalProblem) -> Program:
+    """The program for four hops under a causal mask, with one code a pair and unit symbols.
+
+    Raises:
+        InputError: another D, or an order in which pair 3 does not see pairs 2 and 4.
+    """
+    block = {pair: number for number, pair in enumerate(problem.blocks)}
+    if problem.hops != 4 or block[3] < max(block[2], block[4]):
+        raise InputError(
+            "a witness is known for deepest-first, and for 4 hops with pair 3 after pairs 2 and 4, as in 1,2,4,3; got "
+            f"{problem.hops} hops, order {problem.order}"
+        )
+    on = [f"on{n}" for n in range(5)]
+    symbols = dict.fromkeys([*on, "back1", "back2", "without"], problem.symbol_dim)
+    asker, pivot = query_role(4), second_member(3)
+    look_on = Head(
+        _find(problem, "on0", "back1", "on0"),
+        (("on0", "on1"),),
+        {asker: second_member(1), pivot: second_member(4)},
+    )
+    look_back = Head(_owner(problem, "back1"), (("back1", "back2"),), {pivot: second_member(2)})
+    look_at_myself = Head(_owner(problem, "on0"), (("back1", "without"),), {})
+    ask = Head(
+        _find(problem, "on1", "back2", "without"),
+        (("back1", "on2"), ("on0", "on3"), ("on1", "on4")),
+        {asker: pivot},
+    )
+    return Program(
+        problem=problem,
+        slots={"code": problem.code_dim, **symbols},
+        symbol="on0",
+        code="code",
+        layers=((first_members(problem, "on0", "back1"),), (look_on, look_back, look_at_myself), (ask,)),
+        answers=tuple(on[k] for k in problem.target_hops),
+    )
+
+
+def _find(problem: RetrievalProblem, mine: str, theirs: str, less: str, held_against: float = 1.0) -> tuple[Term, ...]:
+    """Who has in `theirs` what I have in `mine`, and not in `less`."""
+    against = -held_against * _MATCH
+    return same_symbol(problem, mine, theirs, _MATCH), same_symbol(problem, mine, less, against)
+
+
+def _owner(problem: RetrievalProblem, mine: str) -> tuple[Term, ...]:
+    """The second member with the symbol that I have in `mine`; where it is out of sight, the first member."""
+    return _find(problem, mine, "on0", "back1", held_against=0.5)
