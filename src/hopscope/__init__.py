@@ -25,12 +25,19 @@ _HOMES = {
     "Circuit": "hopscope.circuits.record",
     "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
+    "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
 }
-_MODULES = {"benchmark": "hopscope.benchmark", "paper": "hopscope.paper", "recipes": "hopscope.paper.recipes"}
+_MODULES = {
+    "benchmark": "hopscope.benchmark",
+    "paper": "hopscope.paper",
+    "plot": "hopscope.plot",
+    "recipes": "hopscope.paper.recipes",
+}
 
 if TYPE_CHECKING:
     import hopscope.paper as paper
+    import hopscope.plot as plot
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.record import Circuit as Circuit
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
     from hopscope.model.architecture import Architecture as Architecture
     from hopscope.model.transformer import Transformer as Transformer
     from hopscope.paper import recipes as recipes
+    from hopscope.paper.reproduce import reproduce as reproduce
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
     from hopscope.problem.text.questions import questions as questions
     from hopscope.problem.vectors import Batch as Batch
@@ -64,8 +72,10 @@ __all__ = [
     "benchmark",
     "find_circuit",
     "paper",
+    "plot",
     "questions",
     "recipes",
+    "reproduce",
     "sample",
     "train",
 ]

@@ -182,9 +182,9 @@ def test_a_failing_server_loses_nothing(tmp_path: Path) -> None:
     assert len(markdown) == 2 + len(CELLS)
     assert all(len(line.replace("\\|", "").split("|")) == len(HEAD) + 2 for line in markdown)
     assert "<b>" not in "".join(markdown)
-    from hopscope.plot.benchmark_figure import draw_figure
+    from hopscope.plot import figure_2, save
 
-    assert len(draw_figure(out)) == 3
+    assert len(save(figure_2(summary.points), out / "figure-2")) == 3
 
 
 def test_a_refused_key_stops_early_and_is_written_nowhere(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The results folder, the numbers made from it, the tables, the figure and the claims."""
+"""The results folder, the numbers made from it, the tables and the figure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from hopscope.benchmark.settings import Cell, Settings
 from hopscope.benchmark.statistics import wilson
 from hopscope.benchmark.trial import Record, weighed
 from hopscope.errors import InputError
-from hopscope.paper.benchmark_claims import benchmark_claims
-from hopscope.plot.benchmark_figure import benchmark_figure, draw_figure, label
+from hopscope.plot import figure_2, save
+from hopscope.plot.figure_2 import label
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question
 
@@ -329,8 +329,8 @@ def test_tables_and_figure(tmp_path: Path) -> None:
     pairs = list(csv.DictReader(io.StringIO((tmp_path / "comparisons.csv").read_text())))
     assert len(pairs) == 10
     summary = Summary.read(tmp_path / "summary.json")
-    assert len(draw_figure(tmp_path)) == 3
-    left, others = benchmark_figure(summary.points).axes
+    assert len(save(figure_2(summary.points), tmp_path / "figure-2")) == 3
+    left, others = figure_2(summary.points).axes
     curve = left.containers[0].lines[0]  # type: ignore[attr-defined]
     assert curve.get_xdata().tolist() == [1, 2, 3, 4, 5, 6]
     assert curve.get_ydata().tolist() == [1.0] * 6
@@ -339,24 +339,7 @@ def test_tables_and_figure(tmp_path: Path) -> None:
     assert heights == [1 / 16, 1 / 4, 17 / 32]
     assert label(names[1]) == "a\\$b\\$^{x}\N{REPLACEMENT CHARACTER}| --- |"
     with pytest.raises(InputError, match="no accuracy to draw"):
-        benchmark_figure([point for point in summary.points if point.accuracy is None])
-
-
-@pytest.mark.parametrize(("say", "verdict"), [(right, "reproduced"), (half, "not reproduced")])
-def test_claims(tmp_path: Path, say: Say, verdict: str) -> None:
-    benchmark([Asked("m", say)], tmp_path, count=40)
-    claims = {claim["id"]: claim for claim in benchmark_claims(tmp_path)}
-    assert list(claims) == ["C14", "C15"]
-    assert claims["C14"]["verdict"] == verdict
-    assert claims["C15"]["verdict"] == "reproduced"
-    assert set(claims["C14"]) == {"id", "ours", "interval", "scale", "verdict"}
-    json.dumps(list(claims.values()))
-
-
-def test_claims_without_a_model(tmp_path: Path) -> None:
-    assert [claim["verdict"] for claim in benchmark_claims()] == ["not run", "reproduced"]
-    benchmark([Asked("m", right)], tmp_path, *ONE, 4, Settings())
-    assert benchmark_claims(tmp_path)[0]["verdict"] == "not run"
+        figure_2([point for point in summary.points if point.accuracy is None])
 
 
 def test_file_names_are_harmless_and_differ() -> None:

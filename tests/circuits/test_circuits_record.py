@@ -1,4 +1,4 @@
-"""The record: round trips, damaged and newer files, comparison, census, text, drawing, claims."""
+"""The record: round trips, damaged and newer files, comparison, census, text, drawing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from small_models import disguised_witness
 
 from hopscope.circuits.apply import check
@@ -24,7 +24,6 @@ from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.text import describe, describe_census, describe_comparison
 from hopscope.errors import InputError
-from hopscope.paper.circuit_claims import judge_circuits, judge_learned
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 from hopscope.training.data import held_out
@@ -252,56 +251,10 @@ def test_text_says_what_is_there() -> None:
     assert "different mechanisms" in describe_comparison(("a", "b"), compare(made(*SERIAL), made(*DOUBLING)))
 
 
-def test_claims_by_rule() -> None:
-    findings = {row["id"]: row for row in judge_circuits([made(*SERIAL), made(*DOUBLING)], "paper: 2 models", "runs")}
-    assert list(findings) == ["C7", "C8", "C9", "C10", "C11"]
-    assert {row["verdict"] for row in findings.values()} == {"reproduced"}
-    assert findings["C7"]["ours"].startswith("4 of 24, 4 of 24 heads")
-    alike = {row["id"]: row["verdict"] for row in judge_circuits([made(*SERIAL)] * 2, "paper", "runs")}
-    assert alike["C9"] == "not reproduced"
-    alone = {row["id"]: row["verdict"] for row in judge_circuits([made(*SERIAL)], "paper", "runs")}
-    assert alone["C9"] == "not run"
-    missing = {row["id"]: row["verdict"] for row in judge_circuits([made(*SERIAL), made()], "paper", "runs")}
-    assert missing["C7"] == missing["C10"] == "not reproduced"
-    lost = replace(made(), losses={"full": 0.3})
-    (left_out,) = [row for row in judge_circuits([made(*SERIAL), lost], "paper", "runs") if row["id"] == "C10"]
-    assert left_out["verdict"] == alone["C10"]
-    assert "1 of 2 models had not learned the task" in left_out["ours"]
-    assert {row["verdict"] for row in judge_circuits([lost], "paper")} == {"not run"}
-    assert {row["verdict"] for row in judge_circuits([], "paper")} == {"not run"}
-    none = {row["id"]: row["verdict"] for row in judge_circuits([made()], "paper")}
-    assert none == {"C7": "not reproduced", "C8": "not reproduced", "C9": "not run"} | dict.fromkeys(
-        ("C10", "C11"), "not reproduced"
-    )
-
-
-def test_c6_wants_every_model_below_0_01() -> None:
-    good, bad = (
-        SimpleNamespace(final_validation_loss=x, held_out_loss=x, held_out_standard_error=0.001) for x in (0.009, 0.011)
-    )
-    found = judge_learned({"A": good, "B": good}, "paper", "runs")
-    assert (found["id"], found["verdict"], found["scale"]) == ("C6", "reproduced", "paper: transformers A, B")
-    assert "A 0.0090, B 0.0090" in found["ours"]
-    assert "0.0090 ± 0.0020" in found["interval"]
-    assert judge_learned({"A": good, "B": bad}, "paper")["verdict"] == "not reproduced"
-    lost = SimpleNamespace(final_validation_loss=None, held_out_loss=None, held_out_standard_error=None)
-    assert judge_learned({"A": good, "B": lost}, "paper")["verdict"] == "not reproduced"
-    assert judge_learned({}, "paper")["verdict"] == "not run"
-
-
-def test_claims_that_fail() -> None:
-    weak = made(*SERIAL)
-    idle = replace(weak, paths=(*weak.paths[:-1], replace(weak.paths[-1], ablation_mse=0.04)))
-    assert {row["id"]: row["verdict"] for row in judge_circuits([idle], "paper")}["C11"] == "not reproduced"
-    wide = made(*SERIAL, layers=4, heads=1)
-    assert {row["id"]: row["verdict"] for row in judge_circuits([wide], "paper")}["C7"] == "not reproduced"
-    loud = replace(weak, certificate={**weak.certificate, "sufficiency": {"imposed_mse": 0.06, "interval": [0, 1]}})
-    assert {row["id"]: row["verdict"] for row in judge_circuits([loud], "paper")}["C10"] == "not reproduced"
-
-
 def test_drawing(tmp_path: Path) -> None:
-    from hopscope.plot.circuit_figure import arrows, circuit_figure
-    from hopscope.plot.maps_figure import maps_figure, prompt_figure
+    from hopscope.circuits.evaluator import Evaluator
+    from hopscope.plot.appendix_c import appendix_c, one_prompt
+    from hopscope.plot.figure_5 import arrows, figure_5
     from hopscope.plot.style import save
 
     shared = made(*SERIAL, (3, 2, ">x1", "x0>"))
@@ -309,12 +262,17 @@ def test_drawing(tmp_path: Path) -> None:
     assert len(drawn) == 6, "two heads on one path are one arrow"
     assert {arrow.row for arrow in drawn} == {1, 2, 3, 4}, "layers without a path are left out"
     assert next(arrow for arrow in drawn if arrow.query == ">x1").heads == (1, 2)
-    files = save(circuit_figure(found()), tmp_path / "circuit")
+    files = save(figure_5(found()), tmp_path / "circuit")
     assert [file.suffix for file in files] == [".png", ".svg", ".pdf"]
     first = files[1].read_bytes()
-    assert save(circuit_figure(found()), tmp_path / "circuit")[1].read_bytes() == first
-    save(circuit_figure(made()), tmp_path / "none")
+    assert save(figure_5(found()), tmp_path / "circuit")[1].read_bytes() == first
+    save(figure_5(made()), tmp_path / "none")
     witness = disguised_witness(2)
-    save(maps_figure(witness.transformer, witness.problem, found(), sequences=8), tmp_path / "maps")
-    save(prompt_figure(witness.transformer, witness.problem), tmp_path / "prompt")
+    evaluator = Evaluator(witness.transformer, witness.problem, held_out(witness.problem, 8))
+    maps = appendix_c(evaluator.role_maps().same[0], witness.problem, found())
+    framed = [patch for axes in maps.axes for patch in axes.patches]
+    assert len(framed) == len(found().paths)
+    save(maps, tmp_path / "maps")
+    patterns = witness.transformer.patterns(evaluator.batch.inputs[None])
+    save(one_prompt(torch.stack([pattern[0, 0] for pattern in patterns])), tmp_path / "prompt")
     assert len(list(tmp_path.glob("*.png"))) == 4

@@ -13,10 +13,7 @@ from hopscope.cli.emergence import command
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.errors import InputError
-from hopscope.paper.claims import complete
-from hopscope.plot.emergence_figure import crossing_figure, losses_figure, paths_figure
-from hopscope.report.emergence_section import write_emergence
-from hopscope.report.page import write_page
+from hopscope.plot import appendix_d, figure_6, figure_7
 from hopscope.training.recipe import Recipe
 
 
@@ -97,24 +94,6 @@ def test_bad_circuits_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_section_of_the_report(tmp_path):
-    run = known_run(tmp_path / "runs" / "d", models=2)
-    losses = [{"final_validation_loss": 0.01}, {"final_validation_loss": 0.02}]
-    (run.path / "result.json").write_text(json.dumps({"models": losses}))
-    assert write_emergence(tmp_path, "laptop", run).sections == []
-    circuit_json(run, run.path / "circuit-1.json", number=1)
-    told = write_emergence(tmp_path, "laptop", run)
-    assert [emergence.number for emergence in told.emergences] == [1]
-    verdicts = {finding["id"]: finding["verdict"] for finding in told.findings}
-    assert verdicts == {"C12": "reproduced", "C13": "not reproduced"}  # x2 and x3 come together
-    assert {finding["run"] for finding in told.findings} == {"runs/d"}
-    write_page(tmp_path / "report.html", "t", "l", complete(told.findings), told.sections, ["make"])
-    page = (tmp_path / "report.html").read_text()
-    assert "How heads emerge" in page
-    assert "31.0" in page  # 248 steps of 8
-
-
-@pytest.mark.slow
 def test_figures_show_the_numbers(tmp_path):
     from hopscope.emergence.of_run import emergence_of_run
     from hopscope.emergence.track import Settings
@@ -122,18 +101,18 @@ def test_figures_show_the_numbers(tmp_path):
     run = known_run(tmp_path / "run")
     circuit = Circuit.load(circuit_json(run, run.path / "circuit.json"))
     emergence = emergence_of_run(run, 0, Settings(sequences=4))
-    axes = crossing_figure(emergence, circuit).axes[1]
+    axes = figure_7(emergence, circuit).axes[1]
     shown = sorted(line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "None")
     assert shown == pytest.approx(sorted(path.crossing.step / 8 for path in emergence.paths))
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert len(names) == len(emergence.paths)
     assert names[-1] == "3   x0? → >x2"  # the last to come stands lowest
-    panels = [axes for axes in paths_figure(emergence).axes if axes.get_visible()]
+    panels = [axes for axes in appendix_d(emergence).axes if axes.get_visible()]
     assert len(panels) == len(emergence.paths)
     for axes, path in zip(panels, emergence.paths, strict=True):
         assert list(axes.lines[1].get_ydata()) == list(path.attention)
-    left, right = losses_figure(run.metrics).axes
+    left, right = figure_6(run.metrics).axes
     assert list(left.lines[1].get_ydata()) == run.metrics.validation_loss[:, 0].tolist()
     assert right.get_title(loc="left") == "Validation loss by hop"
     with pytest.raises(InputError, match="no row of model 3"):
-        losses_figure(run.metrics, model=3)
+        figure_6(run.metrics, model=3)

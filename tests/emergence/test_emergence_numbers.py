@@ -1,9 +1,8 @@
-"""Crossings, spreads, plateaus, progress measures and the judgement of C12, C13 and the handed head."""
+"""Crossings, spreads, plateaus, progress measures and the judgement of the handed head."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -11,16 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from known_run import WITNESS, scaled
 
-from hopscope.emergence.crossing import Crossing, crossings, first_crossings, spread
-from hopscope.emergence.history import Emergence, PathHistory
+from hopscope.emergence.crossing import crossings, first_crossings, spread
 from hopscope.emergence.measures import defined, measure
-from hopscope.emergence.order import Order, hop_of
+from hopscope.emergence.order import hop_of
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.emergence.track import _settled
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
-from hopscope.paper.claims import Finding, complete
-from hopscope.paper.emergence_claims import emergence_claims
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.held_head import judge
 from hopscope.theory.path import AttentionPath
@@ -153,66 +149,6 @@ def test_a_path_is_drawn_with_the_furthest_symbol_it_touches():
         assert hop_of(AttentionPath.named(1, 1, query, key, 3), 3) == hop
 
 
-def emergence(**changes) -> Emergence:
-    path = PathHistory(
-        1, 1, ">x1", "x0>", 1, (0.1, 0.9), (0.0, 1.0), (0.0, 0.6), ((0.0, 0.0), (0.5, 0.7)),
-        Crossing(500.0, 490.0, 510.0, (0, 1000)),
-    )  # fmt: skip
-    base = Emergence(
-        run="r", model="m", number=0, seed=0, hops=2, chains=4, layers=24, heads=1, total_steps=1000, steps_per_epoch=8,
-        sequences=32, data_seed=0, ablation="uniform", steps=(0, 1000), losses=(0.75, 0.03),
-        partial_losses=((0.75, 0.75), (0.02, 0.04)), paths=(path,), learned=(path.crossing, path.crossing),
-        order=Order((500.0, 700.0), (1.0,)), plateau=Plateau(0.75, 100, 480, (500, 800)), measures=(),
-        circuit={"imposed": 0.045}, troubles=(),
-    )  # fmt: skip
-    return replace(base, **changes)
-
-
-def test_c12_and_c13_by_rule():
-    learns, ordered = emergence_claims("paper", [emergence()], [0.031], "runs/d")
-    assert (learns["verdict"], ordered["verdict"]) == ("reproduced", "reproduced")
-    assert "0.031" in learns["ours"]
-    assert "0.045" in learns["ours"]
-    assert "60 epochs" in ordered["ours"]  # 480 steps of 8
-    for finding in (learns, ordered):
-        assert Finding(**finding).scale.startswith("paper: D = 2, 24 layers x 1 head, 1000 steps, 1 seed")
-    assert {row.verdict for row in complete([learns, ordered]) if row.id in ("C12", "C13")} == {"reproduced"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "losses", "verdicts"),
-    [
-        ({}, [0.06], ("not reproduced", "reproduced")),
-        ({}, [None], ("not reproduced", "reproduced")),
-        ({"circuit": {"imposed": 0.07}}, [0.03], ("not reproduced", "reproduced")),
-        ({"circuit": {}}, [0.03], ("not reproduced", "reproduced")),
-        ({"order": Order((500.0, 500.0), (0.0,))}, [0.03], ("reproduced", "not reproduced")),
-        ({"order": Order((500.0, None), (1.0,))}, [0.03], ("reproduced", "not reproduced")),
-        ({"plateau": Plateau(0.75, 100, 480, (800, 500))}, [0.03], ("reproduced", "not reproduced")),
-        ({"plateau": Plateau(0.75, 100, 480, (500, None))}, [0.03], ("reproduced", "not reproduced")),
-        ({"plateau": Plateau(0.75, 100, None, (500, 800))}, [0.03], ("reproduced", "not reproduced")),
-        ({"plateau": Plateau(0.75, 480, 490, (500, 800))}, [0.03], ("reproduced", "not reproduced")),
-    ],
-)
-def test_what_fails_a_claim(changes, losses, verdicts):
-    found = emergence_claims("laptop", [emergence(**changes)], losses)
-    assert tuple(finding["verdict"] for finding in found) == verdicts
-    for finding in found:
-        Finding(**finding)
-
-
-def test_one_model_out_of_order_is_enough_and_nothing_is_not_run():
-    good, bad = emergence(), emergence(order=Order((500.0, 500.0), (0.0,)))
-    _, ordered = emergence_claims("laptop", [good, bad, good], [0.01, 0.02, 0.03])
-    assert ordered["verdict"] == "not reproduced"
-    assert "2 of 3 models" in ordered["ours"]
-    assert [finding["verdict"] for finding in emergence_claims("laptop", [], [])] == ["not run", "not run"]
-    assert [finding["verdict"] for finding in emergence_claims("paper", [], [0.7])] == ["not reproduced", "not run"]
-    missing, _ = emergence_claims("paper", [good], [0.01, 0.7])
-    assert missing["verdict"] == "not reproduced"
-    assert missing["ours"].endswith("no circuit in 1 of 2 models")
-
-
 def lasting(left):
     return Plateau(0.75, 10, left, (left,))
 
@@ -231,6 +167,5 @@ def lasting(left):
 def test_the_handed_head_by_rule(free, handed, verdict):
     arms = {"free": free, "handed": handed, "control": free}
     found = judge({name: [lasting(left) for left in ones] for name, ones in arms.items()}, steps=2000)
-    assert found["verdict"] == verdict
-    assert verdict in found["sentence"]
-    assert found["arms"]["handed"]["left"] == handed
+    assert found.verdict == verdict
+    assert verdict in found.sentence

@@ -16,14 +16,15 @@ from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.report.held_head_section import write_held_head
-from hopscope.studies.held_head import answer, arms, held_setups
+from hopscope.report.held_head import section
+from hopscope.studies.held_head import HeldHeadStudy, read, run
+from hopscope.studies.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
-from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import Run
+from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=2)
@@ -175,18 +176,25 @@ def test_held_heads_as_text():
 
 
 def test_the_study_of_the_handed_head_runs(tmp_path):
-    free = train(replace(TINY, steps=10, checkpoint_every=5), PROBLEM, tmp_path / "free", seeds=(0, 1))
-    setups = held_setups(free)
-    assert [setup.name for setup in setups] == ["handed", "control"]
-    assert arms(free, tmp_path) is None
-    assert write_held_head(tmp_path, free) == []
-    train_all(setups, tmp_path / "held-head", workers=1, precision="fp32")
-    runs = arms(free, tmp_path / "held-head")
-    assert list(runs) == ["free", "handed", "control"]
-    assert runs["handed"].recipe.held == (HeldHead(1, 1, "previous"),)
-    assert not torch.equal(runs["free"].transformer().embed.weight, runs["handed"].transformer().embed.weight)
-    (section,) = write_held_head(tmp_path, free)
-    found = answer(runs)
-    assert json.loads((tmp_path / "held-head.json").read_text()) == found
-    assert found["sentence"] in section.paragraphs[0]
-    assert len(section.tables[0].rows) == 6
+    free = Setup("free", PROBLEM, replace(TINY, steps=10, checkpoint_every=5), seeds=(0, 1))
+    study, work = HeldHeadStudy(free, "sweep"), Work(workers=1, precision="fp32")
+    assert [setup.name for setup in study.others()] == ["handed", "control"]
+    assert read(study, tmp_path) is None
+    work.train([free], tmp_path / "sweep")
+    assert read(study, tmp_path) is None
+    found = run(study, tmp_path, work)
+    assert [arm.name for arm in found.arms] == ["free", "handed", "control"]
+    handed = Run(tmp_path / "held-head" / "handed")
+    assert handed.recipe.held == (HeldHead(1, 1, "previous"),)
+    assert not handed.recipe.checkpoint_every
+    assert not torch.equal(
+        Run(tmp_path / "sweep" / "free").transformer().embed.weight, handed.transformer().embed.weight
+    )
+    told = json.loads((tmp_path / "held-head.json").read_text())
+    assert list(told) == ["verdict", "arms", "sentence"]
+    assert list(told["arms"]["handed"]) == ["left", "length", "median", "learned"]
+    assert told["sentence"] == found.answer.sentence
+    page = section(found, tmp_path / "figures")
+    assert found.answer.sentence in page.paragraphs[0]
+    assert len(page.tables[0].rows) == 6
+    assert (tmp_path / "figures" / "held-head.png").stat().st_size > 1000

@@ -12,12 +12,15 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from report_data import group, history
+from report_data import group, metrics
 
 from hopscope.errors import InputError
-from hopscope.plot.depth_figure import final_losses_figure, partial_losses_figure
+from hopscope.plot.figure_4 import figure_4, final_losses, partial_losses
 from hopscope.plot.style import Look, curriculum_look, hop_look, save
-from hopscope.plot.training_figure import POINTS, training_figure
+from hopscope.plot.training import POINTS, Panel, training
+
+LOST = [None, None, None]
+"""A seed that diverged."""
 
 
 def line(axes: Axes, *, label: str) -> Line2D:
@@ -26,7 +29,7 @@ def line(axes: Axes, *, label: str) -> Line2D:
 
 def test_final_losses_are_means_with_every_seed_as_a_dot() -> None:
     groups = [group(2), group(1, losses=[[0.7, 0.8, 0.75], [0.71, 0.81, 0.76]]), group(1, curriculum=False)]
-    axes = final_losses_figure(groups, {"exact": 3}).axes[0]
+    axes = final_losses(groups, {"exact": 3}).axes[0]
     mean = line(axes, label="IC, D = 3")
     np.testing.assert_array_equal(mean.get_xdata(), [1, 2])
     np.testing.assert_allclose(mean.get_ydata(), [0.755, 0.21])
@@ -38,21 +41,21 @@ def test_final_losses_are_means_with_every_seed_as_a_dot() -> None:
 
 
 def test_the_plateau_is_one_minus_one_over_the_candidates() -> None:
-    figure = final_losses_figure([group(1) | {"chains": 8}])
+    figure = final_losses([group(1, chains=8)])
     assert any(list(line.get_ydata()) == [0.875, 0.875] for line in figure.axes[0].get_lines())
     assert any("0.875" in text.get_text() for text in figure.axes[0].texts)
 
 
 def test_groups_of_one_depth_are_pooled() -> None:
     groups = [group(3, losses=[[0.1, 0.1, 0.1]]), group(3, losses=[[0.3, 0.3, 0.3]])]
-    np.testing.assert_allclose(line(final_losses_figure(groups).axes[0], label="IC, D = 3").get_ydata(), [0.2])
+    np.testing.assert_allclose(line(final_losses(groups).axes[0], label="IC, D = 3").get_ydata(), [0.2])
 
 
 def test_a_diverged_seed_is_a_cross_and_not_in_the_mean() -> None:
-    losses = [[0.1, 0.2, 0.3], None, [9.0, 9.0, 9.0]]
+    losses = [[0.1, 0.2, 0.3], LOST, [9.0, 9.0, 9.0]]
     for figure, name, value in (
-        (final_losses_figure([group(4, losses=losses)]), "IC, D = 3", 0.2),
-        (partial_losses_figure([group(4, losses=losses)]), "$x_{2}$", 0.2),
+        (final_losses([group(4, losses=losses)]), "IC, D = 3", 0.2),
+        (partial_losses([group(4, losses=losses)]), "$x_{2}$", 0.2),
     ):
         axes = figure.axes[0]
         np.testing.assert_allclose(line(axes, label=name).get_ydata(), [value])
@@ -61,13 +64,13 @@ def test_a_diverged_seed_is_a_cross_and_not_in_the_mean() -> None:
 
 
 def test_all_seeds_diverged_still_draws(tmp_path: Path) -> None:
-    save(final_losses_figure([group(4, losses=[None, None])]), tmp_path / "a")
-    save(partial_losses_figure([group(4, losses=[None, None])]), tmp_path / "b")
+    save(final_losses([group(4, losses=[LOST, LOST])]), tmp_path / "a")
+    save(partial_losses([group(4, losses=[LOST, LOST])]), tmp_path / "b")
 
 
 def test_partial_losses_by_hop_and_a_panel_for_each_number_of_hops() -> None:
     groups = [group(1), group(2), group(1, hops=5), group(1, curriculum=False)]
-    figure = partial_losses_figure(groups)
+    figure = partial_losses(groups)
     assert [
         len([text for text in axes.get_lines() if str(text.get_label()).startswith("$x")]) for axes in figure.axes
     ] == [3, 5]
@@ -79,72 +82,74 @@ def test_partial_losses_by_hop_and_a_panel_for_each_number_of_hops() -> None:
 
 def test_without_the_curriculum_there_are_no_partial_losses() -> None:
     with pytest.raises(InputError, match="implicit curriculum"):
-        partial_losses_figure([group(1, curriculum=False)])
+        partial_losses([group(1, curriculum=False)])
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"seeds": [0]},
-        {"final_validation_loss": [0.1]},
-        {"final_partial_losses": [[0.1, 0.2], [0.1, 0.2]]},
-    ],
-)
-def test_groups_that_do_not_fit_are_refused(change: dict[str, object]) -> None:
-    with pytest.raises(InputError):
-        partial_losses_figure([group(1) | change])
-
-
-def test_missing_groups_and_fields_are_refused() -> None:
+def test_missing_groups_are_refused() -> None:
+    for draw in (final_losses, partial_losses):
+        with pytest.raises(InputError, match="at least one"):
+            draw([])
     with pytest.raises(InputError, match="at least one"):
-        final_losses_figure([])
-    short = group(1)
-    del short["chains"]
-    with pytest.raises(InputError, match="missing: chains"):
-        final_losses_figure([short])
+        figure_4()
+
+
+def test_both_halves_of_figure_4_beside_each_other() -> None:
+    left, right = figure_4(group(1), group(3), group(3, curriculum=False)).axes
+    np.testing.assert_allclose(line(left, label="IC, D = 3").get_ydata(), [0.21, 0.21])
+    np.testing.assert_allclose(line(left, label="no IC, D = 3").get_ydata(), [0.11])
+    np.testing.assert_allclose(line(right, label="$x_{2}$").get_ydata(), [0.21, 0.21])
+    assert any(str(one.get_label()).startswith("_theory") for one in right.get_lines())
+    assert len(figure_4(group(3, curriculum=False)).axes) == 1
 
 
 def test_training_lines_and_crossings() -> None:
-    figure = training_figure([history(1), history(2) | {"title": "with a <title>"}])
+    figure = training([Panel("1 layer", metrics()), Panel("with a <title>", metrics())])
     first, second = figure.axes[:2]
     assert (first.get_title(loc="left"), second.get_title(loc="left")) == ("1 layer", "with a <title>")
     shown = line(first, label="_seed 8 hop 1")
     np.testing.assert_array_equal(shown.get_xdata(), [10, 20, 30, 40, 50])
     np.testing.assert_allclose(shown.get_ydata(), [0.7, 0.5, 0.3, 0.1, -0.1])
     marks = [float(mark.get_xdata()[0]) for mark in first.get_lines() if mark.get_label() == "_crossing hop 1"]
-    assert sorted(marks) == [20, 30]
+    assert marks == [30, 30]
     assert not [mark for mark in first.get_lines() if mark.get_label() == "_crossing hop 2"]
     assert any(list(line.get_ydata()) == [0.5, 0.5] for line in first.get_lines())
 
 
+def test_lines_go_through_evenly_spaced_rows_and_marks_know_all() -> None:
+    axes = training([Panel("a", metrics(), every=20)]).axes[0]
+    assert list(line(axes, label="_seed 7 hop 1").get_xdata()) == [20, 40]
+    assert list(line(axes, label="_crossing hop 1").get_xdata()) == [30]
+    alone = training([Panel("a", metrics(), model=1)]).axes[0]
+    assert {str(one.get_label()) for one in alone.get_lines() if "seed" in str(one.get_label())} == {
+        "_seed 8 hop 1",
+        "_seed 8 hop 2",
+    }
+
+
 def test_long_lines_are_thinned_to_means_that_keep_the_area() -> None:
-    long = history(1, steps=5 * POINTS + 3)
-    shown = line(training_figure([long]).axes[0], label="_seed 7 hop 1")
+    shown = line(training([Panel("a", metrics(5 * POINTS + 3))]).axes[0], label="_seed 7 hop 1")
     assert POINTS / 2 < len(shown.get_xdata()) <= POINTS
     # The losses fall in a line, so a mean over neighbours lies on it exactly.
     np.testing.assert_allclose(shown.get_ydata(), 1 - np.asarray(shown.get_xdata()) / 50)
 
 
 def test_a_loss_that_was_not_a_number_is_a_gap() -> None:
-    broken = history(1)
-    broken["partial_losses"][0][2] = [None, 0.75]
-    broken["partial_losses"][0][3] = None
-    values = line(training_figure([broken]).axes[0], label="_seed 7 hop 1").get_ydata()
+    broken = metrics()
+    broken.partial_losses[2:4, 0, 0] = np.nan
+    values = line(training([Panel("a", broken)]).axes[0], label="_seed 7 hop 1").get_ydata()
     assert list(np.isnan(values)) == [False, False, True, True, False]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"seeds": [7]}, {"steps": [10]}, {"hops": [1]}, {"seeds": [], "partial_losses": []}, {"crossings": [[None]]}],
-)
-def test_histories_that_do_not_fit_are_refused(change: dict[str, object]) -> None:
-    with pytest.raises(InputError):
-        training_figure([history(1) | change])
+def test_panels_without_rows_are_refused() -> None:
+    with pytest.raises(InputError, match="at least one panel"):
+        training([])
+    with pytest.raises(InputError, match="no row at a multiple of 7 steps"):
+        Panel("a", metrics(), every=7)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 9])
-def test_every_history_has_its_panel(count: int) -> None:
-    figure = training_figure([history(layers) for layers in range(1, count + 1)])
+def test_every_panel_is_there(count: int) -> None:
+    figure = training([Panel(str(number), metrics()) for number in range(count)])
     assert sum(axes.get_visible() for axes in figure.axes) == count
 
 
@@ -170,8 +175,8 @@ def test_hops_are_visible_on_white() -> None:
 
 
 def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
-    first = save(final_losses_figure([group(1), group(2)]), tmp_path / "a.b" / "one")
-    second = save(final_losses_figure([group(1), group(2)]), tmp_path / "two")
+    first = save(final_losses([group(1), group(2)]), tmp_path / "a.b" / "one")
+    second = save(final_losses([group(1), group(2)]), tmp_path / "two")
     assert [path.suffix for path in first] == [".png", ".svg", ".pdf"]
     assert first[0].name == "one.png"
     for one, two in zip(first, second, strict=True):
@@ -183,7 +188,7 @@ def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
 
 
 def test_the_three_files_have_one_layout(tmp_path: Path) -> None:
-    figure = final_losses_figure([group(1)])
+    figure = final_losses([group(1)])
     save(figure, tmp_path / "a")
     before = figure.axes[0].get_position().bounds
     save(figure, tmp_path / "b")
@@ -196,8 +201,8 @@ def test_another_process_gives_the_same_drawing(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path\nfrom report_data import group\n"
-        "from hopscope.plot.depth_figure import final_losses_figure\nfrom hopscope.plot.style import save\n"
-        "save(final_losses_figure([group(1)]), Path(sys.argv[2]))\n"
+        "from hopscope.plot.figure_4 import final_losses\nfrom hopscope.plot.style import save\n"
+        "save(final_losses([group(1)]), Path(sys.argv[2]))\n"
     )
     for name, seed in (("a", "1"), ("b", "2")):
         subprocess.run(
@@ -209,10 +214,10 @@ def test_another_process_gives_the_same_drawing(tmp_path: Path) -> None:
 
 
 def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
-    plain = save(final_losses_figure([group(1)]), tmp_path / "plain")[1].read_bytes()
+    plain = save(final_losses([group(1)]), tmp_path / "plain")[1].read_bytes()
     with matplotlib.rc_context({"lines.linewidth": 9, "font.size": 30, "svg.fonttype": "none"}):
         before = dict(matplotlib.rcParams)
-        loud = save(final_losses_figure([group(1)]), tmp_path / "loud")[1].read_bytes()
+        loud = save(final_losses([group(1)]), tmp_path / "loud")[1].read_bytes()
         assert dict(matplotlib.rcParams) == before
     assert loud == plain
 
@@ -220,14 +225,14 @@ def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
 def test_drawing_does_not_load_pyplot() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from report_data import group\nfrom hopscope.plot.depth_figure import final_losses_figure\n"
-        "final_losses_figure([group(1)])\nassert 'matplotlib.pyplot' not in sys.modules\n"
+        "from report_data import group\nfrom hopscope.plot.figure_4 import final_losses\n"
+        "final_losses([group(1)])\nassert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(Path(__file__).parents[1] / "support")], check=True)
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = final_losses_figure([group(1)])
+    figure = final_losses([group(1)])
     old = {path: path.read_bytes() for path in save(figure, tmp_path / "figure")}
 
     def full(*_: object, **__: object) -> None:
@@ -240,12 +245,8 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_theory_marks_the_depth_of_every_hop():
-    groups = [
-        {"hops": 3, "chains": 4, "curriculum": True, "layers": layers, "seeds": [0],
-         "final_validation_loss": [0.5], "final_partial_losses": [[0.1, 0.5, 0.7]]}
-        for layers in (1, 2, 3)
-    ]  # fmt: skip
-    axes = partial_losses_figure(groups, {1: 2, 2: 3, 3: 3, 4: 3}).axes[0]
+    groups = [group(layers, losses=[[0.1, 0.5, 0.7]]) for layers in (1, 2, 3)]
+    axes = partial_losses(groups, {1: 2, 2: 3, 3: 3, 4: 3}).axes[0]
     marks = {line.get_label(): line.get_xdata()[0] for line in axes.lines if line.get_label().startswith("_theory")}
     assert sorted(marks.values()) == pytest.approx([1.93, 2.86, 2.93])
-    assert len(partial_losses_figure(groups, {3: 4}).axes[0].lines) == len(partial_losses_figure(groups).axes[0].lines)
+    assert len(partial_losses(groups, {3: 4}).axes[0].lines) == len(partial_losses(groups).axes[0].lines)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
-from report_data import group, history
+from report_data import group, metrics
 
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding, complete
-from hopscope.plot.depth_figure import final_losses_figure, partial_losses_figure
+from hopscope.plot.figure_4 import final_losses, partial_losses
 from hopscope.plot.style import save
-from hopscope.plot.training_figure import training_figure
+from hopscope.plot.training import Panel, training
 from hopscope.report import page as page_module
 from hopscope.report.page import PageFigure, Section, Table, inline, write_page
 
@@ -63,9 +63,9 @@ class Parsed(HTMLParser):
 @pytest.fixture(scope="module")
 def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report") / "figures"
-    save(final_losses_figure([group(1), group(2)], {HOSTILE.replace("$", ""): 1}), folder / "final losses")
-    save(partial_losses_figure([group(1), group(2)]), folder / "partial-losses")
-    save(training_figure([history(1), history(2)]), folder / "training")
+    save(final_losses([group(1), group(2)], {HOSTILE.replace("$", ""): 1}), folder / "final losses")
+    save(partial_losses([group(1), group(2)]), folder / "partial-losses")
+    save(training([Panel("1 layer", metrics()), Panel("2 layers", metrics())]), folder / "training")
     return folder
 
 
@@ -82,8 +82,9 @@ def full(drawings: Path, text: str = "plain") -> str:
     figures = [PageFigure(drawings / name, text) for name in ("final losses", "partial-losses", "training")]
     sections = [Section(text, [text], figures, [Table([text, "loss"], [[text, 0.5]], text)])]
     found = [
-        Finding("C3", text, text, text, "reproduced", text),
-        Finding("C4", "a", [0.1234, 2], "b", "not reproduced", "sweep/ic layers"),
+        Finding("C3", "reproduced", text, 3, text, f"{text}: {text}", text, "", text),
+        Finding("C4", "not reproduced", "a", 8, (0.1234, 2), "laptop: b", run="sweep/ic layers"),
+        Finding("C5", "inconclusive", text, 2, text, text, reason=text),
     ]
     return write(drawings.parent, sections, found, text)
 
@@ -156,7 +157,7 @@ def test_links_lead_to_files_beside_the_page(drawings: Path) -> None:
 
 @pytest.mark.parametrize("run", ["javascript:alert(1)", "http://evil.example", "/etc/passwd", "C:\\runs"])
 def test_a_run_that_is_no_relative_path_is_text(tmp_path: Path, run: str) -> None:
-    parsed = Parsed(write(tmp_path, found=[Finding("C3", "a", None, "b", "reproduced", run)]))
+    parsed = Parsed(write(tmp_path, found=[Finding("C3", "reproduced", "a", 1, "c", "b", run=run)]))
     assert run in parsed.text
     assert all((attrs["href"] or "").startswith("#") for attrs in parsed.all("a"))
 
@@ -174,9 +175,14 @@ def test_all_fifteen_rows_with_their_verdict_in_words(drawings: Path) -> None:
     parsed = Parsed(full(drawings))
     assert [attrs["id"] for attrs in parsed.all("tr") if attrs.get("id")] == [f"C{n}" for n in range(1, 16)]
     # Each verdict stands once more in the tally above the table.
-    said = re.findall(r"not reproduced|reproduced|not run", parsed.text)
-    assert [said.count(verdict) for verdict in ("reproduced", "not reproduced", "not run")] == [2, 2, 14]
-    assert re.search(r"1\s+reproduced\s+1\s+not reproduced\s+13\s+not run", parsed.text)
+    spans = [attrs for attrs in parsed.all("span") if (attrs.get("class") or "").startswith("verdict ")]
+    said = [(attrs["class"] or "").removeprefix("verdict ") for attrs in spans]
+    counts = [said.count(name) for name in ("reproduced", "not-reproduced", "inconclusive", "not-run")]
+    assert counts == [2, 2, 2, 13]
+    assert re.search(r"1\s+reproduced\s+1\s+not reproduced\s+1\s+inconclusive\s+12\s+not run", parsed.text)
+    assert "at laptop scale" in parsed.text
+    assert re.search(r"n = 8, runs with the curriculum", parsed.text)
+    assert len(parsed.all("details")) == 15
     assert "[0.123 to 2]" in parsed.text
 
 

@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from hopscope.cli import main
-from hopscope.errors import InputError
-from hopscope.paper import theory_claims as claims_module
-from hopscope.paper.theory_claims import theory_claims
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -127,10 +124,10 @@ def test_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, 
 
 
 def test_figure_draws_an_edge_for_every_shared_piece() -> None:
-    from hopscope.plot.flow_figure import PLACE, SYMBOL, flow_figure
+    from hopscope.plot.figure_3 import PLACE, SYMBOL, figure_3
     from hopscope.problem.retrieval import RetrievalProblem
 
-    shared, without, causal = flow_figure(RetrievalProblem(hops=5)).axes
+    shared, without, causal = figure_3(RetrievalProblem(hops=5)).axes
     from matplotlib.colors import to_hex
 
     edges = [to_hex(patch.get_edgecolor()).upper() for patch in shared.patches]
@@ -156,31 +153,3 @@ def test_the_table_needs_neither_torch_nor_matplotlib() -> None:
     )
     for extra in (["--json"], []):
         assert subprocess.run([sys.executable, "-c", program, *extra], capture_output=True).returncode == 0
-
-
-def test_claims_are_reproduced() -> None:
-    claims = {claim["id"]: claim for claim in theory_claims(12)}
-    assert set(claims) == {"C1", "C2"}
-    for claim in claims.values():
-        assert set(claim) == {"id", "ours", "interval", "scale", "verdict"}
-        assert claim["verdict"] == "reproduced"
-        assert claim["interval"] is None
-        assert "D = 1..12" in claim["scale"]
-    assert "solved in 0 of" in claims["C1"]["ours"]
-    assert "2, 4, 10" in claims["C2"]["ours"]
-
-
-def test_claims_are_judged_and_not_asserted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a simulation that leaks everything to everybody at once, both claims fall."""
-
-    def leak(scene: claims_module.Scene) -> list[tuple[int, ...]]:
-        everything = (1 << len(scene.pieces)) - 1
-        return [scene.holdings, tuple(everything ^ 0b100 for _ in scene.holdings)]
-
-    monkeypatch.setattr(claims_module, "spread", leak)
-    assert [claim["verdict"] for claim in theory_claims(4)] == ["not reproduced", "not reproduced"]
-
-
-def test_claims_need_a_length() -> None:
-    with pytest.raises(InputError, match="largest_hops must be at least 1, got 0"):
-        theory_claims(0)

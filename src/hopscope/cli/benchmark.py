@@ -89,13 +89,14 @@ def command(
     opening["display"] = "rich" if for_people() and not as_json else "none"
 
     from hopscope.benchmark.run import benchmark, open_model
-    from hopscope.plot.benchmark_figure import draw_figure
+    from hopscope.plot import figure_2, save
 
     asked = [open_model(name, out / "inspect", **opening) for name in models]
     in_process = [model.name for model in asked if model.name.startswith("local/")]
     with _bars(in_process, len(points) * count) as move:
         summary = benchmark(asked, out, formulations, depths, count, settings, move)
-    draw_figure(out)
+    if any(point.accuracy is not None for point in summary.points):
+        save(figure_2(summary.points), out / "figure-2")
     if as_json:
         click.echo((out / "summary.json").read_text(), nl=False)
     else:

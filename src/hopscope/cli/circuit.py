@@ -169,18 +169,22 @@ def _progress() -> Iterator[Any]:
 
 
 def _draw(folder: Run, circuit: Circuit, step: int | None) -> list[Path]:
-    from hopscope.circuits.evaluator import single
-    from hopscope.plot.circuit_figure import circuit_figure
-    from hopscope.plot.maps_figure import maps_figure, prompt_figure
-    from hopscope.plot.style import save
+    import torch
+
+    from hopscope.circuits.evaluator import Evaluator, single
+    from hopscope.plot import appendix_c, figure_5, one_prompt, save
+    from hopscope.training.data import held_out
 
     suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
     transformer = single(folder.transformer(step), circuit.number)
     written = []
     if circuit.found:
-        written += save(circuit_figure(circuit), folder.path / "figures" / f"circuit{suffix}")
-    written += save(maps_figure(transformer, folder.problem, circuit), folder.path / "figures" / f"maps{suffix}")
-    written += save(prompt_figure(transformer, folder.problem), folder.path / "figures" / f"prompt{suffix}")
+        written += save(figure_5(circuit), folder.path / "figures" / f"circuit{suffix}")
+    maps = Evaluator(transformer, folder.problem, held_out(folder.problem, 128, 0, "maps")).role_maps().same[0]
+    written += save(appendix_c(maps, folder.problem, circuit), folder.path / "figures" / f"maps{suffix}")
+    patterns = transformer.patterns(held_out(folder.problem, 1, 0, "prompt").inputs[None])
+    prompt = torch.stack([pattern[0, 0] for pattern in patterns])
+    written += save(one_prompt(prompt), folder.path / "figures" / f"prompt{suffix}")
     return written
 
 

@@ -56,9 +56,12 @@ def command(
     emergence = emergence_of_run(run, model, settings, watch=watch, anew=anew)
     drawn: list[str] = []
     if figures:
-        from hopscope.report.emergence_section import save_figures
+        from hopscope.circuits.find import record_path
+        from hopscope.circuits.record import Circuit
+        from hopscope.report.section_9 import save_figures
 
-        drawn = [str(stem) for stem in save_figures(run, emergence, run.path / "figures").values()]
+        circuit = Circuit.load(record_path(run, model))
+        drawn = [str(stem) for stem in save_figures(run.metrics, emergence, circuit, run.path / "figures").values()]
     for trouble in emergence.troubles:
         click.echo(f"left out: {trouble}", err=True)
     if as_json:

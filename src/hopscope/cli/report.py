@@ -8,15 +8,16 @@ from pathlib import Path
 
 import click
 
+from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
-from hopscope.paper import presets
 
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path("runs/laptop"))
-@click.option("--preset", type=click.Choice(list(presets.BY_NAME)), default=None, help="[default: the folder's name]")
+@click.option("--preset", type=click.Choice(PRESETS), default=None, help="[default: the folder's name]")
+@click.option("--claims-only", is_flag=True, help="Judge anew into claims.json, and write no page and no figures.")
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
-def command(folder: Path, preset: str | None, as_json: bool) -> None:
+def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) -> None:
     """Write FOLDER/report.html, claims.json and figures from the runs that are finished there; train nothing.
 
     \b
@@ -24,17 +25,18 @@ def command(folder: Path, preset: str | None, as_json: bool) -> None:
       hopscope report
       hopscope report runs/paper
       hopscope report elsewhere --preset laptop --json
+      hopscope report results/laptop --claims-only
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
     name = preset or folder.resolve().name
-    if name not in presets.BY_NAME:
-        raise InputError(f"{folder} does not say its preset; pass --preset {' or --preset '.join(presets.BY_NAME)}")
+    if name not in PRESETS:
+        raise InputError(f"{folder} does not say its preset; pass --preset {' or --preset '.join(PRESETS)}")
 
+    from hopscope.paper.presets import named
+    from hopscope.paper.reproduce import read
     from hopscope.report.reproduction import write_report
 
-    claims = write_report(folder, presets.BY_NAME[name])
-    if as_json:
-        click.echo(json.dumps([asdict(claim) for claim in claims]))
-    else:
-        click.echo(str(folder / "report.html"))
+    found = read(named(name), folder)
+    page = folder / "claims.json" if claims_only else write_report(found)
+    click.echo(json.dumps([asdict(claim) for claim in found.claims]) if as_json else str(page))

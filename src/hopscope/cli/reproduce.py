@@ -6,16 +6,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hopscope.cli._common import for_people
 from hopscope.cli._engine import engine_options, say_precision
-from hopscope.paper import presets
+
+if TYPE_CHECKING:
+    from hopscope.paper.claims import Claim
+
+PRESETS = ("laptop", "paper", "tiny")
 
 
 @click.command()
-@click.option("--preset", type=click.Choice(list(presets.BY_NAME)), default="laptop", show_default=True)
+@click.option("--preset", type=click.Choice(PRESETS), default="laptop", show_default=True)
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=None, help="Folder [default: runs/PRESET]"
 )
@@ -42,40 +47,27 @@ def command(
       hopscope reproduce                     minutes on two cores
       hopscope reproduce --held-head         some minutes more
       hopscope reproduce --preset paper      the exact recipes: for a GPU
+      hopscope reproduce --preset tiny       seconds: does everything work here?
       hopscope reproduce --out elsewhere --workers 1
     """
-    chosen = presets.BY_NAME[preset]
-    folder = out or Path("runs") / preset
-
     from hopscope.cli._studies import study_bars, waiting
-    from hopscope.paper.followed import follow
+    from hopscope.paper.reproduce import reproduce
     from hopscope.report.reproduction import write_report
-    from hopscope.studies.held_head import held_setups
-    from hopscope.training.engine import available_cores
-    from hopscope.training.many import train_all
-    from hopscope.training.setup import Setup
+    from hopscope.studies.work import Work
 
-    engine: dict[str, Any] = {"device": device, "precision": precision, "compiled": compiled}
     say_precision(device, precision)
+    seen = for_people()
+    work = Work(workers, device, precision, compiled, study_bars if seen else None, waiting if seen else None)
+    found = reproduce(preset, out, work, held_head=held_head)
+    show(found.claims, write_report(found), as_json)
 
-    def trained(setups: Sequence[Setup], where: str) -> None:
-        with study_bars(setups) as watch:
-            train_all(setups, folder / where, workers=workers, watch=watch, **engine)
 
-    if chosen.transformers:
-        trained(chosen.transformers, "transformers")
-    trained(chosen.depth.setups(), "sweep")
-    with waiting("circuits and their emergence") as tick:
-        runs = chosen.finished(folder, (*chosen.compared, *chosen.watched))
-        follow(runs, chosen.effort, workers or available_cores(), tick)
-    if held_head:
-        for run in chosen.finished(folder, chosen.watched):
-            trained(held_setups(run), "held-head")
-    claims = write_report(folder, chosen)
+def show(claims: Sequence[Claim], page: Path, as_json: bool) -> None:
+    """The claims that were judged, a line each, and where the report is; or all of them as JSON."""
     if as_json:
         click.echo(json.dumps([asdict(claim) for claim in claims]))
         return
     for claim in claims:
         if claim.verdict != "not run":
-            click.echo(f"{claim.id:>4}  {claim.verdict:<14}  {claim.ours}")
-    click.echo(str(folder / "report.html"))
+            click.echo(f"{claim.id:>4}  {claim.verdict:<14}  {claim.reason or claim.ours}")
+    click.echo(str(page))

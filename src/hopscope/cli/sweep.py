@@ -76,8 +76,9 @@ def command(
       hopscope sweep /shared/figure-4 --recipe sweep --engine ray --gpus-each 0.25
     """
     from hopscope.cli._studies import study_bars
-    from hopscope.paper.depth import DepthStudy
-    from hopscope.report.depth_section import write_depth
+    from hopscope.paper.section_7 import DepthStudy, judge, read
+    from hopscope.records import plain
+    from hopscope.report.section_7 import section
     from hopscope.training.many import train_all
     from hopscope.training.on_ray import RayCluster, train_all_on_ray
 
@@ -103,12 +104,13 @@ def command(
             train_all_on_ray(setups, folder, cluster, precision=precision, compiled=compiled, watch=watch)
         else:
             train_all(setups, folder, **here, precision=precision, compiled=compiled, watch=watch)
-    depth = write_depth(folder, folder, study)
+    found = read(study, folder, at=".")
+    section(found, folder / "figures")
     if as_json:
-        click.echo(json.dumps(depth.groups))
+        click.echo(json.dumps(plain(found.groups)))
         return
-    for finding in depth.findings:
-        click.echo(f"{finding['id']}  {finding['verdict']:<14}  {finding['ours']}")
+    for finding in judge(found):
+        click.echo(f"{finding.claim}  {finding.verdict:<14}  {finding.ours}")
     click.echo(str(folder / "figures"))
 
 

@@ -157,7 +157,7 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
     if problem.hops > _MOST_SHOWN:
         raise InputError(f"--show and --figure go up to {_MOST_SHOWN} hops, got {problem.hops}; the table goes further")
     if figure is not None:
-        from hopscope.plot.flow_figure import save_flow
+        from hopscope.plot.figure_3 import save_flow
 
         save_flow(problem, figure)
         if not as_json:

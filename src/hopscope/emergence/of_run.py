@@ -1,6 +1,7 @@
 """The emergence of a run's circuit, kept beside it.
 
 emergence.json         the record of model 0; `emergence-N.json` of model N
+emergence/step-NNNNNN.json  of the circuit that model 0 had at that checkpoint; `-N.json` of model N's
 emergence-maps.json    its role maps over time; `emergence-maps-N.json` of model N
 """
 
@@ -22,6 +23,7 @@ def emergence_of_run(
     number: int = 0,
     settings: Settings | None = None,
     *,
+    step: int | None = None,
     watch: Callable[[int, int], None] | None = None,
     anew: bool = False,
 ) -> Emergence:
@@ -34,6 +36,7 @@ def emergence_of_run(
         run: finished or still training.
         number: of the model, from 0.
         settings: how it is measured.
+        step: of the checkpoint whose circuit is followed; None for the last.
         watch: told the step of each checkpoint done, and the last step.
         anew: measure whatever is there.
 
@@ -43,14 +46,14 @@ def emergence_of_run(
     settings = settings or Settings()
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
-    if not circuit_path(run, number).exists():
-        model = f" --model {number}" if number else ""
+    if not circuit_path(run, number, step).exists():
+        which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
         raise InputError(
-            f"{circuit_path(run, number)} does not exist, and emergence follows a known circuit; find it first with "
-            f"`hopscope circuit {run.path}{model}`"
+            f"{circuit_path(run, number, step)} does not exist, and emergence follows a known circuit; find it first "
+            f"with `hopscope circuit {run.path}{which}`"
         )
-    circuit = Circuit.load(circuit_path(run, number))
-    path, maps_path = record_path(run, number), maps_over_time_path(run, number)
+    circuit = Circuit.load(circuit_path(run, number, step))
+    path, maps_path = record_path(run, number, step), maps_over_time_path(run, number)
     if path.exists() and maps_path.exists() and not anew:
         known = Emergence.load(path)
         if _still_holds(known, run, circuit, settings):
@@ -61,9 +64,10 @@ def emergence_of_run(
     return emergence
 
 
-def record_path(run: Run, number: int) -> Path:
+def record_path(run: Run, number: int, step: int | None = None) -> Path:
     """Where the emergence of a model is kept."""
-    return run.path / (f"emergence-{number}.json" if number else "emergence.json")
+    model = f"-{number}" if number else ""
+    return run.path / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
 
 
 def maps_over_time_path(run: Run, number: int) -> Path:

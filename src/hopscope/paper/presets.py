@@ -1,21 +1,21 @@
-"""The two scales of everything: `laptop`, in minutes on two cores, and `paper`, the exact recipes.
-
-In the folder of a preset the runs of its depth study lie in `sweep/`, transformers trained by themselves in
-`transformers/`.
-"""
+"""The scales of everything: `laptop`, in minutes on two cores; `paper`, the exact recipes; `tiny`, in seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from hopscope.circuits.search.budget import Effort
+from hopscope.errors import InputError
+from hopscope.model.held import HeldHead
 from hopscope.paper import recipes
-from hopscope.paper.depth import DepthStudy, run_name
-from hopscope.paper.recipes import A, B, C, D
-from hopscope.training.many import finished
-from hopscope.training.run import Run
+from hopscope.paper.section_4 import BenchmarkStudy
+from hopscope.paper.section_5 import TheoryStudy
+from hopscope.paper.section_7 import DepthStudy
+from hopscope.paper.section_8 import CircuitStudy
+from hopscope.paper.section_9 import EmergenceStudy
+from hopscope.studies.held_head import HeldHeadStudy
+from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 
@@ -26,37 +26,48 @@ class Preset:
     Attributes:
         name: of the preset; findings' scales begin with it.
         summary: in words, for the report.
+        benchmark: language models and guessers (Section 4).
+        theory: simulated (Section 5).
         depth: training by depth (Section 7).
-        transformers: trained by themselves.
-        compared: runs whose circuits are found and compared (Section 8), as paths in the preset's folder.
-        watched: runs whose heads are followed as they emerge (Section 9), likewise.
-        effort: of the search for circuits.
+        circuits: models whose circuits are found and compared (Section 8).
+        emergence: models whose heads are followed as they emerge (Section 9).
     """
 
     name: str
     summary: str
+    benchmark: BenchmarkStudy
+    theory: TheoryStudy
     depth: DepthStudy
-    transformers: tuple[Setup, ...]
-    compared: tuple[str, ...]
-    watched: tuple[str, ...]
-    effort: Effort
+    circuits: CircuitStudy
+    emergence: EmergenceStudy
 
-    def finished(self, folder: Path, names: Iterable[str]) -> list[Run]:
-        """Those of the runs at `names`, paths in the preset's folder, that are at their end.
+    @property
+    def alone(self) -> tuple[Setup, ...]:
+        """What is trained beside the depth study, in `transformers/`."""
+        studies = (self.circuits, self.emergence)
+        return tuple(setup for study in studies if study.at == "transformers" for setup in study.setups)
 
-        Raises:
-            InputError: another run lies where one of them belongs.
-        """
-        runs = {f"sweep/{name}": run for name, run in finished(self.depth.setups(), folder / "sweep").items()}
-        single = finished(self.transformers, folder / "transformers")
-        runs |= {f"transformers/{name}": run for name, run in single.items()}
-        return [runs[name] for name in dict.fromkeys(names) if name in runs]
+    def held_heads(self) -> tuple[HeldHeadStudy, ...]:
+        """The question of the handed head, put to every model that is followed."""
+        return tuple(HeldHeadStudy(setup, self.emergence.at) for setup in self.emergence.setups)
 
 
-LAPTOP = Preset(
-    name="laptop",
-    summary="small transformers, D = 3, minutes on two cores",
-    depth=DepthStudy(
+def _on_one_ladder(depth: DepthStudy, summary: str, effort: Effort, **others: object) -> Preset:
+    """A preset whose circuits are those of the depth study's followed runs."""
+    assert depth.followed is not None
+    followed = (depth.setup(True, depth.followed),)
+    return Preset(
+        name=depth.scale,
+        summary=summary,
+        depth=depth,
+        circuits=CircuitStudy(depth.scale, followed, "sweep", effort),
+        emergence=EmergenceStudy(depth.scale, followed, "sweep", effort),
+        **{"benchmark": BenchmarkStudy(), "theory": TheoryStudy(depth.scale), **others},  # type: ignore[arg-type]
+    )
+
+
+LAPTOP = _on_one_ladder(
+    DepthStudy(
         scale="laptop",
         recipe=recipes.LAPTOP,
         layers=(1, 2, 3, 4),
@@ -67,15 +78,15 @@ LAPTOP = Preset(
         seeds_at_minimum=(0, 1, 2),
         followed=4,
     ),
-    transformers=(),
-    compared=(f"sweep/{run_name(True, 4)}",),
-    watched=(f"sweep/{run_name(True, 4)}",),
-    effort="quick",  # Minutes count here.
+    "small transformers, D = 3, minutes on two cores",
+    "quick",  # minutes count here
 )
 
 PAPER = Preset(
     name="paper",
     summary="the exact recipes of the paper; days on a CPU, made for a GPU",
+    benchmark=BenchmarkStudy(),
+    theory=TheoryStudy("paper"),
     depth=DepthStudy(
         scale="paper",
         recipe=recipes.SWEEP,
@@ -85,11 +96,55 @@ PAPER = Preset(
         seeds=tuple(range(8)),
         plain_seeds=tuple(range(8)),
     ),
-    transformers=(A, B, C, D),
-    compared=("transformers/a", "transformers/b", "transformers/c"),
-    watched=("transformers/d",),
-    effort="thorough",
+    circuits=CircuitStudy("paper", (recipes.A, recipes.B, recipes.C), "transformers", "thorough"),
+    emergence=EmergenceStudy("paper", (recipes.D,), "transformers", "thorough"),
 )
 
-BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, PAPER)}
+TINY = _on_one_ladder(
+    DepthStudy(
+        scale="tiny",
+        recipe=Recipe(
+            layers=2,
+            heads=2,
+            d_model=32,
+            head_dim=32,
+            mlp=False,
+            steps=200,
+            batch_size=64,
+            examples=None,
+            learning_rate=1e-2,
+            schedule="trapezoid",
+            clip=1.0,
+            qk_gain=4.0,
+            held=(HeldHead(1, 1, "previous"),),
+            log_every=10,
+            final_steps=10,
+            validation_size=32,
+        ),
+        layers=(1, 2),
+        hops=1,
+        plain_hops=1,
+        seeds=(0,),
+        plain_seeds=(0,),
+        followed=2,
+        checkpoint_every=50,
+    ),
+    "two layers, one hop, its first head handed over: that everything works, seconds",
+    "quick",
+    benchmark=BenchmarkStudy(count=20),
+    theory=TheoryStudy("tiny", 4),
+)
+
+BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, PAPER, TINY)}
 """What the command line calls them."""
+
+
+def named(name: str) -> Preset:
+    """The preset of that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in BY_NAME:
+        raise InputError(f"there is no preset {name!r}; there are {', '.join(BY_NAME)}")
+    return BY_NAME[name]

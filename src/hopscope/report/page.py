@@ -107,7 +107,7 @@ def write_page(
     html = _environment().get_template("page.html").render(
         title=title,
         lead=lead,
-        claims=[(claim, _interval(claim.interval), _link(claim.run)) for claim in claims],
+        claims=[(claim, _interval(claim.interval), _link(claim.run), _preset(claim)) for claim in claims],
         verdicts=[(verdict, counts[verdict]) for verdict in VERDICTS],
         sections=[(section, [_drawn(figure, path.parent) for figure in section.figures]) for section in sections],
         rerun="\n".join(rerun),
@@ -159,6 +159,12 @@ def _interval(interval: Interval) -> str:
         return interval or ""
     low, high = interval
     return f"{low:.3g} to {high:.3g}"
+
+
+def _preset(claim: Claim) -> str:
+    """Whose verdict it is: the preset's, where the finding comes from training at its scale."""
+    name, colon, _ = claim.scale.partition(":")
+    return name if colon and claim.verdict != "not run" else ""
 
 
 def _link(run: str | None) -> str | None:

@@ -1,26 +1,12 @@
-"""The report of a reproduction: what stands in its folder, as figures, a table of claims and one page.
-
-claims.json     the fifteen rows
-summary.json    what every run of the depth study came to
-figures/        PNG, SVG and PDF
-report.html     the page
-"""
+"""The report of a reproduction: `report.html` with the table of claims, and `figures/` (PNG, SVG and PDF)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.paper.circuit_claims import judge_learned
-from hopscope.paper.claims import Claim, complete, write_claims
-from hopscope.paper.presets import Preset
-from hopscope.paper.theory_claims import theory_claims
-from hopscope.report.benchmark_section import write_benchmark
-from hopscope.report.circuit_section import write_circuits
-from hopscope.report.depth_section import write_depth
-from hopscope.report.emergence_section import write_emergence
-from hopscope.report.held_head_section import write_held_head
-from hopscope.report.page import write_page
-from hopscope.report.theory_section import theory_section
+from hopscope.paper.reproduce import Reproduction
+from hopscope.report import held_head, section_4, section_5, section_7, section_8, section_9
+from hopscope.report.page import Section, write_page
 
 LEAD = (
     "A reproduction of “Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers” "
@@ -29,43 +15,25 @@ LEAD = (
 )
 
 
-def write_report(folder: Path, preset: Preset) -> list[Claim]:
-    """Write the report of what is finished in `folder`, and give its claims.
-
-    Args:
-        folder: of `hopscope reproduce`; a benchmark of language models, where there is one, is in `benchmark/`.
-        preset: what was asked for.
-
-    Raises:
-        InputError: a run in the folder is damaged, or another than the preset's.
-    """
-    study = preset.depth
-    depth = write_depth(folder, folder / "sweep", study)
-    benchmark_sections, benchmark_findings = write_benchmark(folder)
-    sections = [*benchmark_sections, theory_section(folder, study.hops), *depth.sections]
-    found = [*benchmark_findings, *theory_claims(), *depth.findings]
-    if compared := preset.finished(folder, preset.compared):
-        circuit_sections, judged = write_circuits(folder, preset.name, compared)
-        sections += circuit_sections
-        found += judged
-    for run in preset.finished(folder, preset.watched):
-        emergence = write_emergence(folder, preset.name, run)
-        sections += [*emergence.sections, *write_held_head(folder, run)]
-        found += emergence.findings
-    if preset.transformers:
-        models = {run.path.name.upper(): run.result.models[0] for run in compared}
-        found.append(judge_learned(models, preset.name, "transformers"))
-    else:
-        # C12 is about transformer D and its numbers; a model of another size says nothing of them.
-        found = [finding for finding in found if finding["id"] != "C12"]
-    claims = complete(found)
-    write_claims(folder / "claims.json", claims)
+def write_report(found: Reproduction) -> Path:
+    """Draw what was found into its folder, and write the page; gives the page's path."""
+    figures = found.folder / "figures"
+    sections: list[Section | None] = [
+        section_4.section(found.benchmark, figures),
+        section_5.section(found.preset.depth.hops, figures),
+        section_7.section(found.depth, figures),
+        section_8.section(found.circuits, figures),
+        section_9.section(found.emergence, figures),
+        *(held_head.section(result, figures) for result in found.held_head),
+    ]
+    name = found.preset.name
+    page = found.folder / "report.html"
     write_page(
-        folder / "report.html",
+        page,
         title="The retrieval problem, reproduced",
-        lead=f"{LEAD} Scale: `{preset.name}`, {preset.summary}.",
-        claims=claims,
-        sections=sections,
-        rerun=[f"hopscope reproduce --preset {preset.name}", f"hopscope report {folder.as_posix()}"],
+        lead=f"{LEAD} Scale: `{name}`, {found.preset.summary}.",
+        claims=found.claims,
+        sections=[section for section in sections if section],
+        rerun=[f"hopscope reproduce --preset {name}", f"hopscope report {found.folder.as_posix()}"],
     )
-    return claims
+    return page

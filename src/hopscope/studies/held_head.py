@@ -9,15 +9,16 @@ it loses a head as the other does, and is handed nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
+from hopscope.files import write_json
 from hopscope.model.held import HeldHead
-from hopscope.training.many import finished
-from hopscope.training.run import Run
+from hopscope.studies.work import Work
+from hopscope.training.metrics import Metrics
 from hopscope.training.setup import Setup
 
 ARMS: Mapping[str, tuple[HeldHead, ...]] = {
@@ -31,36 +32,112 @@ REMOVED = 0.1
 """A plateau counts as removed if what is left of it is at most this share of the free arm's."""
 
 
-def held_setups(free: Run) -> list[Setup]:
-    """What has to be trained beside a run that is the free arm: the other arms, from its recipe, problem and seeds."""
-    recipe = replace(free.recipe, checkpoint_every=None, checkpoints_per_doubling=None, checkpoint_jump_every=None)
-    return [Setup(name, free.problem, replace(recipe, held=held), free.seeds) for name, held in ARMS.items() if held]
+@dataclass(frozen=True)
+class HeldHeadStudy:
+    """Which model is asked.
+
+    Attributes:
+        free: what the free arm is trained by.
+        at: the folder of its run folder, in the reproduction's; the other arms go into `held-head/`.
+    """
+
+    free: Setup
+    at: str
+
+    def others(self) -> list[Setup]:
+        """The other arms: the free arm's recipe, problem and seeds, with a head held and no checkpoints."""
+        plain = replace(
+            self.free.recipe, checkpoint_every=None, checkpoints_per_doubling=None, checkpoint_jump_every=None
+        )
+        return [replace(self.free, name=name, recipe=replace(plain, held=held)) for name, held in ARMS.items() if held]
 
 
-def arms(free: Run, folder: Path) -> dict[str, Run] | None:
-    """The run of every arm, or None while one of them is not finished.
+@dataclass(frozen=True)
+class Arm:
+    """What one arm came to, an entry a seed.
 
-    Args:
-        free: the free arm.
-        folder: of the other arms' run folders.
+    Attributes:
+        name: of the arm.
+        seeds: of its models.
+        plateaus: how long each lasts.
+        final_losses: validation losses over the last steps; None where a model diverged.
+        metrics: of its run, all rows.
+    """
+
+    name: str
+    seeds: tuple[int, ...]
+    plateaus: tuple[Plateau, ...]
+    final_losses: tuple[float | None, ...]
+    metrics: Metrics
+
+
+@dataclass(frozen=True)
+class HeldHeadResult:
+    """What the arms came to.
+
+    Attributes:
+        log_every: steps between rows of the metrics, before the last ones.
+        arms: free, handed, control.
+        answer: what that says.
+    """
+
+    log_every: int
+    arms: tuple[Arm, ...]
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer, by rule; `held-head.json` holds it, with the plateaus of every arm.
+
+    Attributes:
+        verdict: see `judge`.
+        sentence: the same in words.
+    """
+
+    verdict: Literal["removed", "shortened", "not shortened", "undecided"]
+    sentence: str
+
+
+def run(study: HeldHeadStudy, folder: Path, work: Work | None = None) -> HeldHeadResult | None:
+    """Train the arms that are not trained yet, and read what they came to."""
+    work = work or Work()
+    work.train([study.free], folder / study.at)
+    work.train(study.others(), folder / "held-head")
+    return read(study, folder)
+
+
+def read(study: HeldHeadStudy, folder: Path) -> HeldHeadResult | None:
+    """What the arms came to, kept as `folder / "held-head.json"`; None while one of them is not finished.
 
     Raises:
         InputError: a folder in use for something else.
     """
-    setups = held_setups(free)
-    others = finished(setups, folder)
-    return {"free": free, **others} if len(others) == len(setups) else None
+    from hopscope.training.many import finished
+
+    if not (folder / "held-head").is_dir():
+        return None
+    free = finished([study.free], folder / study.at)
+    others = finished(study.others(), folder / "held-head")
+    if not free or len(others) < len(ARMS) - 1:
+        return None
+    runs = {"free": free[study.free.name], **others}
+    arms = tuple(
+        Arm(
+            name,
+            run.seeds,
+            tuple(plateau(run.metrics, run.problem.chains, model) for model in range(len(run.seeds))),
+            tuple(model.final_validation_loss for model in run.result.models),
+            run.metrics,
+        )
+        for name, run in runs.items()
+    )
+    answer = judge({arm.name: arm.plateaus for arm in arms}, study.free.recipe.steps)
+    write_json(folder / "held-head.json", _record(arms, answer))
+    return HeldHeadResult(study.free.recipe.log_every, arms, answer)
 
 
-def answer(runs: Mapping[str, Run]) -> dict[str, Any]:
-    """What the arms say, as `judge` puts it."""
-    plateaus = {}
-    for name, run in runs.items():
-        plateaus[name] = [plateau(run.metrics, run.problem.chains, model) for model in range(len(run.seeds))]
-    return judge(plateaus, runs["free"].recipe.steps)
-
-
-def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> dict[str, Any]:
+def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> Answer:
     """The answer, by rule.
 
     The plateau is `removed` if in every seed the handed arm's lasts at most a tenth of the free arm's, `shortened` if
@@ -70,36 +147,35 @@ def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> dict[str, An
     Args:
         plateaus: by arm, one a seed in the same order.
         steps: of a run; a plateau that is not left counts as lasting so long at least.
-
-    Returns:
-        `verdict`; by arm `left` (the step at which each seed leaves the plateau, null for never), `length`, `median`
-        (median and interval over seeds, of `left`), `learned` (per seed and hop); and `sentence`.
     """
-    told_of = {}
-    for name, ones in plateaus.items():
-        middle, low, high = spread([one.left for one in ones])
-        told_of[name] = {
-            "left": [one.left for one in ones],
-            "length": [one.length for one in ones],
-            "median": {"step": middle, "low": low, "high": high},
-            "learned": [list(one.learned) for one in ones],
-        }
     pairs = list(zip(plateaus["free"], plateaus["handed"], strict=True))
+    verdict: Literal["removed", "shortened", "not shortened", "undecided"] = "not shortened"
     if all(free.left is None and handed.left is None for free, handed in pairs):
         verdict = "undecided"
     elif all(_lasts(handed, steps) <= REMOVED * _lasts(free, steps) for free, handed in pairs):
         verdict = "removed"
     elif all(_lasts(handed, steps) < _lasts(free, steps) for free, handed in pairs):
         verdict = "shortened"
-    else:
-        verdict = "not shortened"
     told = "; ".join(
         f"{name}: left at step {_listed([one.left for one in ones])} after {_listed([one.length for one in ones])} "
         "steps on it"
         for name, ones in plateaus.items()
     )
-    sentence = f"With the first head handed over the plateau is {verdict} ({told}; a number a seed)."
-    return {"verdict": verdict, "arms": told_of, "sentence": sentence}
+    return Answer(verdict, f"With the first head handed over the plateau is {verdict} ({told}; a number a seed).")
+
+
+def _record(arms: Sequence[Arm], answer: Answer) -> dict[str, Any]:
+    """What `held-head.json` holds: by arm when each seed leaves the plateau, for how long it was on it, and learns."""
+    told = {}
+    for arm in arms:
+        left = [one.left for one in arm.plateaus]
+        told[arm.name] = {
+            "left": left,
+            "length": [one.length for one in arm.plateaus],
+            "median": dict(zip(("step", "low", "high"), spread(left), strict=True)),
+            "learned": [list(one.learned) for one in arm.plateaus],
+        }
+    return {"verdict": answer.verdict, "arms": told, "sentence": answer.sentence}
 
 
 def _listed(steps: Sequence[int | None]) -> str:

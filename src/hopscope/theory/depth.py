@@ -87,6 +87,11 @@ def depths(hops: int) -> Depths:
     return Depths(hops, theorem_1_bound(hops), minimum_without_mask(hops), minimum_causal(hops), minimum_one_head(hops))
 
 
+def reach(layers: int) -> int:
+    """The most hops whose exact causal minimum is at most `layers`: 2^(layers - 1) - 1; none with fewer than two."""
+    return max(0, 2 ** (layers - 1) - 1) if layers else 0
+
+
 def _smallest_power(base: int, least: int) -> int:
     """The smallest t with base^t >= least."""
     t, power = 0, 1

@@ -25,7 +25,7 @@ _EMPTY = "#EEEEEE"
 _UNDATED = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
-def flow_figure(problem: RetrievalProblem) -> Figure:
+def figure_3(problem: RetrievalProblem) -> Figure:
     """The chain in sequence order with what its positions share, above the growth of what its query can know.
 
     Growth is drawn twice, without a mask and with one; the rule beside each row is Lemma 3's limit on a run from x0.
@@ -105,7 +105,7 @@ def save_flow(problem: RetrievalProblem, path: Path) -> None:
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
         raise InputError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
-    figure = flow_figure(problem)
+    figure = figure_3(problem)
     with house(), replacing(path) as temporary:
         figure.savefig(temporary, format=suffix, metadata=_UNDATED[suffix])
 

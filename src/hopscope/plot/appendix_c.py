@@ -1,20 +1,16 @@
-"""Attention maps as in Appendix C: every layer and head, by position for one prompt, and by role on average."""
+"""Appendix C: attention maps of every layer and head, by role on average, and by position for one prompt."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.role_maps import role_maps
-from hopscope.errors import InputError
-from hopscope.model.transformer import Transformer
 from hopscope.plot.style import INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, query_role, second_member
-from hopscope.training.data import held_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,27 +22,28 @@ _SIDE = 0.95
 _ACROSS = 8
 
 
-@torch.no_grad()
-def maps_figure(
-    transformer: Transformer, problem: RetrievalProblem, circuit: Circuit | None = None, sequences: int = 128
+def appendix_c(
+    maps: Float[Tensor, "layer head role role"], problem: RetrievalProblem, circuit: Circuit | None = None
 ) -> Figure:
-    """Mean attention by role, a panel a head, layers downward; paths of `circuit` are framed.
+    """Mean attention by role, a panel a head, layers downward.
 
     Rows are queries and columns keys, in the order of the sequence. What a row lacks to 1 goes to other chains.
+
+    Args:
+        maps: mean attention, roles by number: `hs.Model.attention()`.
+        problem: whose roles.
+        circuit: whose paths are framed.
     """
-    _one(transformer)
-    batch = held_out(problem, sequences, 0, "maps")
-    patterns = transformer.patterns(batch.inputs[None])
-    maps = role_maps(patterns, coordinates(batch, transformer.shape.causal))
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]
     framed = {(p.layer, p.head, p.query, p.key) for p in circuit.paths} if circuit is not None else set()
+    layers, heads = maps.shape[:2]
     with house():
-        figure, grid = _grid(transformer, f"Mean attention by role over {sequences} sequences")
-        for layer in range(transformer.shape.layers):
-            for head in range(transformer.shape.heads):
+        figure, grid = _grid(layers, heads, "Mean attention by role")
+        for layer in range(layers):
+            for head in range(heads):
                 axes = grid[layer][head]
-                _panel(axes, maps.same[0, layer, head][roles][:, roles].numpy(), layer, head)
+                _panel(axes, maps[layer, head][roles][:, roles].detach().numpy(), layer, head)
                 axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
                 axes.set_yticks(range(len(names)), names, fontsize=4)
                 for row, query in enumerate(names):
@@ -56,26 +53,22 @@ def maps_figure(
     return figure
 
 
-@torch.no_grad()
-def prompt_figure(transformer: Transformer, problem: RetrievalProblem, seed: int = 0) -> Figure:
+def one_prompt(patterns: Float[Tensor, "layer head query key"]) -> Figure:
     """Attention by position on one prompt, a panel a head, layers downward."""
-    _one(transformer)
-    batch = held_out(problem, 1, seed, "prompt")
-    patterns = transformer.patterns(batch.inputs[None])
+    layers, heads = patterns.shape[:2]
     with house():
-        figure, grid = _grid(transformer, "Attention by position on one prompt")
-        for layer, pattern in enumerate(patterns):
-            for head in range(transformer.shape.heads):
+        figure, grid = _grid(layers, heads, "Attention by position on one prompt")
+        for layer in range(layers):
+            for head in range(heads):
                 axes = grid[layer][head]
-                _panel(axes, pattern[0, 0, head].numpy(), layer, head)
+                _panel(axes, patterns[layer, head].detach().numpy(), layer, head)
                 axes.set_xticks([])
                 axes.set_yticks([])
     return figure
 
 
-def _grid(transformer: Transformer, title: str) -> tuple[Figure, list[list[Axes]]]:
+def _grid(layers: int, heads: int, title: str) -> tuple[Figure, list[list[Axes]]]:
     """A panel for every head; models of one head a layer wrap their layers, so that the figure is not a ribbon."""
-    layers, heads = transformer.shape.layers, transformer.shape.heads
     columns = heads if heads > 1 else min(layers, _ACROSS)
     rows = layers if heads > 1 else -(-layers // columns)
     figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * 1.12 + 0.5)
@@ -109,8 +102,3 @@ def _frame(axes: Axes, column: int, row: int) -> None:
 def _order(problem: RetrievalProblem) -> list[int]:
     """Roles in the order in which they stand in the sequence."""
     return [role for k in problem.blocks for role in (first_member(k), second_member(k))] + [query_role(problem.hops)]
-
-
-def _one(transformer: Transformer) -> None:
-    if transformer.models != 1:
-        raise InputError(f"maps are drawn of one model, got {transformer.models}; take one with `single`")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hopscope.benchmark.points import Point, Summary
+from hopscope.benchmark.points import Point
 from hopscope.errors import InputError
-from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure, save
+from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +17,7 @@ OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
 LONGEST_NAME = 36
 
 
-def benchmark_figure(points: Sequence[Point]) -> Figure:
+def figure_2(points: Sequence[Point]) -> Figure:
     """Accuracies with 95% Wilson intervals; dashed the random guess, dotted the best shortcut that skips lines.
 
     Raises:
@@ -47,18 +46,6 @@ def benchmark_figure(points: Sequence[Point]) -> Figure:
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
-
-
-def draw_figure(folder: Path) -> list[Path]:
-    """Draw figure-2.png, .svg and .pdf into a benchmark's folder; nothing is drawn where nothing was accepted.
-
-    Raises:
-        InputError: the folder has no summary.json.
-    """
-    points = Summary.read(folder / "summary.json").points
-    if all(point.accuracy is None for point in points):
-        return []
-    return save(benchmark_figure(points), folder / "figure-2")
 
 
 def label(model: str) -> str:

@@ -1,11 +1,4 @@
-"""Figure 4: the final validation loss by number of layers (Section 7.2).
-
-A group is what the runs of one shape came to, one entry a seed, null where a run diverged:
-
-    {"hops": 3, "chains": 4, "curriculum": true, "layers": 4, "seeds": [0, 1],
-     "final_validation_loss": [0.02, 0.03], "final_partial_losses": [[0.01, 0.02, 0.03], [0.02, 0.03, 0.04]],
-     "crossings": [[900, 1200, 1500], [950, 1250, 1600]], "run": "sweep/ic-layers-4"}
-"""
+"""Figure 4: the final validation loss by number of layers (Section 7.2)."""
 
 from __future__ import annotations
 
@@ -13,10 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
+from hopscope.paper.groups import Group
 from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
+from hopscope.theory.depth import depths
+from hopscope.training.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,22 +33,59 @@ class _Series:
     losses: dict[int, list[float]]
 
 
-def final_losses_figure(groups: Sequence[Mapping[str, Any]], theory: Mapping[str, float] | None = None) -> Figure:
+def figure_4(*of: Group | Run, theory: bool = True) -> Figure:
+    """Both halves side by side: the final validation loss, and with the implicit curriculum its part for each hop.
+
+    Args:
+        of: finished runs, or what their ensembles came to.
+        theory: whether to mark the exact minimum depth of every hop.
+
+    Raises:
+        InputError: nothing given, or a run that is not finished.
+    """
+    groups = _groups([one if isinstance(one, Group) else Group.of(one, str(one.path)) for one in of])
+    by_hops = _with_curriculum(groups)
+    with house():
+        figure = new_figure(COLUMN * (1 + len(by_hops)), 3.1)
+        axes = figure.subplots(1, 1 + len(by_hops), squeeze=False)[0]
+        _draw_final(axes[0], groups, {})
+        for place, (hops, found) in enumerate(by_hops.items(), start=1):
+            minima = {hop: depths(hop).causal for hop in range(1, hops + 1)} if theory else {}
+            _draw_partial(axes[place], groups, hops, found, minima)
+            axes[place].set_title(f"IC, D = {hops}")
+        axes[0].set_ylabel("final validation loss")
+        axes[0].legend(loc="upper right")
+        if by_hops:
+            axes[-1].legend(loc="upper right")
+    return figure
+
+
+def final_losses(groups: Sequence[Group], theory: Mapping[str, float] | None = None) -> Figure:
     """Left half: the final validation loss with and without the implicit curriculum.
 
     Lines are means over seeds, bands run from the lowest seed to the highest, every seed is a dot.
 
     Args:
-        groups: see above; the depths of one formulation and number of hops make a line.
+        groups: the depths of one formulation and number of hops make a line.
         theory: numbers of layers to mark with a vertical line each, by label.
 
     Raises:
-        InputError: no group, or one without its fields or with losses that do not match its seeds.
+        InputError: no group.
     """
+    with house():
+        figure = new_figure(COLUMN, 3.1)
+        axes = figure.subplots()
+        _draw_final(axes, _groups(groups), theory or {})
+        axes.set_ylabel("final validation loss")
+        figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def _draw_final(axes: Axes, groups: Sequence[Group], theory: Mapping[str, float]) -> None:
     found: dict[tuple[bool, int], dict[int, list[float]]] = {}
-    for group in _checked(groups):
-        depths = found.setdefault((bool(group["curriculum"]), int(group["hops"])), {})
-        depths.setdefault(int(group["layers"]), []).extend(_number(loss) for loss in group["final_validation_loss"])
+    for group in groups:
+        by_depth = found.setdefault((group.curriculum, group.hops), {})
+        by_depth.setdefault(group.layers, []).extend(map(_number, group.final_validation_loss))
     kinds = sorted(found, key=lambda kind: (not kind[0], kind[1]))
     series = []
     for kind in kinds:
@@ -60,55 +93,65 @@ def final_losses_figure(groups: Sequence[Mapping[str, Any]], theory: Mapping[str
         nth = [other for other in kinds if other[0] == curriculum].index(kind)
         label = f"{'IC' if curriculum else 'no IC'}, D = {hops}"
         series.append(_Series(label, curriculum_look(curriculum, nth), dict(sorted(found[kind].items()))))
-    with house():
-        figure = new_figure(COLUMN, 3.1)
-        axes = figure.subplots()
-        _draw(axes, series)
-        _plateau(axes, groups)
-        for (label, layers), dash in zip((theory or {}).items(), cycle(_THEORY_DASHES), strict=False):
-            axes.axvline(layers, color=INK, linewidth=0.9, linestyle=dash, zorder=1, label=label)
-        axes.set_ylabel("final validation loss")
-        figure.legend(loc="outside upper left", ncols=2)
-    return figure
+    _draw(axes, series)
+    _plateau(axes, groups)
+    for (label, layers), dash in zip(theory.items(), cycle(_THEORY_DASHES), strict=False):
+        axes.axvline(layers, color=INK, linewidth=0.9, linestyle=dash, zorder=1, label=label)
 
 
-def partial_losses_figure(groups: Sequence[Mapping[str, Any]], theory: Mapping[int, float] | None = None) -> Figure:
+def partial_losses(groups: Sequence[Group], theory: Mapping[int, float] | None = None) -> Figure:
     """Right half: the final partial loss of every hop, with the implicit curriculum; one panel for each D.
 
     Args:
-        groups: see above; those without the curriculum have no partial losses to show and are passed over.
+        groups: those without the curriculum have no partial losses to show and are passed over.
         theory: for a hop, the number of layers that theory asks for, marked on the axis in the hop's colour.
 
     Raises:
-        InputError: no group with the curriculum, or one without its fields or with losses that do not match.
+        InputError: no group with the curriculum.
     """
-    found: dict[int, dict[int, list[list[float]]]] = {}
-    for group in _checked(groups):
-        if group["curriculum"]:
-            seeds = found.setdefault(int(group["hops"]), {}).setdefault(int(group["layers"]), [])
-            seeds.extend(_by_hop(group, losses) for losses in group["final_partial_losses"])
-    if not found:
+    by_hops = _with_curriculum(_groups(groups))
+    if not by_hops:
         raise InputError("partial losses need at least one group with the implicit curriculum, got none")
     with house():
-        figure = new_figure(COLUMN * len(found), 3.1)
-        panels = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
-        for axes, (hops, depths) in zip(panels, sorted(found.items()), strict=True):
-            series = [
-                _Series(
-                    hop_label(hop),
-                    hop_look(hop),
-                    {layers: [seed[hop - 1] for seed in seeds] for layers, seeds in sorted(depths.items())},
-                )
-                for hop in range(1, hops + 1)
-            ]
-            _draw(axes, series)
-            _plateau(axes, groups)
-            _mark_theory(axes, {hop: layers for hop, layers in (theory or {}).items() if hop <= hops}, max(depths))
-            axes.set_title(f"IC, D = {hops}" if len(found) > 1 else "")
+        figure = new_figure(COLUMN * len(by_hops), 3.1)
+        panels = figure.subplots(1, len(by_hops), squeeze=False, sharey=True)[0]
+        for axes, (hops, found) in zip(panels, by_hops.items(), strict=True):
+            _draw_partial(axes, groups, hops, found, theory or {})
+            axes.set_title(f"IC, D = {hops}" if len(by_hops) > 1 else "")
         panels[0].set_ylabel("final partial loss")
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=5)
     return figure
+
+
+def _with_curriculum(groups: Sequence[Group]) -> dict[int, dict[int, list[list[float]]]]:
+    """By D and depth, for every seed its losses by hop."""
+    found: dict[int, dict[int, list[list[float]]]] = {}
+    for group in groups:
+        if group.curriculum:
+            seeds = found.setdefault(group.hops, {}).setdefault(group.layers, [])
+            seeds.extend([_number(loss) for loss in losses] for losses in group.final_partial_losses)
+    return dict(sorted(found.items()))
+
+
+def _draw_partial(
+    axes: Axes,
+    groups: Sequence[Group],
+    hops: int,
+    found: Mapping[int, Sequence[Sequence[float]]],
+    theory: Mapping[int, float],
+) -> None:
+    series = [
+        _Series(
+            hop_label(hop),
+            hop_look(hop),
+            {layers: [seed[hop - 1] for seed in seeds] for layers, seeds in sorted(found.items())},
+        )
+        for hop in range(1, hops + 1)
+    ]
+    _draw(axes, series)
+    _plateau(axes, groups)
+    _mark_theory(axes, {hop: layers for hop, layers in theory.items() if hop <= hops}, max(found))
 
 
 def _draw(axes: Axes, series: Sequence[_Series]) -> None:
@@ -148,9 +191,9 @@ def _draw_series(axes: Axes, line: _Series, width: float, aside: float) -> None:
               markersize=2.1, alpha=0.75, label=f"_seeds {line.label}", zorder=4)  # fmt: skip
 
 
-def _plateau(axes: Axes, groups: Sequence[Mapping[str, Any]]) -> None:
+def _plateau(axes: Axes, groups: Sequence[Group]) -> None:
     """What answering with the mean of the N candidates gives: 1 - 1/N."""
-    for chains in sorted({int(group["chains"]) for group in groups}):
+    for chains in sorted({group.chains for group in groups}):
         loss = 1 - 1 / chains
         axes.axhline(loss, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=2)
         axes.annotate(
@@ -172,32 +215,10 @@ def _mark_theory(axes: Axes, theory: Mapping[int, float], deepest: int) -> None:
         )  # fmt: skip
 
 
-def _checked(groups: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _groups(groups: Sequence[Group]) -> Sequence[Group]:
     if not groups:
         raise InputError("a figure by depth needs at least one group of runs, got none")
-    for group in groups:
-        needed = ("hops", "chains", "curriculum", "layers", "seeds", "final_validation_loss", "final_partial_losses")
-        missing = [name for name in needed if name not in group]
-        if missing:
-            raise InputError(f"a group of runs must have the fields {', '.join(needed)}; missing: {', '.join(missing)}")
-        for name in ("final_validation_loss", "final_partial_losses"):
-            if len(group[name]) != len(group["seeds"]):
-                raise InputError(
-                    f"{name} of the group with {group['layers']} layers must have an entry for each of its "
-                    f"{len(group['seeds'])} seeds, got {len(group[name])}"
-                )
     return groups
-
-
-def _by_hop(group: Mapping[str, Any], losses: Sequence[float | None] | None) -> list[float]:
-    hops = int(group["hops"])
-    if losses is None:
-        return [math.nan] * hops
-    if len(losses) != hops:
-        raise InputError(
-            f"final_partial_losses of the group with {group['layers']} layers must have {hops} hops, got {len(losses)}"
-        )
-    return [_number(loss) for loss in losses]
 
 
 def _number(loss: float | None) -> float:

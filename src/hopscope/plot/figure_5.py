@@ -65,7 +65,7 @@ def arrows(circuit: Circuit) -> list[Arrow]:
     return drawn
 
 
-def circuit_figure(circuit: Circuit) -> Figure:
+def figure_5(circuit: Circuit) -> Figure:
     """The circuit of one model. A model without one gives an empty stage that says so."""
     drawn = arrows(circuit)
     rows = max((arrow.row for arrow in drawn), default=1)

@@ -1,0 +1,103 @@
+"""What an ensemble of one formulation and depth came to: a row of `summary.json`, and of Figure 4."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hopscope.errors import InputError
+from hopscope.training.metrics import LEARNED
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the runs of one formulation and depth came to, an entry a seed; None where one diverged.
+
+    Attributes:
+        hops: D.
+        chains: N.
+        curriculum: whether every hop was asked for, or the last alone.
+        layers: of the models.
+        seeds: of the models.
+        final_validation_loss: mean over the last steps.
+        final_partial_losses: the same by hop asked for.
+        held_out_loss: on the fixed held-out sequences, at the end.
+        held_out_standard_error: of that.
+        crossings: for each hop asked for, the first logged step at which its validation loss was below 0.5.
+        run: the run folder, relative to the reproduction's.
+
+    Raises:
+        InputError: something has not an entry for every seed, or losses not one for every hop.
+    """
+
+    hops: int
+    chains: int
+    curriculum: bool
+    layers: int
+    seeds: tuple[int, ...]
+    final_validation_loss: tuple[float | None, ...]
+    final_partial_losses: tuple[tuple[float | None, ...], ...]
+    held_out_loss: tuple[float | None, ...]
+    held_out_standard_error: tuple[float | None, ...]
+    crossings: tuple[tuple[int | None, ...], ...]
+    run: str
+
+    def __post_init__(self) -> None:
+        where = f"of the group with {self.layers} layers"
+        for name in ("final_validation_loss", "final_partial_losses", "held_out_loss", "crossings"):
+            entries = getattr(self, name)
+            if len(entries) != len(self.seeds):
+                raise InputError(
+                    f"{name} {where} must have an entry for each of {len(self.seeds)} seeds, got {len(entries)}"
+                )
+        for losses in (*self.final_partial_losses, *self.crossings):
+            if len(losses) != len(self.asked):
+                raise InputError(f"losses {where} must have {len(self.asked)} hops, got {len(losses)}")
+
+    @classmethod
+    def of(cls, run: Run, name: str) -> Group:
+        """What a finished run came to."""
+        models = run.result.models
+        return cls(
+            hops=run.problem.hops,
+            chains=run.problem.chains,
+            curriculum=run.problem.curriculum,
+            layers=run.recipe.layers,
+            seeds=run.seeds,
+            final_validation_loss=tuple(model.final_validation_loss for model in models),
+            final_partial_losses=tuple(model.final_partial_losses for model in models),
+            held_out_loss=tuple(model.held_out_loss for model in models),
+            held_out_standard_error=tuple(model.held_out_standard_error for model in models),
+            crossings=run.metrics.first_below(LEARNED),
+            run=name,
+        )
+
+    @property
+    def asked(self) -> range:
+        """The hops that are asked for, from 1."""
+        return range(1 if self.curriculum else self.hops, self.hops + 1)
+
+    def diverged(self, model: int) -> bool:
+        """Whether a seed's loss was not a number in the end."""
+        return self.final_validation_loss[model] is None
+
+    def learned(self, model: int, hop: int) -> bool:
+        """Whether a seed ends with this hop's partial loss below 0.5; hops count from 1."""
+        losses = self.final_partial_losses[model]
+        loss = losses[hop - self.asked[0]] if hop in self.asked else None
+        return loss is not None and loss < LEARNED
+
+
+def read_groups(setups: Sequence[Setup], folder: Path, at: str) -> tuple[Group, ...]:
+    """What the finished runs of these setups in `folder / at` came to.
+
+    Raises:
+        InputError: a run there is damaged, or another than the setup's.
+    """
+    from hopscope.training.many import finished
+
+    return tuple(Group.of(run, os.path.relpath(run.path, folder)) for run in finished(setups, folder / at).values())

@@ -1,0 +1,69 @@
+"""What the judges of all sections share: bounds on shares, verdicts over models, and how numbers are put in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from hopscope.paper.claims import Verdict
+
+LEAST_MODELS = 3
+"""Fewer models, or trained runs, do not carry a verdict of `reproduced`. The paper has three: A, B and C."""
+
+BAR = 0.05
+"""A loss counts as low below this (Appendix E), whatever the bar a search was given."""
+
+Outcome = Literal["meets", "fails", "open"]
+"""What one model says of a claim; `open` where an interval lies across the bar."""
+
+
+def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
+    """The exact 95% interval of a share; (0, 1) where nothing was tried."""
+    from scipy.stats import binomtest
+
+    if not trials:
+        return 0.0, 1.0
+    interval = binomtest(successes, trials).proportion_ci(0.95, method="exact")
+    return float(interval.low), float(interval.high)
+
+
+def below(interval: tuple[float, float], bar: float) -> Outcome:
+    """Whether a loss whose interval this is lies below the bar."""
+    low, high = interval
+    return "meets" if high < bar else "fails" if low >= bar else "open"
+
+
+def every_model(outcomes: Sequence[Outcome], least: int = LEAST_MODELS) -> tuple[Verdict, str]:
+    """The verdict on a claim that all models must meet, and why it is inconclusive where it is.
+
+    One model that fails refutes it, however few there are.
+    """
+    if not outcomes:
+        return "not run", ""
+    if "fails" in outcomes:
+        return "not reproduced", ""
+    if "open" in outcomes:
+        return "inconclusive", f"{counted(outcomes.count('open'), 'model')} with an interval across the bar"
+    if len(outcomes) < least:
+        return "inconclusive", f"too few models: {len(outcomes)}, and the rule asks for {least}"
+    return "reproduced", ""
+
+
+def counted(number: int, what: str) -> str:
+    """`1 model`, `2 models`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def ranged(values: Sequence[float]) -> str:
+    """`0.17 to 0.89`."""
+    return f"{min(values):.2f} to {max(values):.2f}" if values else "-"
+
+
+def losses(values: Sequence[float | None]) -> str:
+    """`0.012, diverged`."""
+    return ", ".join("diverged" if value is None else f"{value:.4f}" for value in values)
+
+
+def spans(intervals: Sequence[tuple[float, float]]) -> str:
+    """`0.007 to 0.009, 0.01 to 0.02`."""
+    return ", ".join(f"{low:.3g} to {high:.3g}" for low, high in intervals)

@@ -1,0 +1,114 @@
+"""Models that are studied one by one: what training came to, and the circuit that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.strict_reading import StrictReading
+from hopscope.paper.judging import BAR, counted
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What training came to; None where a loss was not a number.
+
+    Attributes:
+        window: validation loss, the paper's mean over the last steps.
+        median: of the validation losses logged over the last tenth of training.
+        held_out: 95% interval of the held-out loss at the end.
+    """
+
+    window: float | None
+    median: float | None
+    held_out: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, run: Run, number: int) -> Learned:
+        """Of a model of a finished run."""
+        import numpy as np
+
+        result, every = run.result.models[number], run.metrics.every(run.recipe.log_every)
+        late = every.after(run.recipe.steps * 9 // 10).validation_loss[:, number]
+        median = float(np.median(late)) if len(late) else float("nan")
+        held_out = None
+        if result.held_out_loss is not None and result.held_out_standard_error is not None:
+            half = 1.96 * result.held_out_standard_error
+            held_out = (result.held_out_loss - half, result.held_out_loss + half)
+        return cls(result.final_validation_loss, median if np.isfinite(median) else None, held_out)
+
+
+@dataclass(frozen=True)
+class Studied:
+    """One model.
+
+    Attributes:
+        name: of its run, and its number there if it is not the first: `a`, `ic-layers-4-1`.
+        setup: what it was trained by.
+        seed: it was trained from.
+        number: of the model in its run, from 0.
+        learned: what training came to; None where the run itself is not there.
+        circuit: the record; None where no circuit was looked for.
+    """
+
+    name: str
+    setup: Setup
+    seed: int
+    number: int
+    learned: Learned | None
+    circuit: Circuit | None
+
+    @property
+    def strict(self) -> StrictReading | None:
+        """The strict reading of its circuit, where the record has one."""
+        strict: StrictReading | None = getattr(self.circuit, "strict", None)
+        return strict
+
+    @property
+    def solves(self) -> bool:
+        """Whether the whole model is under the bar."""
+        loss = self.circuit.losses["full"] if self.circuit else None
+        return loss is not None and loss < BAR
+
+    @property
+    def lost(self) -> bool:
+        """Whether a circuit was looked for and there is none."""
+        return self.circuit is not None and not self.circuit.found and self.strict is None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Layers, heads a layer and hops."""
+        return self.setup.recipe.layers, self.setup.recipe.heads, self.setup.problem.hops
+
+
+def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
+    """The models of those setups whose run is finished in `folder`, or of which a record is there.
+
+    Raises:
+        InputError: a run or record is damaged, or another than the setup's.
+    """
+    from hopscope.training.many import finished
+
+    runs = finished(setups, folder)
+    found = []
+    for setup in setups:
+        run = runs.get(setup.name)
+        for number, seed in enumerate(setup.seeds):
+            record = folder / setup.name / (f"circuit-{number}.json" if number else "circuit.json")
+            if run is None and not record.exists():
+                continue
+            name = f"{setup.name}-{number}" if number else setup.name
+            learned = Learned.of(run, number) if run else None
+            circuit = Circuit.load(record) if record.exists() else None
+            found.append(Studied(name, setup, seed, number, learned, circuit))
+    return tuple(found)
+
+
+def shape_in_words(models: Sequence[Studied]) -> str:
+    """`D = 3, 4 layers x 8 heads, 2 seeds`."""
+    layers, heads, hops = models[0].shape
+    return f"D = {hops}, {counted(layers, 'layer')} x {counted(heads, 'head')}, {counted(len(models), 'seed')}"

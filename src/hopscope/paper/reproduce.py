@@ -1,0 +1,116 @@
+"""The paper from nothing to its claims: every section run, read and judged, at the scale of a preset.
+
+In the reproduction's folder:
+
+sweep/          run folders of the depth study
+transformers/   run folders of transformers trained by themselves; circuits and emergences stand beside the runs
+benchmark/      what `hopscope benchmark` found, where it was asked
+held-head/      arms of the study of the handed head, where it was asked
+summary.json    what every run of the depth study came to
+held-head.json  the answer of that study
+claims.json     the fifteen claims
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hopscope.errors import InputError
+from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
+from hopscope.paper.claims import Claim, complete, write_claims
+from hopscope.paper.groups import read_groups
+from hopscope.paper.presets import Preset
+from hopscope.studies import held_head
+from hopscope.studies.work import Work
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out, section by section.
+
+    Attributes:
+        preset: what was run.
+        folder: where it lies.
+        benchmark: Section 4.
+        theory: Section 5.
+        depth: Section 7.
+        circuits: Section 8.
+        emergence: Section 9.
+        held_head: our own question to the models of Section 9, for each run that it was put to.
+        claims: the fifteen, judged.
+    """
+
+    preset: Preset
+    folder: Path
+    benchmark: section_4.BenchmarkResult
+    theory: section_5.TheoryResult
+    depth: section_7.DepthResult
+    circuits: section_8.CircuitResult
+    emergence: section_9.EmergenceResult
+    held_head: tuple[held_head.HeldHeadResult, ...]
+    claims: tuple[Claim, ...]
+
+
+def reproduce(
+    preset: Preset | str = "laptop", folder: Path | str | None = None, work: Work | None = None, **options: Any
+) -> Reproduction:
+    """Train, analyse and judge everything that a preset covers; what is finished is not done again.
+
+    Args:
+        preset: one of `presets.BY_NAME`, or your own.
+        folder: for everything; `runs/` and the preset's name by default.
+        work: how it is done.
+        options: fields of `Work`, in its place: `workers=1, precision="fp32"`; and `held_head=True` to train also with
+            the first head handed over.
+
+    Raises:
+        InputError: no such preset, or something else in the folder.
+
+    Examples:
+        >>> import hopscope as hs
+        >>> found = hs.reproduce("tiny", "runs/tiny", workers=1, precision="fp32")
+        >>> [claim.id for claim in found.claims if claim.verdict == "reproduced"]
+        ['C15']
+    """
+    ask_held_head = options.pop("held_head", False)
+    work = work or Work(**options)
+    chosen = presets.named(preset) if isinstance(preset, str) else preset
+    folder = Path(folder) if folder is not None else Path("runs") / chosen.name
+    section_7.run(chosen.depth, folder, work)
+    section_8.run(chosen.circuits, folder, work)
+    section_9.run(chosen.emergence, folder, work)
+    if ask_held_head:
+        for study in chosen.held_heads():
+            held_head.run(study, folder, work)
+    return read(chosen, folder)
+
+
+def read(preset: Preset, folder: Path) -> Reproduction:
+    """What stands in the folder, judged anew into `claims.json`; nothing is trained.
+
+    Raises:
+        InputError: a run in the folder is damaged, or another than the preset's.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
+    depth = section_7.read(preset.depth, folder)
+    circuits = section_8.read(preset.circuits, folder)
+    emergence = section_9.read(preset.emergence, folder)
+    alone = read_groups(preset.alone, folder, "transformers")
+    theory = section_5.run(preset.theory, (*depth.groups, *alone))
+    benchmark = section_4.run(preset.benchmark, folder)
+    arms = [held_head.read(study, folder) for study in preset.held_heads()]
+    findings = [
+        *section_4.judge(benchmark),
+        *section_5.judge(theory),
+        *section_7.judge(depth),
+        *section_8.judge(circuits),
+        *section_9.judge(emergence),
+    ]
+    claims = tuple(complete(findings))
+    write_claims(folder / "claims.json", claims)
+    return Reproduction(
+        preset, folder, benchmark, theory, depth, circuits, emergence, tuple(one for one in arms if one), claims
+    )

@@ -1,0 +1,181 @@
+"""Section 4: language models on the text, and what one reaches without retrieval; Figure 2, claims C14 and C15."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
+from hopscope.benchmark.points import Point, Summary
+from hopscope.benchmark.statistics import wilson
+from hopscope.paper.claims import Finding, Verdict
+from hopscope.paper.judging import counted
+from hopscope.problem.text.questions import FORMULATIONS, questions
+
+NEAR_PERFECT = 0.9
+"""The lower bound of accuracy at every point."""
+
+ACCEPTED = 0.95
+"""Of the questions asked, so many get an acceptable answer at least."""
+
+GUESS: Mapping[str, float] = {"equations": 1 / 4, "lives-with": 1 / 4, "kingdoms": 1 / 4, "functions": 1 / 4,
+                              "relatives": 1 / 16}  # fmt: skip
+"""The paper's numbers."""
+
+LEAST_QUESTIONS = 500
+"""Of every formulation, for C15; the paper asks as many."""
+
+
+@dataclass(frozen=True)
+class BenchmarkStudy:
+    """What is asked of guessers; language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
+
+    Attributes:
+        count: fresh questions of every formulation.
+    """
+
+    count: int = 2000
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """What language models and blind solvers reached.
+
+    Attributes:
+        summary: of the benchmark in the reproduction's folder; None where there is none.
+        blind: every blind solver on every formulation.
+        spreads: how evenly the right answers of each formulation are spread.
+    """
+
+    summary: Summary | None
+    blind: tuple[BlindScore, ...]
+    spreads: tuple[AnswerSpread, ...]
+
+
+def run(study: BenchmarkStudy, folder: Path) -> BenchmarkResult:
+    """Put fresh questions to the blind solvers, and read the benchmark in `folder`, where there is one.
+
+    Raises:
+        InputError: the benchmark's summary is damaged.
+    """
+    path = folder / "benchmark" / "summary.json"
+    return BenchmarkResult(
+        Summary.read(path) if path.exists() else None,
+        tuple(score for name in FORMULATIONS for score in blind_scores(name, count=study.count)),
+        tuple(answer_spread(questions(name, count=study.count, seed=FRESH)) for name in FORMULATIONS),
+    )
+
+
+def judge(result: BenchmarkResult) -> list[Finding]:
+    """Findings on C14 and C15."""
+    return [_models(result.summary), _guessing(result.blind, result.spreads)]
+
+
+def _models(summary: Summary | None) -> Finding:
+    """C14."""
+    if summary is None:
+        return Finding("C14", "not run", reason="no model was asked")
+    names = list(dict.fromkeys(point.model for point in summary.points))
+    whole = {name: points for name in names if (points := _nine(summary.points, name)) is not None}
+    if not whole:
+        return Finding("C14", "not run", reason=f"no model was asked everything ({len(names)} in part)")
+    changed = ", ".join(summary.settings.extensions.changed())
+    faults = {name: _fault(points, changed, summary.settings.rule) for name, points in whole.items()}
+    fair = {name: points for name, points in whole.items() if not faults[name]}
+    solvers = _solvers(fair)
+    shown = max(fair or whole, key=lambda name: (name in solvers, _worst(whole[name]).low))
+    worst = _worst(whole[shown])
+    ours = (
+        f"{shown}: lowest accuracy {_percent(worst.accuracy)} ({worst.formulation}, D = {worst.hops}); "
+        f"{len(solvers)} of {counted(len(whole), 'model')} asked everything meet it"
+        + (", the best of many shown" if len(whole) > 1 else "")
+    )
+    verdict: Verdict = "inconclusive"
+    reason = ""
+    if solvers:
+        verdict = "reproduced"
+    elif not fair:
+        reason = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
+    elif all(any(point.high < NEAR_PERFECT for point in points) for points in fair.values()):
+        verdict = "not reproduced"
+    else:
+        reason = f"an interval across {NEAR_PERFECT:.0%}, with Holm's correction over {counted(len(fair), 'model')}"
+    scale = f"{counted(len(whole), 'model')}, {min(point.asked for point in whole[shown])} or more questions a point"
+    return Finding("C14", verdict, ours, len(whole), (worst.low, worst.high), scale, reason=reason, run="benchmark")
+
+
+def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
+    """Equations at D = 1 ... 5 and the four others at the paper's D; None unless all were asked."""
+    there = {(point.formulation, point.hops): point for point in points if point.model == model}
+    wanted = [("equations", hops) for hops in range(1, 6)]
+    wanted += [(form.name, form.paper_hops) for form in FORMULATIONS.values() if form.name != "equations"]
+    return [there[key] for key in wanted] if all(key in there for key in wanted) else None
+
+
+def _fault(points: Sequence[Point], extensions: str, rule: str) -> str:
+    """Why these answers say nothing of the claim; empty if they do."""
+    if extensions:
+        return f"not the paper's prompts ({extensions})"
+    if rule != "exact":
+        return f"answers were taken by the {rule} rule"
+    if any(point.reasoned for point in points):
+        return "hidden reasoning"
+    least = min(points, key=lambda point: point.accepted_share)
+    if least.accepted_share < ACCEPTED:
+        return f"acceptable answers to {_percent(least.accepted_share)} of {least.formulation}, D = {least.hops}"
+    return ""
+
+
+def _solvers(models: Mapping[str, Sequence[Point]]) -> list[str]:
+    """The models that meet all nine points, by Holm's way down from the best."""
+    found: list[str] = []
+    for name in sorted(models, key=lambda name: -_worst(models[name]).low):
+        confidence = 1 - 0.05 / (len(models) - len(found))
+        bounds = [wilson(point.correct, point.accepted, confidence)[0] for point in models[name]]
+        if min(bounds) < NEAR_PERFECT:
+            break
+        found.append(name)
+    return found
+
+
+def _worst(points: Sequence[Point]) -> Point:
+    return min(points, key=lambda point: point.low)
+
+
+def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> Finding:
+    """C15."""
+    if not blind:
+        return Finding("C15", "not run")
+    wrong = [score.formulation for score in blind if score.guess != GUESS[score.formulation]]
+    above = [blind[place] for place in _rejected([score.p for score in blind])]
+    uneven = [spreads[place] for place in _rejected([spread.p for spread in spreads])]
+    n = min((score.asked for score in blind), default=0)
+    best = {name: max((s for s in blind if s.formulation == name), key=lambda s: s.accuracy) for name in GUESS}
+    ours = (
+        f"{len(above)} of {counted(len(blind), 'trial')} of blind solvers above the floor; the best: "
+        + ", ".join(f"{name} {_percent(score.accuracy)} ({score.solver})" for name, score in best.items())
+        + f"; answers uneven in {len(uneven)} of {counted(len(spreads), 'formulation')}"
+    )
+    interval = ", ".join(f"{name} {score.low:.1%} to {score.high:.1%}" for name, score in best.items())
+    scale = f"{n} fresh questions of each formulation"
+    if wrong or above or uneven:
+        return Finding("C15", "not reproduced", ours, n, interval, scale)
+    if n < LEAST_QUESTIONS:
+        reason = f"too few questions: {n}, and the rule asks for {LEAST_QUESTIONS}"
+        return Finding("C15", "inconclusive", ours, n, interval, scale, reason=reason)
+    return Finding("C15", "reproduced", ours, n, interval, scale)
+
+
+def _rejected(p_values: Sequence[float], level: float = 0.01) -> list[int]:
+    """Which are rejected by Holm's method."""
+    found: list[int] = []
+    for place in sorted(range(len(p_values)), key=lambda place: p_values[place]):
+        if p_values[place] > level / (len(p_values) - len(found)):
+            break
+        found.append(place)
+    return found
+
+
+def _percent(share: float | None) -> str:
+    return "none" if share is None else f"{share:.1%}"

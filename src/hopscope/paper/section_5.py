@@ -1,0 +1,200 @@
+"""Section 5 and Appendix B: how many layers D hops need, simulated and held against trained models; C1 and C2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hopscope.errors import InputError
+from hopscope.paper.claims import Finding
+from hopscope.paper.groups import Group
+from hopscope.paper.judging import LEAST_MODELS, clopper_pearson, counted
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.depth import depths
+from hopscope.theory.information_flow import spread
+from hopscope.theory.scene import Scene, chain_scene
+
+
+@dataclass(frozen=True)
+class TheoryStudy:
+    """What is simulated.
+
+    Attributes:
+        scale: the preset's name: of the trained models.
+        largest_hops: chains of 1 hop up to so many, without a mask, and causal in both block orders.
+
+    Raises:
+        InputError: `largest_hops` below 1.
+    """
+
+    scale: str
+    largest_hops: int = 64
+
+    def __post_init__(self) -> None:
+        if self.largest_hops < 1:
+            raise InputError(f"largest_hops must be at least 1, got {self.largest_hops}")
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One chain, followed until a layer changes nothing.
+
+    Attributes:
+        problem: whose chain.
+        depth: layers after which the query holds the target.
+        streams: residual streams looked at, all positions after all layers.
+        broken: those that are not one contiguous run.
+        too_long: those longer than 3^t + 1.
+        longest: the longest run after t = 0, 1, ... layers.
+        unlawful: pairs of positions that share something before any layer without being neighbours (Lemma 1).
+    """
+
+    problem: RetrievalProblem
+    depth: int
+    streams: int
+    broken: int
+    too_long: int
+    longest: tuple[int, ...]
+    unlawful: int
+
+    @classmethod
+    def of(cls, problem: RetrievalProblem) -> Simulated:
+        """Simulate one chain."""
+        scene = chain_scene(problem)
+        history = list(spread(scene))
+        return cls(
+            problem=problem,
+            depth=next(t for t, held in enumerate(history) if held[scene.asker] >> scene.target & 1),
+            streams=sum(map(len, history)),
+            broken=sum(not _is_run(holding) for holdings in history for holding in holdings),
+            too_long=sum(one.bit_count() > 3**t + 1 for t, holdings in enumerate(history) for one in holdings),
+            longest=tuple(max(one.bit_count() for one in holdings) for holdings in history),
+            unlawful=_unlawful_meetings(scene),
+        )
+
+
+@dataclass(frozen=True)
+class TheoryResult:
+    """What the simulation gives, and the trained runs to hold it against.
+
+    Attributes:
+        study: what was simulated.
+        simulated: every chain.
+        trained: what runs came to.
+    """
+
+    study: TheoryStudy
+    simulated: tuple[Simulated, ...]
+    trained: tuple[Group, ...]
+
+
+def run(study: TheoryStudy, trained: Sequence[Group]) -> TheoryResult:
+    """Simulate, and lay what runs came to beside it."""
+    chains = (problem for hops in range(1, study.largest_hops + 1) for problem in _settings(hops))
+    return TheoryResult(study, tuple(map(Simulated.of, chains)), tuple(trained))
+
+
+def _settings(hops: int) -> Iterator[RetrievalProblem]:
+    yield RetrievalProblem(hops=hops, chains=1, causal=False)
+    yield RetrievalProblem(hops=hops, chains=1)
+    yield RetrievalProblem(hops=hops, chains=1, order="shallowest-first")
+
+
+def judge(result: TheoryResult) -> list[Finding]:
+    """Findings on C1 and C2."""
+    return [_theorem_1(result), _lemmas(result)]
+
+
+def _theorem_1(result: TheoryResult) -> Finding:
+    runs = result.simulated
+    cases = [(run, t) for run in runs for t in range(len(run.longest)) if 3**t < 2 * run.problem.hops]
+    solved = sum(run.depth <= t for run, t in cases)
+    exact = all(run.depth == _formula(run.problem) for run in runs)
+    deepest = [run for run in runs if run.problem.hops == result.study.largest_hops][:2]
+    minima = ", ".join(f"{run.depth} {'causal' if run.problem.causal else 'without a mask'}" for run in deepest)
+    tested, looked, learned = _beyond_depth(result.trained)
+    ours = (
+        f"simulated: solved in {solved} of {len(cases)} cases with t < log3(2D); the minimum at D = "
+        f"{result.study.largest_hops} is {minima}, {'equal to' if exact else 'NOT'} the exact formulas at every D; "
+        f"trained: {learned} of {counted(looked, 'hop')} beyond their depth learned, in "
+        f"{counted(tested, 'run')} put to the test"
+    )
+    return _judged("C1", result, ours, tested, learned, holds=not solved and not learned)
+
+
+def _beyond_depth(groups: Sequence[Group]) -> tuple[int, int, int]:
+    """Runs put to the test, hops looked at in them, and how many of these were learned.
+
+    A hop is looked at where a run of the same formulation with more layers learned it: the positive control.
+    """
+    tested = looked = learned = 0
+    for group in groups:
+        deeper = [one for one in groups if one.layers > group.layers and _alike(one, group)]
+        hops = [
+            hop
+            for hop in group.asked
+            if group.layers < depths(hop).causal
+            and any(one.learned(model, hop) for one in deeper for model in range(len(one.seeds)))
+        ]
+        too_far = [hop for hop in group.asked if group.layers < depths(hop).causal]
+        models = [model for model in range(len(group.seeds)) if not group.diverged(model)]
+        found = [(model, hop) for model in models for hop in too_far if group.learned(model, hop)]
+        learned += len(found)
+        tested += len(models) if hops else len({model for model, _ in found})
+        looked += len(models) * len(hops) or len(found)
+    return tested, looked, learned
+
+
+def _alike(one: Group, other: Group) -> bool:
+    return (one.hops, one.chains, one.curriculum) == (other.hops, other.chains, other.curriculum)
+
+
+def _formula(problem: RetrievalProblem) -> int:
+    exact = depths(problem.hops)
+    return exact.causal if problem.causal else exact.no_mask
+
+
+def _lemmas(result: TheoryResult) -> Finding:
+    runs = result.simulated
+    broken, too_long = sum(run.broken for run in runs), sum(run.too_long for run in runs)
+    unlawful = sum(run.unlawful for run in runs)
+    longest = [
+        max(run.longest[t] for run in runs if t < len(run.longest))
+        for t in range(min(4, max(len(run.longest) for run in runs)))
+    ]
+    telling = exceptions = 0
+    for group in result.trained:
+        for model in range(len(group.seeds)) if group.curriculum else ():
+            learned = [hop for hop in group.asked if group.learned(model, hop)]
+            telling += bool(learned)
+            gap = learned != list(range(1, len(learned) + 1))
+            exceptions += gap or any(group.layers < depths(hop).causal for hop in learned)
+    ours = (
+        f"simulated: of {sum(run.streams for run in runs)} residual streams {broken} are not one run and {too_long} "
+        f"are longer than 3^t + 1; longest after t = 0, 1, 2, ... layers: {', '.join(map(str, longest))}, ...; "
+        f"trained: {exceptions} of {counted(telling, 'run')} learned a hop beyond their bound or left one out"
+    )
+    return _judged("C2", result, ours, telling, exceptions, holds=not (broken or too_long or unlawful or exceptions))
+
+
+def _judged(claim: str, result: TheoryResult, ours: str, n: int, exceptions: int, *, holds: bool) -> Finding:
+    scale = f"{result.study.scale}: simulated, D = 1..{result.study.largest_hops}; {counted(n, 'trained run')}"
+    low, high = clopper_pearson(min(exceptions, n), n)
+    interval = f"exceptions in {low:.0%} to {high:.0%} of runs"
+    if not holds:
+        return Finding(claim, "not reproduced", ours, max(n, 1), interval, scale)
+    if n < LEAST_MODELS:
+        reason = f"too few trained runs put it to the test: {n}, and the rule asks for {LEAST_MODELS}"
+        return Finding(claim, "inconclusive", ours, n, interval, scale, reason=reason)
+    return Finding(claim, "reproduced", ours, n, interval, scale)
+
+
+def _is_run(holding: int) -> bool:
+    """Whether the bits are contiguous: adding the lowest carries through all of them."""
+    return holding & (holding + (holding & -holding)) == 0
+
+
+def _unlawful_meetings(scene: Scene) -> int:
+    """Pairs of positions that share something before any layer without being neighbours in the chain (Lemma 1)."""
+    runs = sorted(scene.holdings)
+    return sum(bool(runs[i] & runs[j]) for i in range(len(runs)) for j in range(i + 2, len(runs)))

@@ -1,0 +1,300 @@
+"""Section 8 and Appendix E: the circuits of trained transformers, found and compared; claims C6 to C11."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import get_args
+
+from hopscope.circuits.search.budget import Effort
+from hopscope.circuits.strict_reading import Fill, StrictReading
+from hopscope.paper.claims import Finding, Verdict
+from hopscope.paper.judging import (
+    BAR,
+    LEAST_MODELS,
+    Outcome,
+    below,
+    clopper_pearson,
+    counted,
+    every_model,
+    losses,
+    ranged,
+    spans,
+)
+from hopscope.paper.models import Studied, read_models, shape_in_words
+from hopscope.studies.work import Work
+from hopscope.theory.depth import depths
+from hopscope.training.setup import Setup
+
+LOW = 0.01
+"""Transformers A, B and C have a validation loss below this (Section 8.2)."""
+
+MANY = 10
+"""So many models make a distribution (C11)."""
+
+FILLS: tuple[Fill, ...] = get_args(Fill)
+
+Where = tuple[int, int, str, str]
+"""Layer and head from 1, query and key role."""
+
+
+@dataclass(frozen=True)
+class CircuitStudy:
+    """Which models are looked at.
+
+    Attributes:
+        scale: the preset's name.
+        setups: what they are trained by.
+        at: the folder of their run folders, in the reproduction's.
+        effort: of the search for circuits.
+    """
+
+    scale: str
+    setups: tuple[Setup, ...]
+    at: str
+    effort: Effort
+
+
+@dataclass(frozen=True)
+class CircuitResult:
+    """What was found.
+
+    Attributes:
+        study: which models were looked at.
+        models: those that are there.
+    """
+
+    study: CircuitStudy
+    models: tuple[Studied, ...]
+
+
+def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitResult:
+    """Train what is not trained yet, find and certify the circuit of every model, and read what was found."""
+    work = work or Work()
+    work.train(study.setups, folder / study.at)
+    jobs = [
+        (folder / study.at / setup.name, number, study.effort)
+        for setup in study.setups
+        for number in range(len(setup.seeds))
+    ]
+    work.each("circuits", find, jobs)
+    return read(study, folder)
+
+
+def find(path: Path, number: int, effort: Effort) -> None:
+    """Find the circuit of one model of the run in `path`; one that stands beside it is kept."""
+    from hopscope.circuits.find import circuit_of_run
+    from hopscope.training.run import Run
+
+    circuit_of_run(Run(path), number, effort=effort)
+
+
+def read(study: CircuitStudy, folder: Path) -> CircuitResult:
+    """What stands in `folder`: finished runs, and records of circuits.
+
+    Raises:
+        InputError: a run or a record is damaged.
+    """
+    return CircuitResult(study, read_models(study.setups, folder / study.at))
+
+
+def judge(result: CircuitResult) -> list[Finding]:
+    """Findings on C6 to C11."""
+    if not result.models:
+        return [Finding(f"C{number}", "not run") for number in range(6, 12)]
+    scale = f"{result.study.scale}: {shape_in_words(result.models)}"
+    found = [_learn(result.models, scale), *_judge_circuits(result.models, scale)]
+    return [replace(finding, run=result.study.at) if finding.verdict != "not run" else finding for finding in found]
+
+
+def _learn(models: Sequence[Studied], scale: str) -> Finding:
+    """C6."""
+    trained = [(model, model.learned) for model in models if model.learned and model.shape == (12, 1, 3)]
+    if not trained:
+        return Finding("C6", "not run", reason="no model of 12 layers, one head and D = 3")
+    outcomes: list[Outcome] = []
+    for _, learned in trained:
+        if learned.median is None or learned.held_out is None or learned.median >= LOW:
+            outcomes.append("fails")
+        else:
+            outcomes.append(below(learned.held_out, LOW))
+    verdict, reason = every_model(outcomes)
+    ours = (
+        f"{', '.join(model.name.upper() for model, _ in trained)}: median validation MSE over the last tenth "
+        f"{losses([learned.median for _, learned in trained])}; over the last steps, as the paper has it, "
+        f"{losses([learned.window for _, learned in trained])}"
+    )
+    held_out = [learned.held_out for _, learned in trained if learned.held_out]
+    interval = f"held out: {spans(held_out) or 'diverged'}"
+    return Finding("C6", verdict, ours, len(trained), interval, scale, reason=reason)
+
+
+def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
+    """C7 to C11, of the models that solve the task and whose circuit was looked for."""
+    looked = list({model.circuit.model: model for model in models if model.circuit}.values())
+    solved = [model for model in looked if model.solves]
+    read = [(model, model.strict) for model in solved if model.strict]
+    missing = sum(model.lost for model in solved)
+    aside = f"; {len(looked) - len(solved)} of {counted(len(looked), 'model')} had not learned the task"
+    judges: dict[str, Callable[[], Finding]] = {
+        "C7": lambda: _few_heads(read, missing, scale),
+        "C8": lambda: _first_ties(read, missing, scale),
+        "C9": lambda: _differ(read, scale),
+        "C10": lambda: alone("C10", read, missing, scale),
+        "C11": lambda: _needed(read, missing, scale),
+    }
+    findings = []
+    for claim, judge_it in judges.items():
+        if not read and not missing:
+            why = "no record of a circuit has a strict reading" if solved else "no model had learned the task"
+            findings.append(Finding(claim, "not run", reason=why if looked else ""))
+            continue
+        finding = judge_it()
+        told = finding.ours + aside if len(looked) > len(solved) and finding.ours else finding.ours
+        findings.append(replace(finding, ours=told))
+    return findings
+
+
+Read = Sequence[tuple[Studied, StrictReading]]
+
+
+def _few_heads(read: Read, missing: int, scale: str) -> Finding:
+    """C7."""
+    outcomes: list[Outcome] = ["open"] * missing
+    words, needed = [], []
+    for model, strict in read:
+        layers, heads, hops = model.shape
+        of, theory = layers * heads, depths(hops).causal_one_head
+        outcome = below(strict.fewest_heads_loss.interval, BAR)
+        many = len(strict.fewest_heads) > min(of // 3, 2 * theory)
+        outcomes.append("fails" if many else "meets" if outcome == "meets" else "open")
+        words.append(f"{len(strict.fewest_heads)} of {of}")
+        needed.append(theory)
+    verdict, reason = every_model(outcomes)
+    ours = f"{', '.join(words) or 'no'} heads; {max(needed, default=0)} layers of one would suffice" + _lost(missing)
+    interval = f"MSE with those heads alone {spans([s.fewest_heads_loss.interval for _, s in read]) or '-'}"
+    return Finding("C7", verdict, ours, len(outcomes), interval, scale, reason=reason)
+
+
+def _first_ties(read: Read, missing: int, scale: str) -> Finding:
+    """C8."""
+    outcomes: list[Outcome] = ["open"] * missing
+    more = tied = 0
+    for model, strict in read:
+        pairs = {(f">x{k}", f"x{k - 1}>") for k in range(1, model.shape[2] + 1)}
+        first = {(path.query, path.key) for path in strict.paths if path.layer == strict.first_layer}
+        tied += pairs <= first
+        more += bool(first - pairs)
+        outcomes.append("meets" if first == pairs else "fails")
+    verdict, reason = every_model(outcomes)
+    ours = f"every pair tied in {tied} of {counted(len(read), 'circuit')}; something else done there in {more}"
+    low, high = clopper_pearson(outcomes.count("meets"), len(outcomes))
+    interval = f"share of models {low:.2f} to {high:.2f}"
+    return Finding("C8", verdict, ours + _lost(missing), len(outcomes), interval, scale, reason=reason)
+
+
+def _differ(read: Read, scale: str) -> Finding:
+    """C9."""
+    if len(read) < LEAST_MODELS:
+        why = f"too few models: {len(read)}, and the rule asks for {LEAST_MODELS} different ones"
+        return Finding("C9", "inconclusive", scale=scale, reason=why)
+    # One reading for both: the strict one where it was searched in several orders in every model.
+    strictly = all(strict.others for _, strict in read)
+    sets = [_searches(model, strict if strictly else None) for model, strict in read]
+    within = [min((_overlap(*pair) for pair in combinations(found, 2)), default=None) for found in sets]
+    between = [(_overlap(one[0], two[0]), i, j) for (i, one), (j, two) in combinations(enumerate(sets), 2)]
+    shares = [share for share, _, _ in between]
+    known = [share for share in within if share is not None]
+    ours = (
+        f"two models share {ranged(shares)} of their steps beyond the first useful layer, two searches of one model "
+        f"{ranged(known)} ({'strict' if strictly else 'natural'} reading)"
+    )
+    verdict: Verdict = "reproduced"
+    reason = ""
+    if len(known) < len(sets):
+        verdict, reason = "inconclusive", f"{counted(len(sets) - len(known), 'model')} searched in one order only"
+    elif any(share > 0.5 or share >= min(known[i], known[j]) for share, i, j in between):
+        verdict = "not reproduced"
+    return Finding("C9", verdict, ours, len(between), (min(shares), max(shares)), scale, reason=reason)
+
+
+def _searches(model: Studied, strict: StrictReading | None) -> list[set[tuple[str, str]]]:
+    """The steps beyond the first layer that each search of a model ended in; the model's circuit comes first."""
+    if strict is not None:
+        return [_steps([path.where for path in strict.paths]), *map(_steps, strict.others)]
+    circuit = model.circuit
+    assert circuit is not None
+    mine = _steps([path.where for path in circuit.paths])
+    others = [
+        _steps([(path["layer"], path["head"], path["query"], path["key"]) for path in other["paths"]])
+        for other in circuit.others
+    ]
+    again = [mine] * (len(circuit.search.get("orders_ending_here", ())) - 1)
+    return [mine, *others, *again]
+
+
+def _steps(paths: Sequence[Where]) -> set[tuple[str, str]]:
+    first = min((layer for layer, *_ in paths), default=0)
+    return {(query, key) for layer, _, query, key in paths if layer > first}
+
+
+def _overlap(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
+    """What both have, as a share of all of either."""
+    return len(one & other) / len(one | other) if one | other else 1.0
+
+
+def alone(claim: str, read: Read, missing: int, scale: str, least: int = LEAST_MODELS) -> Finding:
+    """C10, and what C12 says of the circuit."""
+    by_fill = {fill: [strict.loss(fill) for _, strict in read] for fill in FILLS}
+    outcomes: dict[Fill, list[Outcome]] = {
+        fill: [below(loss.interval, BAR) for loss in found] + ["fails"] * missing for fill, found in by_fill.items()
+    }
+    order: dict[Verdict, int] = {"reproduced": 0, "inconclusive": 1, "not reproduced": 2, "not run": 3}
+    verdicts = {fill: every_model(of_fill, least) for fill, of_fill in outcomes.items()}
+    fill = min(FILLS, key=lambda fill: order[verdicts[fill][0]])
+    verdict, reason = verdicts[fill]
+    told = "; ".join(f"{fill} {losses([loss.mse for loss in found]) or '-'}" for fill, found in by_fill.items())
+    ours = f"MSE of the circuit alone, other rows filled: {told}" + _lost(missing)
+    interval = f"{fill}: {spans([loss.interval for loss in by_fill[fill]]) or '-'}"
+    return Finding(claim, verdict, ours, len(read) + missing, interval, scale, reason=reason)
+
+
+def _needed(read: Read, missing: int, scale: str) -> Finding:
+    """C11."""
+    later, first, meet = [], [], 0
+    for _, strict in read:
+        beyond = [path.without for path in strict.paths if path.layer > strict.first_layer]
+        later += [loss.mse for loss in beyond]
+        first.append(strict.first_layer_uniform.mse)
+        least = min((loss.mse for loss in beyond), default=0.0)
+        needed = bool(beyond) and all(loss.interval[0] > BAR for loss in beyond)
+        meet += needed and strict.loss(strict.fill).mse < strict.first_layer_uniform.mse < least
+    n = len(read) + missing
+    low, high = clopper_pearson(meet, n)
+    ours = (
+        f"{meet} of {counted(n, 'model')} meet it; one path ablated: MSE {ranged(later)}, "
+        f"{_share_within(later, 0.17, 0.89)} in 0.17 to 0.89; first useful layer uniform: {ranged(first)}, "
+        f"{_share_within(first, 0.05, 0.10)} in 0.05 to 0.10"
+    ) + _lost(missing)
+    verdict: Verdict = "inconclusive"
+    reason = ""
+    if n < MANY:
+        reason = f"too few models: {n}, and the rule asks for {MANY}"
+    elif low > 0.5:
+        verdict = "reproduced"
+    elif high < 0.9:
+        verdict = "not reproduced"
+    else:
+        reason = f"of all models {low:.0%} to {high:.0%} may meet it"
+    interval = f"share of models {low:.2f} to {high:.2f}"
+    return Finding("C11", verdict, ours, n, interval, scale, reason=reason)
+
+
+def _share_within(values: Sequence[float], low: float, high: float) -> str:
+    return f"{sum(low <= value <= high for value in values)} of {len(values)}"
+
+
+def _lost(missing: int) -> str:
+    return f"; no circuit in {counted(missing, 'model')}" if missing else ""

@@ -1,0 +1,236 @@
+"""Section 9: how the heads of a transformer emerge during training; Figures 6 and 7, Appendix D, claims C12 and C13.
+
+A circuit is followed through the checkpoints twice: the one at the end of training, and the one that is there when all
+hops have just been learned. They need not be the same: a spike of the loss can rebuild a circuit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from hopscope.circuits.search.budget import Effort
+from hopscope.emergence.history import Emergence
+from hopscope.paper import section_8
+from hopscope.paper.claims import Finding, Verdict
+from hopscope.paper.judging import BAR, Outcome, below, counted, every_model, losses, spans
+from hopscope.paper.models import Studied, read_models, shape_in_words
+from hopscope.studies.work import Work
+from hopscope.training.metrics import Metrics
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
+
+LEAST_PLATEAU = 0.28
+"""Share of the run, from step 0, that a plateau takes at least: half of the paper's 450 of 800 epochs."""
+
+CERTAIN = 0.95
+"""From here on, and from its complement down, an order counts as settled."""
+
+
+@dataclass(frozen=True)
+class EmergenceStudy:
+    """Which models are followed.
+
+    Attributes:
+        scale: the preset's name.
+        setups: what they are trained by; their recipes keep checkpoints.
+        at: the folder of their run folders, in the reproduction's.
+        effort: of the search for circuits.
+    """
+
+    scale: str
+    setups: tuple[Setup, ...]
+    at: str
+    effort: Effort
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One model followed through training.
+
+    Attributes:
+        model: with its circuit at the end.
+        final: how that came to be; None where there is none.
+        first: the same of the circuit found at the checkpoint where all hops had just been learned.
+        metrics: of its run; None where the run itself is not there.
+    """
+
+    model: Studied
+    final: Emergence | None
+    first: Emergence | None
+    metrics: Metrics | None
+
+
+@dataclass(frozen=True)
+class EmergenceResult:
+    """What was seen.
+
+    Attributes:
+        study: which models were followed.
+        followed: those that are there.
+    """
+
+    study: EmergenceStudy
+    followed: tuple[Followed, ...]
+
+
+def run(study: EmergenceStudy, folder: Path, work: Work | None = None) -> EmergenceResult:
+    """Train what is not trained yet, find the circuits of every model at both times, follow them, and read."""
+    work = work or Work()
+    work.train(study.setups, folder / study.at)
+    jobs = [
+        (folder / study.at / setup.name, number, study.effort)
+        for setup in study.setups
+        for number in range(len(setup.seeds))
+    ]
+    work.each("circuits and their emergence", follow, jobs)
+    return read(study, folder)
+
+
+def follow(path: Path, number: int, effort: Effort) -> None:
+    """Find and follow both circuits of one model of the run in `path`; what stands beside it is kept."""
+    from hopscope.circuits.find import circuit_of_run
+    from hopscope.emergence.of_run import emergence_of_run
+
+    run = Run(path)
+    if circuit_of_run(run, number, effort=effort).found:
+        emergence_of_run(run, number)
+    step = all_learned_at(run, number)
+    if step is not None and circuit_of_run(run, number, step, effort=effort).found:
+        emergence_of_run(run, number, step=step)
+
+
+def all_learned_at(run: Run, number: int) -> int | None:
+    """The first checkpoint at which all hops have been learned; None if there is none, or it is the last."""
+    learned = run.metrics.first_below()[number]
+    if None in learned:
+        return None
+    latest = max(step for step in learned if step is not None)
+    return next((step for step in sorted(run.checkpoints)[:-1] if step >= latest), None)
+
+
+def read(study: EmergenceStudy, folder: Path) -> EmergenceResult:
+    """What stands in `folder`: runs, records of circuits, and of how they came to be.
+
+    Raises:
+        InputError: a run or a record is damaged.
+    """
+    from hopscope.training.many import finished
+
+    runs = finished(study.setups, folder / study.at)
+    followed = []
+    for model in read_models(study.setups, folder / study.at):
+        place = folder / study.at / model.setup.name
+        which = f"-{model.number}" if model.number else ""
+        final = _record(place / f"emergence{which}.json")
+        first = next((_record(path) for path in sorted(place.glob(f"emergence/step-??????{which}.json"))), None)
+        run = runs.get(model.setup.name)
+        followed.append(Followed(model, final, first, run.metrics if run else None))
+    return EmergenceResult(study, tuple(followed))
+
+
+def _record(path: Path) -> Emergence | None:
+    return Emergence.load(path) if path.exists() else None
+
+
+def judge(result: EmergenceResult) -> list[Finding]:
+    """Findings on C12 and C13."""
+    if not result.followed:
+        return [Finding("C12", "not run"), Finding("C13", "not run")]
+    scale = f"{result.study.scale}: {shape_in_words([one.model for one in result.followed])}"
+    found = [_learns([one.model for one in result.followed], scale), _in_order(result.followed, scale)]
+    return [replace(finding, run=result.study.at) if finding.verdict != "not run" else finding for finding in found]
+
+
+def _learns(models: Sequence[Studied], scale: str) -> Finding:
+    """C12."""
+    alike = [model for model in models if model.shape == (24, 1, 4)]
+    if not alike:
+        return Finding("C12", "not run", reason="no model of 24 layers, one head and D = 4")
+    trained = [model.learned for model in alike if model.learned]
+    outcomes = [below(one.held_out, BAR) if one.held_out else "fails" for one in trained]
+    read = [(model, model.strict) for model in alike if model.strict]
+    missing = sum(model.lost for model in alike)
+    learned, _ = every_model(outcomes, least=1)
+    ours = f"validation MSE over the last steps {losses([one.window for one in trained])}"
+    held_out = f"held out {spans([one.held_out for one in trained if one.held_out]) or '-'}"
+    if not read and not missing:
+        failed: Verdict = "not reproduced" if learned == "not reproduced" else "not run"
+        why = "" if failed == learned else "no record has a strict reading"
+        return Finding("C12", failed, ours, len(trained), held_out, scale, reason=why)
+    circuit = section_8.alone("C12", read, missing, scale, least=1)
+    verdict, reason = circuit.verdict, circuit.reason
+    if learned != "reproduced" and verdict != "not reproduced":
+        verdict, reason = learned, "the model's own loss has an interval across the bar"
+    interval = f"{held_out}; circuit {circuit.interval}"
+    reason = reason if verdict == "inconclusive" else ""
+    return Finding("C12", verdict, f"{ours}; {circuit.ours}", len(read) + missing, interval, scale, reason=reason)
+
+
+def _in_order(followed: Sequence[Followed], scale: str) -> Finding:
+    """C13."""
+    there = [(one, one.final) for one in followed if one.final]
+    if not there:
+        return Finding("C13", "not run", reason="no circuit was followed")
+    parts = [_parts(one, final) for one, final in there]
+    outcomes: list[Outcome] = ["fails" if "fails" in mine else "open" if "open" in mine else "meets" for mine in parts]
+    verdict, reason = every_model(outcomes)
+    if verdict == "inconclusive" and "open" in outcomes:
+        reason = (
+            "no circuit was followed from where all hops are learned"
+            if any(one.first is None for one, _ in there)
+            else "an order that the data leave open"
+        )
+    met = [sum(mine[part] == "meets" for mine in parts) for part in range(3)]
+    n = len(there)
+    ours = f"plateau long enough in {met[0]} of {n}, losses in order in {met[1]}, paths in {met[2]}; " + "; ".join(
+        _told(one, final) for one, final in there
+    )
+    interval = "paths, certainty of each order: " + "; ".join(
+        " ".join(f"{share:.2f}" for share in final.order.certainty) or "-" for _, final in there
+    )
+    return Finding("C13", verdict, ours, n, interval, scale, reason=reason)
+
+
+def _parts(one: Followed, final: Emergence) -> tuple[Outcome, Outcome, Outcome]:
+    """Length of the plateau, order of the losses, order of the paths."""
+    left, steps = final.plateau.left, final.total_steps
+    length: Outcome = "meets" if left is not None and left >= LEAST_PLATEAU * steps else "fails"
+    both = [_paths(final), _paths(one.first) if one.first else "open"]
+    paths: Outcome = "fails" if "fails" in both else "open" if "open" in both else "meets"
+    return length, _losses(final.plateau.learned), paths
+
+
+def _losses(learned: Sequence[int | None]) -> Outcome:
+    steps = [step for step in learned if step is not None]
+    if len(steps) < len(learned) or any(one > after for one, after in pairwise(steps)):
+        return "fails"
+    return "open" if len(set(steps)) < len(steps) else "meets"
+
+
+def _paths(emergence: Emergence) -> Outcome:
+    emerged = [step for step in emergence.order.emerged if step is not None]
+    crossed = all(path.crossing.step is not None for path in emergence.paths)
+    gaps = [after - one for one, after in pairwise(emerged)]
+    ordered = len(emerged) == emergence.hops and all(gap > 0 for gap in gaps) and crossed
+    if not ordered or (gaps and gaps[-1] < max(gaps)) or min(emergence.order.certainty, default=1.0) <= 1 - CERTAIN:
+        return "fails"
+    return "meets" if min(emergence.order.certainty, default=1.0) >= CERTAIN else "open"
+
+
+def _told(one: Followed, final: Emergence) -> str:
+    learned = ", ".join(_epoch(final, step) for step in final.plateau.learned)
+    circuits = [("at the end", final), *([("when all are learned", one.first)] if one.first else [])]
+    paths = ", ".join(
+        f"{' '.join(_epoch(circuit, step) for step in circuit.order.emerged)} ({when}, "
+        f"{sum(path.crossing.step is not None for path in circuit.paths)} of {counted(len(circuit.paths), 'path')} "
+        "cross 0.5)"
+        for when, circuit in circuits
+    )
+    return f"seed {final.seed}: plateau {_epoch(final, final.plateau.left)}, losses {learned}, paths {paths}, in epochs"
+
+
+def _epoch(emergence: Emergence, step: float | None) -> str:
+    return "never" if step is None else f"{step / emergence.steps_per_epoch:.0f}"

@@ -1,0 +1,85 @@
+"""Figure 7: a circuit, and when each of its paths emerges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.history import Emergence, PathHistory
+from hopscope.plot.figure_5 import arrows, draw_circuit
+from hopscope.plot.style import PAGE, hop_label, hop_look, house, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
+    """Left: the circuit. Right: the epoch at which each of its paths crosses 0.5, with 95% intervals.
+
+    Args:
+        emergence: of one model.
+        circuit: the one that was followed.
+    """
+    paths = sorted(emergence.paths, key=_when)
+    drawn = arrows(circuit)
+    layers = max((arrow.row for arrow in drawn), default=1)
+    with house():
+        figure = new_figure(PAGE + 0.6, max(2.8, 0.21 * len(paths) + 1.1, 0.62 * layers + 1.0))
+        left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.85))
+        draw_circuit(left, circuit, drawn)
+        _draw_crossings(right, emergence, paths)
+    return figure
+
+
+def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistory]) -> None:
+    end = emergence.steps[-1] / emergence.steps_per_epoch
+    for row, path in enumerate(paths):
+        look, found = hop_look(path.hop), path.crossing
+        if found.step is None:
+            axes.text(end, row, "never", ha="right", va="center", fontsize=7, color=look.color)
+            continue
+        low = found.step if found.low is None else found.low
+        high = emergence.steps[-1] if found.high is None else found.high
+        ends = [step / emergence.steps_per_epoch for step in (low, high)]
+        axes.plot(ends, [row, row], color=look.color, linewidth=1.0, zorder=2)
+        axes.plot(
+            [found.step / emergence.steps_per_epoch], [row], color=look.color, marker=look.marker, markersize=5,
+            markeredgecolor="white", markeredgewidth=0.6, linestyle="none", zorder=3,
+        )  # fmt: skip
+    learned: dict[int, list[int]] = {}
+    for hop, step in zip(_asked(emergence), emergence.plateau.learned, strict=False):
+        if step is not None:
+            learned.setdefault(step, []).append(hop)
+    height, last = 0, -math.inf
+    for step, hops in sorted(learned.items()):
+        epoch, color = step / emergence.steps_per_epoch, hop_look(hops[0]).color
+        # Names of lines that stand close together are written one above the other.
+        height, last = (height + 1 if epoch - last < 0.05 * len(hops) * end else 0), epoch
+        axes.axvline(epoch, color=color, linewidth=0.9, linestyle=":", zorder=1)
+        axes.annotate(
+            ", ".join(map(hop_label, hops)), (epoch, 1), xycoords=("data", "axes fraction"), xytext=(0, 1 + 8 * height),
+            textcoords="offset points", color=color, fontsize=7, ha="center", va="bottom",
+        )  # fmt: skip
+    axes.set_yticks(range(len(paths)), [path_name(path, emergence) for path in paths])
+    axes.set_ylim(len(paths) - 0.5, -0.5)
+    axes.set_xlim(0, end * 1.01)
+    axes.set_xlabel(f"epoch ({emergence.steps_per_epoch} steps) of emergence\ndotted: loss below 0.5")
+
+
+def _when(path: PathHistory) -> tuple[float, int]:
+    return (math.inf if path.crossing.step is None else path.crossing.step, path.layer)
+
+
+def path_name(path: PathHistory, emergence: Emergence) -> str:
+    """Layer, head where there are several, query and key."""
+    head = f".{path.head}" if emergence.heads > 1 else ""
+    return f"{path.layer}{head}   {path.query} → {path.key}"
+
+
+def _asked(emergence: Emergence) -> Sequence[int]:
+    """The hops that losses are of: all of them with the implicit curriculum, the last alone without."""
+    count = len(emergence.plateau.learned)
+    return range(emergence.hops - count + 1, emergence.hops + 1)

@@ -1,0 +1,122 @@
+"""Loss over time, hop by hop: the order in which hops are learned (Section 7.2; Figure 6 right for transformer D)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hopscope.errors import InputError
+from hopscope.plot.style import COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
+from hopscope.training.metrics import LEARNED, Metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+POINTS = 240
+"""A longer line is drawn through means of neighbouring points: more than a panel can show would only swell the file."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel.
+
+    Attributes:
+        title: of it.
+        metrics: of a run, all its rows: a mark shows where a hop first falls below 0.5.
+        every: lines are drawn through the rows at multiples of so many steps; the last steps, each of which has a row,
+            would be a smear.
+        model: the only one to draw; None for all.
+    """
+
+    title: str
+    metrics: Metrics
+    every: int = 1
+    model: int | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.lines):
+            raise InputError(f"the metrics of {self.title!r} have no row at a multiple of {self.every} steps")
+
+    @property
+    def lines(self) -> Metrics:
+        """The rows that are drawn."""
+        return self.metrics.every(self.every)
+
+
+def training(panels: Sequence[Panel]) -> Figure:
+    """Partial losses over training, a panel a run, a line a seed and hop, a mark where each falls below 0.5.
+
+    Raises:
+        InputError: no panel.
+    """
+    if not panels:
+        raise InputError("a figure of training needs at least one panel, got none")
+    columns = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3 if len(panels) < 7 else 4
+    rows = math.ceil(len(panels) / columns)
+    with house():
+        width = COLUMN if columns == 1 else PAGE
+        figure = new_figure(width, 0.5 + (2.0 if columns < 3 else 1.6) * rows + (0.4 if rows == 1 else 0))
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            draw_panel(axes, panel)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for axes in grid[:, 0]:
+            axes.set_ylabel("partial loss")
+        grid[0][0].set_xlim(0, max(int(panel.lines.steps[-1]) for panel in panels))
+        for column in range(columns):
+            lowest = grid[(len(panels) - 1 - column) // columns][column]
+            lowest.set_xlabel("step")
+            lowest.tick_params(labelbottom=True)
+        _legend(figure, panels)
+    return figure
+
+
+def draw_panel(axes: Axes, panel: Panel) -> None:
+    """A line a seed and hop, a mark where it falls below 0.5."""
+    axes.axhline(LEARNED, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    lines, learned = panel.lines, panel.metrics.first_below()
+    for model in range(len(lines.seeds)) if panel.model is None else [panel.model]:
+        for place, hop in enumerate(lines.hops):
+            look = hop_look(hop)
+            steps, losses = thinned(lines.steps.tolist(), lines.partial_losses[:, model, place].tolist())
+            axes.plot(
+                steps, losses, color=look.color, linestyle=look.dash, linewidth=1.0, alpha=0.85,
+                label=f"_seed {lines.seeds[model]} hop {hop}", zorder=2,
+            )  # fmt: skip
+            if (step := learned[model][place]) is not None:
+                axes.plot(
+                    [step], [LEARNED], color=look.color, marker=look.marker, markersize=5, linestyle="none",
+                    markeredgecolor="white", markeredgewidth=0.7, label=f"_crossing hop {hop}", zorder=4,
+                )  # fmt: skip
+    axes.set_title(panel.title)
+    axes.set_ylim(0, 1.05)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    thousands(axes)
+
+
+def _legend(figure: Figure, panels: Sequence[Panel]) -> None:
+    from matplotlib.lines import Line2D
+
+    hops = sorted({hop for panel in panels for hop in panel.metrics.hops})
+    looks = [(hop_label(hop), hop_look(hop)) for hop in hops]
+    handles = [
+        Line2D([], [], color=look.color, marker=look.marker, linestyle=look.dash, label=label,
+               markeredgecolor="white", markeredgewidth=0.5)
+        for label, look in looks
+    ]  # fmt: skip
+    handles.append(Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (4, 3)), label=f"learned below {LEARNED:g}"))
+    figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 4 if len(panels) == 1 else 8))
+
+
+def thinned(steps: Sequence[float], losses: Sequence[float]) -> tuple[list[float], list[float]]:
+    """At most `POINTS` points: means over as many neighbours as that takes."""
+    width = math.ceil(len(steps) / POINTS)
+    blocks = range(0, len(steps), width)
+    return (
+        [sum(steps[at : at + width]) / len(steps[at : at + width]) for at in blocks],
+        [sum(losses[at : at + width]) / len(losses[at : at + width]) for at in blocks],
+    )

@@ -1,0 +1,28 @@
+"""Section 4 in the report: language models on the text, where a benchmark stands in the reproduction's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hopscope.paper.section_4 import BenchmarkResult
+from hopscope.plot.figure_2 import figure_2
+from hopscope.plot.style import save
+from hopscope.report.page import PageFigure, Section
+
+
+def section(result: BenchmarkResult, figures: Path) -> Section | None:
+    """Figure 2; None where no language model gave an acceptable answer."""
+    points = result.summary.points if result.summary else ()
+    if all(point.accuracy is None for point in points):
+        return None
+    save(figure_2(points), figures / "figure-2")
+    models = len({point.model for point in points})
+    caption = "Accuracy with 95% intervals; dashed: a random guess, dotted: the best shortcut (as Figure 2)."
+    return Section(
+        "Language models on the text (Section 4)",
+        paragraphs=[
+            f"{models} language model{'s' if models > 1 else ''} asked the five formulations, untuned, "
+            "without examples or room to reason; `docs/benchmark.md` says how.",
+        ],
+        figures=[PageFigure(figures / "figure-2", caption)],
+    )

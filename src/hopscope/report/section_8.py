@@ -1,0 +1,57 @@
+"""Section 8 in the report: circuits, found and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.paper.section_8 import CircuitResult
+from hopscope.plot.figure_5 import figure_5
+from hopscope.plot.style import save
+from hopscope.report.page import PageFigure, Section, Table
+
+
+def section(result: CircuitResult, figures: Path) -> Section | None:
+    """A drawing of every circuit and a table of its paths; None where no circuit has been looked for."""
+    found = [(model.name, model.circuit) for model in result.models if model.circuit]
+    if not found:
+        return None
+    drawn = []
+    rows: list[list[object]] = []
+    for name, circuit in found:
+        alone = len(result.study.setups) == 1
+        stem = figures / f"circuit-{circuit.number if alone else name}"
+        save(figure_5(circuit), stem)
+        drawn.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {_state(circuit)}."))
+        rows += [_row(circuit.seed, path) for path in circuit.paths]
+    heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
+    layers, of = found[0][1].layers, found[0][1].layers * found[0][1].heads
+    return Section(
+        "Circuits (Section 8, Appendix E)",
+        paragraphs=[
+            f"The circuits of the {layers}-layer models, found by exact search and certified on sequences "
+            f"that the search never saw. Heads in use: {heads} of {of}. "
+            f"`hopscope circuit RUN --show` prints them with every part of their certificates; "
+            "`docs/circuits.md` says what the parts mean.",
+        ],
+        figures=drawn,
+        tables=[
+            Table(
+                ["seed", "layer", "head", "path", "attention", "loss without it", "feeds"],
+                rows,
+                "Paths: mean attention in the model, loss of the circuit without the path, and what uses it.",
+            )
+        ]
+        if rows
+        else [],
+    )
+
+
+def _state(circuit: Circuit) -> str:
+    return "certified" if circuit.certified else "not certified in every part" if circuit.found else "none found"
+
+
+def _row(seed: int, path: CircuitPath) -> list[object]:
+    uses = ", ".join(path.uses) or "–"
+    way = f"{path.query} to {path.key}"
+    return [seed, path.layer, path.head, way, f"{path.weight:.3f}", f"{path.ablation_mse:.3f}", uses]

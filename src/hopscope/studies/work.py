@@ -1,0 +1,74 @@
+"""How a study's work is done: by how many processes, where, how precisely, and who watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from hopscope.training.precision import Precision
+    from hopscope.training.progress import Progress
+    from hopscope.training.setup import Setup
+
+Watch = Callable[["dict[str, Progress]"], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """How work is done.
+
+    Attributes:
+        workers: processes; None for one a core.
+        device: to train on; None for a GPU if there is one.
+        precision: to train in; `auto` for bf16 where the processor has a unit for it.
+        compiled: whether training is compiled; None to decide from the length of the runs.
+        bars: shows training of some setups while its context lasts; gives what is told where each stands.
+        waiting: shows that work of unknown length goes on while its context lasts; gives what is called now and then.
+    """
+
+    workers: int | None = None
+    device: str | None = None
+    precision: Precision | Literal["auto"] = "auto"
+    compiled: bool | None = None
+    bars: Callable[[Sequence[Setup]], AbstractContextManager[Watch]] | None = None
+    waiting: Callable[[str], AbstractContextManager[Callable[[], None]]] | None = None
+
+    def train(self, setups: Sequence[Setup], folder: Path) -> None:
+        """Train what is not finished, each setup into the folder of its name.
+
+        Raises:
+            InputError: a folder in use for something else.
+        """
+        from hopscope.training.many import train_all
+
+        if not setups:
+            return
+        how: dict[str, Any] = {"device": self.device, "precision": self.precision, "compiled": self.compiled}
+        with self.bars(setups) if self.bars else nullcontext() as watch:
+            train_all(setups, folder, workers=self.workers, **how, watch=watch)
+
+    def each(self, what: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
+        """Call a function of a module with each of the jobs, in processes of their own, each on one thread.
+
+        One worker that nobody waits for is this process.
+        """
+        from hopscope.parallel import in_processes
+        from hopscope.training.engine import available_cores
+
+        workers = min(self.workers or available_cores(), len(jobs))
+        if workers == 1 and self.waiting is None:
+            for job in jobs:
+                function(*job)
+        elif jobs:
+            with self.waiting(what) if self.waiting else nullcontext() as tick:
+                in_processes(_on_one_thread, [(function, *job) for job in jobs], workers, tick)
+
+
+def _on_one_thread(function: Callable[..., None], *job: Any) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    function(*job)

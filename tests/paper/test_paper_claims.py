@@ -1,0 +1,138 @@
+"""The claims table: fifteen rows whatever was found, findings that say what they rest on, JSON and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopscope.errors import InputError
+from hopscope.paper.claims import VERDICTS, Claim, Finding, complete, read_claims, write_claims
+from hopscope.paper.rules import ROWS
+
+IDS = [f"C{number}" for number in range(1, 16)]
+ROOT = Path(__file__).parents[2]
+
+
+def finding(claim: str = "C4", verdict: Any = "reproduced", **changes: Any) -> Finding:
+    values: dict[str, Any] = {"ours": "yes", "n": 8, "interval": (0.1, 0.2), "scale": "laptop: D = 3", "run": "sweep"}
+    if verdict == "inconclusive":
+        values["reason"] = "too few models"
+    return Finding(claim, verdict, **{**values, **changes})
+
+
+def test_nothing_found_gives_fifteen_rows_not_run() -> None:
+    rows = complete([])
+    assert [row.id for row in rows] == IDS
+    assert {row.verdict for row in rows} == {"not run"}
+    assert all(row.title and row.paper and row.rule and not row.ours and row.run is None for row in rows)
+
+
+def test_fields_are_the_contract_of_claims_json() -> None:
+    names = ["id", "title", "paper", "ours", "interval", "scale", "verdict", "run"]
+    assert set(names) <= {field.name for field in fields(Claim)}
+    assert {field.name for field in fields(Claim)} - set(names) == {"n", "unit", "reason", "rule"}
+
+
+def test_numbers_of_the_paper_stand_in_their_rows() -> None:
+    numbers = {
+        "C3": "> 0.7 in 100% of runs",
+        "C6": "< 0.01",
+        "C10": "< 0.05",
+        "C11": "0.17 to 0.89",
+        "C12": "0.031; circuit alone 0.045",
+        "C13": "450 epochs",
+        "C15": "1/16",
+    }
+    for claim, number in numbers.items():
+        assert number in ROWS[claim].number
+
+
+def test_every_rule_says_when_it_is_met_and_stands_in_the_docs() -> None:
+    told = " ".join((ROOT / "docs" / "claims.md").read_text().split())
+    for claim, row in ROWS.items():
+        assert "Reproduced" in row.rule, claim
+        assert " ".join(row.rule.split()) in told, claim
+        assert f"**{claim}** {row.title}" in told
+
+
+def test_two_findings_for_one_claim_are_refused() -> None:
+    with pytest.raises(InputError, match="C3 was judged twice"):
+        complete([finding("C3", ours="0.74"), finding("C3", ours="0.75")])
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"claim": "C16"}, "C1 to C15"),
+        ({"claim": "c1"}, "C1 to C15"),
+        ({"verdict": "maybe"}, "maybe"),
+        ({"ours": ""}, "needs ours"),
+        ({"scale": ""}, "needs scale"),
+        ({"n": 0}, "needs n"),
+        ({"n": -1}, "n of C4"),
+        ({"n": 1.5}, "n of C4"),
+        ({"interval": None}, "needs interval"),
+        ({"verdict": "inconclusive", "reason": ""}, "reason must say why"),
+        ({"interval": [2, 1]}, "interval"),
+        ({"interval": [0, float("nan")]}, "interval"),
+        ({"interval": [1, 2, 3]}, "interval"),
+    ],
+)
+def test_findings_that_do_not_say_what_they_rest_on_are_refused(change: dict[str, Any], word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        finding(**change)
+
+
+def test_the_rule_is_the_claims_own() -> None:
+    assert finding("C3").rule == ROWS["C3"].rule
+    assert finding("C3", rule="another").rule == "another"
+
+
+ends = st.floats(-1e9, 1e9)
+intervals = st.one_of(st.text(min_size=1), st.tuples(ends, ends).map(lambda pair: (min(pair), max(pair))))
+
+
+@given(st.text(min_size=1), intervals, st.text(min_size=1), st.sampled_from(VERDICTS), st.sampled_from(IDS))
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, ours, interval, scale, verdict, claim) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path_factory.mktemp("claims") / "claims.json"
+    rows = complete([finding(claim, verdict, ours=ours, interval=interval, scale=scale)])
+    write_claims(path, rows)
+    assert read_claims(path) == rows
+
+
+def test_the_file_is_a_list_of_plain_objects(tmp_path: Path) -> None:
+    write_claims(tmp_path / "claims.json", complete([finding()]))
+    rows = json.loads((tmp_path / "claims.json").read_text())
+    assert len(rows) == 15
+    assert rows[3] == {
+        "id": "C4", "title": ROWS["C4"].title, "paper": f"{ROWS['C4'].number} ({ROWS['C4'].where})", "ours": "yes",
+        "n": 8, "unit": ROWS["C4"].unit, "interval": [0.1, 0.2], "scale": "laptop: D = 3", "verdict": "reproduced",
+        "reason": "", "rule": ROWS["C4"].rule, "run": "sweep",
+    }  # fmt: skip
+
+
+def test_an_old_file_is_read(tmp_path: Path) -> None:
+    old = {"id": "C4", "title": "t", "paper": "p", "ours": "yes", "interval": None, "scale": "laptop",
+           "verdict": "reproduced", "run": None}  # fmt: skip
+    idle = old | {"id": "C5", "ours": "", "scale": "", "verdict": "not run"}
+    (tmp_path / "claims.json").write_text(json.dumps([old, idle]))
+    rows = read_claims(tmp_path / "claims.json")
+    assert (rows[3].verdict, rows[3].ours, rows[3].rule) == ("reproduced", "yes", "none was told")
+    assert (rows[4].verdict, rows[4].n) == ("not run", 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "{}", "[1]", '[{"id": "C1"}]', '[{"id": "C99", "ours": "", "scale": "", "verdict": "not run"}]']
+)
+def test_a_damaged_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "claims.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="untouched"):
+        read_claims(path)
+    assert path.read_text() == text

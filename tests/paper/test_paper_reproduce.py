@@ -1,0 +1,152 @@
+"""From nothing to the report: `hopscope reproduce` itself, on a preset of seconds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import hopscope as hs
+from hopscope.cli.report import command as report
+from hopscope.cli.reproduce import PRESETS
+from hopscope.cli.reproduce import command as reproduce
+from hopscope.errors import InputError
+from hopscope.paper.presets import BY_NAME, TINY, named
+from hopscope.paper.reproduce import read
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.report.reproduction import write_report
+from hopscope.studies.work import Work
+from hopscope.training.setup import Setup
+
+FIGURES = ("flow", "figure-4-left", "figure-4-right", "training", "circuit-0", "figure-6", "figure-7", "appendix-d")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("tiny")
+    result = CliRunner().invoke(
+        reproduce, ["--preset", "tiny", "--out", str(folder), "--workers", "2", "--precision", "fp32", "--held-head"]
+    )
+    assert result.exit_code == 0, result.output
+    return folder, result.stdout
+
+
+@pytest.mark.slow
+def test_everything_is_there(tiny: tuple[Path, str]) -> None:
+    folder, out = tiny
+    assert out.splitlines()[-1] == str(folder / "report.html")
+    for name in (*FIGURES, "held-head"):
+        for ending in ("png", "svg", "pdf"):
+            assert (folder / "figures" / f"{name}.{ending}").stat().st_size > 1000
+    groups = json.loads((folder / "summary.json").read_text())
+    assert {group["run"] for group in groups} == {
+        f"sweep/{kind}-layers-{layers}" for kind in ("ic", "non-ic") for layers in (1, 2)
+    }
+    run = folder / "sweep" / "ic-layers-2"
+    assert json.loads((run / "circuit.json").read_text())["found"]
+    assert (run / "emergence.json").exists()
+    assert list((run / "circuits").glob("step-*.json"))
+    assert json.loads((folder / "held-head.json").read_text())["verdict"] in ("shortened", "not shortened", "removed")
+
+
+@pytest.mark.slow
+def test_the_page_has_every_section(tiny: tuple[Path, str]) -> None:
+    class Titles(HTMLParser):
+        inside, found = False, ""
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            self.inside = tag == "h2"
+
+        def handle_data(self, data: str) -> None:
+            self.found += data if self.inside else ""
+
+        def handle_endtag(self, tag: str) -> None:
+            self.found += "\n" if tag == "h2" else ""
+            self.inside = False
+
+    reader = Titles()
+    reader.feed((tiny[0] / "report.html").read_text())
+    titles = [title.replace("\N{NO-BREAK SPACE}", " ").split(" (")[0].strip() for title in reader.found.splitlines()]
+    assert [title for title in titles if title] == [
+        "The paper’s claims", "How many layers D hops need", "Training by depth", "Circuits", "How heads emerge",
+        "Handing the model its first head", "How to run this again",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_claims_say_whose_they_are_and_what_they_rest_on(tiny: tuple[Path, str]) -> None:
+    rows = json.loads((tiny[0] / "claims.json").read_text())
+    assert [row["id"] for row in rows] == [f"C{n}" for n in range(1, 16)]
+    by_id = {row["id"]: row for row in rows}
+    assert by_id["C14"]["verdict"] == by_id["C6"]["verdict"] == "not run"
+    assert by_id["C3"]["verdict"] == "not reproduced"  # at one hop the last symbol is the first
+    assert by_id["C5"]["verdict"] == "inconclusive"
+    for claim in ("C1", "C2", "C3", "C4", "C5", "C13"):
+        assert by_id[claim]["scale"].startswith("tiny: ")
+        assert by_id[claim]["interval"] is not None
+        assert by_id[claim]["rule"]
+    page = (tiny[0] / "report.html").read_text()
+    assert "at tiny scale" in page
+    assert "n = " in page
+
+
+@pytest.mark.slow
+def test_what_is_finished_is_not_done_again_and_can_be_judged_anew(tiny: tuple[Path, str]) -> None:
+    folder, _ = tiny
+    claims = (folder / "claims.json").read_bytes()
+    before = {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*") if path.is_file()}
+    found = hs.reproduce("tiny", folder, workers=1, precision="fp32")
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+    assert (folder / "claims.json").read_bytes() == claims
+    assert found.claims == read(TINY, folder).claims
+    (folder / "claims.json").unlink()
+    (folder / "report.html").unlink()
+    result = CliRunner().invoke(report, [str(folder), "--preset", "tiny", "--claims-only"])
+    assert result.stdout.strip() == str(folder / "claims.json")
+    assert (folder / "claims.json").read_bytes() == claims
+    assert not (folder / "report.html").exists()
+    write_report(found)
+
+
+@pytest.mark.slow
+def test_a_summary_without_its_runs_suffices_for_section_7(tiny: tuple[Path, str], tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_bytes((tiny[0] / "summary.json").read_bytes())
+    there, here = ({claim.id: claim for claim in read(TINY, folder).claims} for folder in (tiny[0], tmp_path))
+    for claim in ("C1", "C2", "C3", "C4", "C5"):
+        assert here[claim] == there[claim]
+    assert (tmp_path / "summary.json").read_bytes() == (tiny[0] / "summary.json").read_bytes()
+
+
+def test_transformers_trained_by_themselves_join(tmp_path: Path) -> None:
+    """A, B, C and D in small, far from having learned."""
+    recipe = replace(TINY.depth.recipe, layers=1, steps=10, batch_size=8, checkpoint_every=5, held=())
+    a, b, c, d = (Setup(name, RetrievalProblem(hops=2), recipe, (seed,)) for seed, name in enumerate("abcd"))
+    preset = replace(
+        TINY,
+        name="paper",
+        depth=replace(TINY.depth, seeds=(), plain_seeds=(), followed=None),
+        circuits=replace(TINY.circuits, setups=(a, b, c), at="transformers"),
+        emergence=replace(TINY.emergence, setups=(d,), at="transformers"),
+    )
+    assert preset.alone == (a, b, c, d)
+    found = hs.reproduce(preset, tmp_path, Work(workers=1, precision="fp32"))
+    claims = {claim.id: claim for claim in found.claims}
+    assert [model.name for model in found.circuits.models] == ["a", "b", "c"]
+    assert claims["C7"].reason == "no model had learned the task"
+    assert claims["C6"].reason == "no model of 12 layers, one head and D = 3"
+    assert len(found.theory.trained) == 4
+    write_report(found)
+    assert all((tmp_path / "figures" / f"circuit-{name}.png").exists() for name in "abc")
+    assert "Circuits (Section" in (tmp_path / "report.html").read_text()
+
+
+def test_presets_have_names() -> None:
+    assert tuple(BY_NAME) == PRESETS
+    with pytest.raises(InputError, match="there is no preset 'giant'; there are laptop, paper, tiny"):
+        named("giant")
+    with pytest.raises(InputError, match="is not a folder"):
+        read(TINY, Path("nowhere"))

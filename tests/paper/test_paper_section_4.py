@@ -1,0 +1,158 @@
+"""Section 4: the judging of C14 and C15, by benchmarks in which the claims are false, true, and open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hopscope.benchmark.guessing import AnswerSpread, BlindScore
+from hopscope.benchmark.points import Point, Summary
+from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.statistics import wilson
+from hopscope.paper.claims import Finding
+from hopscope.paper.section_4 import GUESS, BenchmarkResult, BenchmarkStudy, judge, run
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.questions import FORMULATIONS
+
+NINE = [("equations", hops) for hops in range(1, 6)]
+NINE += [(name, form.paper_hops) for name, form in FORMULATIONS.items() if name != "equations"]
+
+
+def point(
+    formulation: str, hops: int, model: str = "m", correct: int = 490, accepted: int = 500, **changes: Any
+) -> Point:
+    low, high = wilson(correct, accepted)
+    made = Point(
+        model=model, formulation=formulation, hops=hops, mode="sample", asked=500, unanswered=0, accepted=accepted,
+        never_accepted=500 - accepted, correct=correct, accuracy=correct / accepted, low=low, high=high,
+        lowest=correct / 500, highest=(correct + 500 - accepted) / 500, limit=None, first_accuracy=1.0,
+        first_acceptance=1.0, mean_attempts=1.0, guess=GUESS[formulation], shortcut=0.25, p_guess=0.0, p_shortcut=0.0,
+        reasoned=0, failures=0, input_tokens=0, output_tokens=0, reasoning_tokens=0, cost=None,
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def nine(model: str = "m", **changes: Any) -> list[Point]:
+    return [point(formulation, hops, model, **changes) for formulation, hops in NINE]
+
+
+def c14(points: list[Point], settings: Settings | None = None) -> Finding:
+    summary = Summary(settings or Settings(), tuple(points), ())
+    return judge(BenchmarkResult(summary, (), ()))[0] if points else judge(BenchmarkResult(None, (), ()))[0]
+
+
+def test_a_model_that_solves_everything_is_enough() -> None:
+    found = c14(nine())
+    assert (found.verdict, found.n) == ("reproduced", 1)
+    assert found.interval == pytest.approx(wilson(490, 500))
+    assert found.run == "benchmark"
+
+
+def test_a_few_accepted_answers_with_hidden_reasoning_do_not_pass() -> None:
+    """1 to 5 accepted answers of 500, all right, and reasoned."""
+    found = c14(nine(correct=5, accepted=5, reasoned=500))
+    assert (found.verdict, found.reason) == ("inconclusive", "m: hidden reasoning")
+    found = c14(nine(correct=5, accepted=5))
+    assert found.verdict == "inconclusive"
+    assert "acceptable answers to 1.0% of equations, D = 1" in found.reason
+
+
+@pytest.mark.parametrize(("accepted", "expected"), [(475, "reproduced"), (474, "inconclusive")])
+def test_acceptable_answers_to_95_of_100(accepted: int, expected: str) -> None:
+    assert c14(nine(correct=accepted, accepted=accepted)).verdict == expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(extensions=Extensions(shots=2)), Settings(extensions=Extensions(think=True)), Settings(rule="lenient"),
+     Settings(extensions=Extensions(lines="shuffled"))],
+)  # fmt: skip
+def test_what_is_not_the_papers_way_to_ask_says_nothing(settings: Settings) -> None:
+    assert c14(nine(), settings).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("correct", "expected"),
+    [
+        (464, "reproduced"),
+        (460, "inconclusive"),
+        (440, "inconclusive"),
+        (430, "not reproduced"),
+        (125, "not reproduced"),
+    ],
+)
+def test_the_lower_bound_decides(correct: int, expected: str) -> None:
+    """One point of the nine is weaker than the others. 464 of 500 have a lower bound of 90.2%, 463 of 90.0%."""
+    for place in (4, 7):
+        points = nine()
+        points[place] = point(*NINE[place], correct=correct)
+        found = c14(points)
+        assert found.verdict == expected
+        assert f"lowest accuracy {correct / 500:.1%} ({NINE[place][0]}, D = {NINE[place][1]})" in found.ours
+
+
+def test_the_best_of_many_is_corrected_for_and_said() -> None:
+    """464 of 500 are enough for one model alone, and not for the best of twenty."""
+    others = [one for number in range(19) for one in nine(f"x{number}", correct=100)]
+    found = c14([*nine("good", correct=464), *others])
+    assert found.verdict == "inconclusive"
+    assert "Holm's correction over 20 models" in found.reason
+    assert "0 of 20 models asked everything meet it, the best of many shown" in found.ours
+    assert found.ours.startswith("good: ")
+    assert c14([*nine("good", correct=480), *others]).verdict == "reproduced"
+
+
+def test_a_model_asked_in_part_is_not_judged() -> None:
+    for place in range(9):
+        points = nine()
+        del points[place]
+        found = c14(points)
+        assert (found.verdict, found.reason) == ("not run", "no model was asked everything (1 in part)")
+    assert c14([]).verdict == "not run"
+
+
+def score(formulation: str, solver: str, p: float = 0.5, asked: int = 2000, **changes: Any) -> BlindScore:
+    guess = GUESS[formulation]
+    made = BlindScore(formulation, 5, solver, asked, int(guess * asked), guess, guess - 0.02, guess + 0.02, guess, p)
+    return replace(made, **changes)
+
+
+def c15(scores: list[BlindScore], spreads: list[AnswerSpread] | None = None) -> Finding:
+    even = [AnswerSpread(name, 5, (500,) * 4, 0.5) for name in GUESS]
+    return judge(BenchmarkResult(None, tuple(scores), tuple(spreads or even)))[1]
+
+
+def everyone(**changes: Any) -> list[BlindScore]:
+    return [score(name, solver, **changes) for name in GUESS for solver in ("first value", "last value")]
+
+
+class TestC15:
+    def test_blind_solvers_at_the_floor(self) -> None:
+        found = c15(everyone())
+        assert (found.verdict, found.n) == ("reproduced", 2000)
+
+    def test_a_solver_that_sees_the_answer_refutes(self) -> None:
+        found = c15([*everyone(), score("kingdoms", "remembered answer", p=1e-9, accuracy=0.9)])
+        assert found.verdict == "not reproduced"
+        assert "kingdoms 90.0% (remembered answer)" in found.ours
+
+    def test_one_of_many_solvers_may_be_lucky(self) -> None:
+        assert c15([*everyone(), score("kingdoms", "nearest value", p=0.005)]).verdict == "reproduced"
+
+    def test_answers_that_are_not_spread_evenly_refute(self) -> None:
+        skewed = [AnswerSpread(name, 5, (800, 400, 400, 400), 1e-9 if name == "functions" else 0.5) for name in GUESS]
+        assert c15(everyone(), skewed).verdict == "not reproduced"
+
+    def test_another_floor_refutes(self) -> None:
+        assert c15([*everyone(), score("relatives", "x", guess=0.25)]).verdict == "not reproduced"
+
+    def test_few_questions_leave_it_open(self) -> None:
+        assert c15(everyone(asked=499)).verdict == "inconclusive"
+
+
+def test_our_own_questions(tmp_path: Any) -> None:
+    found = judge(run(BenchmarkStudy(count=600), tmp_path))
+    assert [finding.verdict for finding in found] == ["not run", "reproduced"]
+    assert found[1].scale == "600 fresh questions of each formulation"

@@ -1,0 +1,95 @@
+"""Section 5: the simulation is judged and not asserted, and the trained models are held against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from report_data import group
+
+from hopscope.errors import InputError
+from hopscope.paper import section_5
+from hopscope.paper.claims import Finding
+from hopscope.paper.groups import Group
+from hopscope.paper.section_5 import TheoryStudy, judge, run
+from hopscope.theory.depth import depths, reach
+
+LOW, HIGH = 0.01, 0.75
+
+
+def learners(layers: int, *hops_learned: int) -> Group:
+    losses = [[LOW if hop < count else HIGH for hop in range(3)] for count in hops_learned]
+    return group(layers, losses=losses)
+
+
+AS_THEORY_SAYS = (learners(1, 0, 0), learners(2, 1, 0), learners(3, 2, 3), learners(4, 3, 1))
+
+
+def judged(*trained: Group, hops: int = 6) -> dict[str, Finding]:
+    return {finding.claim: finding for finding in judge(run(TheoryStudy("laptop", hops), trained))}
+
+
+def test_simulation_and_training_that_agree_are_reproduced() -> None:
+    found = judged(*AS_THEORY_SAYS, hops=12)
+    assert {finding.verdict for finding in found.values()} == {"reproduced"}
+    assert "solved in 0 of" in found["C1"].ours
+    assert "0 of 10 hops beyond their depth learned, in 4 runs put to the test" in found["C1"].ours
+    assert "2, 4, 10" in found["C2"].ours
+    assert (found["C1"].n, found["C2"].n) == (4, 5)
+    assert found["C1"].interval == "exceptions in 0% to 60% of runs"
+    assert all("D = 1..12" in finding.scale for finding in found.values())
+
+
+def test_a_simulation_that_leaks_fails_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything to everybody at once, with a hole."""
+
+    def leak(scene: section_5.Scene) -> list[tuple[int, ...]]:
+        everything = (1 << len(scene.pieces)) - 1
+        return [scene.holdings, tuple(everything ^ 0b100 for _ in scene.holdings)]
+
+    monkeypatch.setattr(section_5, "spread", leak)
+    assert [finding.verdict for finding in judged(*AS_THEORY_SAYS).values()] == ["not reproduced"] * 2
+
+
+def test_one_run_that_learns_beyond_its_depth_refutes_both() -> None:
+    found = judged(learners(1, 0, 0), learners(2, 2, 1), *AS_THEORY_SAYS[2:])
+    assert {finding.verdict for finding in found.values()} == {"not reproduced"}
+    assert "1 of 10 hops beyond their depth learned" in found["C1"].ours
+    alone = judged(learners(2, 2))["C1"]
+    assert alone.verdict == "not reproduced", "a counterexample needs no control"
+
+
+def test_a_hop_learned_without_the_one_before_it_refutes_c2() -> None:
+    gap = group(4, losses=[[LOW, HIGH, LOW]])
+    found = judged(*AS_THEORY_SAYS, gap)
+    assert (found["C1"].verdict, found["C2"].verdict) == ("reproduced", "not reproduced")
+
+
+def test_a_simulation_alone_cannot_be_refuted_and_is_inconclusive() -> None:
+    assert [finding.verdict for finding in judged().values()] == ["inconclusive"] * 2
+    deep_enough = judged(learners(12, 3, 3, 3, 3))
+    assert deep_enough["C1"].verdict == "inconclusive", "no hop lies beyond 12 layers"
+    assert deep_enough["C1"].n == 0
+    assert deep_enough["C2"].verdict == "reproduced"
+
+
+def test_runs_that_nothing_could_learn_are_no_test() -> None:
+    """Nobody learned x2 or x3 at any depth: that two layers did not says nothing."""
+    found = judged(learners(1, 0, 0, 0, 0), learners(2, 0, 0, 0, 0), learners(3, 0, 0, 0, 0))["C1"]
+    assert (found.verdict, found.n) == ("inconclusive", 0)
+
+
+def test_diverged_runs_are_no_test() -> None:
+    lost = replace(learners(2, 0, 0), final_validation_loss=(None, None))
+    assert judged(lost, *AS_THEORY_SAYS[2:])["C1"].n == 0
+
+
+def test_reach_is_the_inverse_of_depth() -> None:
+    for layers in range(1, 9):
+        assert depths(reach(layers) + 1).causal == layers + 1
+        assert reach(layers) == 0 or depths(reach(layers)).causal <= layers
+
+
+def test_a_length_is_needed() -> None:
+    with pytest.raises(InputError, match="largest_hops must be at least 1, got 0"):
+        TheoryStudy("laptop", 0)

@@ -1,0 +1,211 @@
+"""Section 7: the judging of C3 to C5, by data in which the claims are false, true, and open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from report_data import group
+
+from hopscope.errors import InputError
+from hopscope.paper.claims import Finding
+from hopscope.paper.groups import Group
+from hopscope.paper.presets import LAPTOP, PAPER
+from hopscope.paper.section_7 import DepthResult, judge
+
+LOW, HIGH = 0.01, 0.75
+
+
+def judged(*groups: Group, scale: str = "paper") -> dict[str, Finding]:
+    study = replace(PAPER.depth, scale=scale)
+    return {finding.claim: finding for finding in judge(DepthResult(study, groups, (), "sweep"))}
+
+
+def plain(layers: int, losses: list[float | None]) -> Group:
+    return group(layers, curriculum=False, losses=[[loss] for loss in losses])
+
+
+def learners(layers: int, *hops_learned: int, hops: int = 5, tied: bool = False) -> Group:
+    """A group in which each seed learned so many hops, one after the other."""
+    return group(
+        layers,
+        hops=hops,
+        losses=[[LOW if hop < count else HIGH for hop in range(hops)] for count in hops_learned],
+        crossings=[
+            [(100 if tied else 100 * (hop + 1)) if hop < count else None for hop in range(hops)]
+            for count in hops_learned
+        ],
+    )
+
+
+_REACHED = ([0] * 8, [1] * 8, [3] * 6 + [2] * 2, [4] * 6 + [3] * 2, [5] * 6 + [4] * 2, [5] * 8, [5] * 8, [5] * 8)
+PAPERS = tuple(learners(layers, *reached) for layers, reached in enumerate(_REACHED, start=1))
+"""What the paper says of runs with the curriculum; a few seeds lag."""
+
+
+def full_sweep() -> list[Group]:
+    return [*PAPERS, *(plain(layers, [0.75] * 8) for layers in range(1, 9))]
+
+
+def test_the_papers_own_data_would_be_reproduced():
+    found = judged(*full_sweep())
+    assert {claim: finding.verdict for claim, finding in found.items()} == dict.fromkeys(
+        ("C3", "C4", "C5"), "reproduced"
+    )
+    assert found["C3"].n == 46  # 6 depths that theory allows x 8 seeds, less two that did not learn x3
+    assert found["C4"].n == 64
+    assert found["C5"].n == 48  # one layer learns no hop and two learn one
+    assert found["C5"].interval == (pytest.approx(0.926, abs=0.001), 1.0)
+    for finding in found.values():
+        assert finding.scale.startswith("paper: D = ")
+        assert finding.run == "sweep"
+
+
+class TestC3:
+    def test_runs_that_diverged_with_a_curriculum_that_never_learned_show_nothing(self):
+        """All runs without the curriculum diverged, and with it none learned."""
+        lost = [plain(layers, [None] * 8) for layers in range(1, 9)]
+        found = judged(*lost, *(learners(layers, *[0] * 8) for layers in range(1, 9)))["C3"]
+        assert found.verdict == "inconclusive"
+        assert "no positive control" in found.reason
+        assert "64 diverged" in found.ours
+
+    def test_divergence_is_no_failure_even_beside_a_control(self):
+        lost = [plain(layers, [None] * 8) for layers in range(1, 9)]
+        assert judged(*PAPERS, *lost)["C3"].verdict == "inconclusive"
+
+    def test_a_failing_curriculum_is_no_control(self):
+        stuck = [learners(layers, *[2] * 8) for layers in range(1, 9)]  # x3, which is asked for, is never learned
+        assert judged(*stuck, *(plain(layers, [0.75] * 8) for layers in range(1, 9)))["C3"].verdict == "inconclusive"
+
+    def test_depths_that_theory_rules_out_do_not_count(self):
+        shallow = [learners(layers, *[5] * 40) for layers in (1, 2)]
+        found = judged(*shallow, *(plain(layers, [0.75] * 40) for layers in (1, 2)))["C3"]
+        assert (found.verdict, found.n) == ("inconclusive", 0)
+
+    def test_a_control_must_have_the_same_depth_and_seed(self):
+        other_depth = judged(learners(4, *[5] * 40), plain(5, [0.75] * 40))["C3"]
+        other_seeds = judged(replace(learners(4, *[5] * 40), seeds=tuple(range(100, 140))), plain(4, [0.75] * 40))["C3"]
+        assert (other_depth.n, other_seeds.n) == (0, 0)
+        assert judged(learners(4, *[5] * 40), plain(4, [0.75] * 40))["C3"].verdict == "reproduced"
+
+    def test_one_success_refutes(self):
+        found = judged(*PAPERS, plain(8, [0.75] * 63 + [0.69]))["C3"]
+        assert found.verdict == "not reproduced"
+        assert "the lowest at 0.690" in found.ours
+
+    def test_few_pairs_leave_it_open(self):
+        found = judged(learners(4, *[5] * 8), plain(4, [0.75] * 8))["C3"]
+        assert found.verdict == "inconclusive"
+        assert found.reason == "too few pairs: 8 leave up to 37% of runs to succeed"
+
+    def test_nothing_is_not_run(self):
+        assert judged(*PAPERS)["C3"].verdict == "not run"
+
+
+class TestC4:
+    def test_one_hop_learned_alike_at_every_depth_shows_nothing(self):
+        """Only x1 is ever learned, equally at 2 to 4 layers."""
+        found = judged(*(learners(layers, *[1] * 8) for layers in (2, 3, 4)))["C4"]
+        assert found.verdict == "inconclusive"
+        assert found.reason == "x2 was learned at no depth tried"
+
+    @pytest.mark.parametrize(("seeds", "verdict"), [(8, "not reproduced"), (2, "inconclusive")])
+    def test_hops_that_are_equally_hard_are_not_harder(self, seeds: int, verdict: str):
+        """x2 and x3 are learned by the same runs."""
+        groups = [learners(layers, *[count] * seeds, hops=3) for layers, count in ((1, 0), (2, 1), (3, 3), (4, 3))]
+        assert judged(*groups)["C4"].verdict == verdict
+
+    def test_all_hops_learned_alike_is_not_reproduced(self):
+        assert judged(*(learners(layers, *[5] * 8) for layers in range(5, 9)))["C4"].verdict == "not reproduced"
+
+    def test_a_hop_below_its_exact_minimum_refutes(self):
+        impossible = replace(PAPERS[1], final_partial_losses=(((LOW, LOW, HIGH, HIGH, HIGH),) * 8))
+        found = judged(PAPERS[0], impossible, *PAPERS[2:])["C4"]
+        assert found.verdict == "not reproduced"
+        assert "8 below the exact minimum" in found.ours
+
+    def test_the_other_order_is_refuted(self):
+        turned = [
+            replace(one, final_partial_losses=tuple(tuple(reversed(row)) for row in one.final_partial_losses))
+            for one in PAPERS[4:]
+        ]
+        assert judged(*PAPERS[4:5], *turned)["C4"].verdict == "not reproduced"
+
+    def test_hops_that_need_no_more_layers_leave_it_open(self):
+        """Later hops are learned ever more rarely, but no shallow run is there to say that depth is why."""
+        deep = [learners(layers, 5, 4, 3, 2, 1, 5, 4, 3) for layers in range(5, 9)]
+        found = judged(*deep)["C4"]
+        assert (found.verdict, found.reason) == ("inconclusive", "too few runs for the tests")
+
+    def test_the_papers_scale_asks_for_five_hops(self):
+        groups = [learners(layers, *seeds, hops=3) for layers, seeds in
+                  ((1, [0] * 8), (2, [1] * 8), (3, [3, 2, 2, 1, 3, 2, 3, 3]), (4, [3] * 8))]  # fmt: skip
+        assert judged(*groups)["C4"].verdict == "inconclusive"
+        assert judged(*groups, scale="laptop")["C4"].verdict == "reproduced"
+
+    def test_diverged_runs_are_left_out_and_told(self):
+        lost = replace(PAPERS[0], final_validation_loss=(None,) * 8)
+        found = judged(lost, *PAPERS[1:])["C4"]
+        assert found.n == 56
+        assert "8 diverged" in found.ours
+
+    def test_too_few_runs_leave_it_open(self):
+        assert judged(*(replace_seeds(one, 1) for one in PAPERS[:4]))["C4"].verdict == "inconclusive"
+
+
+def replace_seeds(one: Group, count: int) -> Group:
+    """The first seeds of a group."""
+    names = ("seeds", "final_validation_loss", "final_partial_losses", "held_out_loss", "held_out_standard_error")
+    return replace(one, **{name: getattr(one, name)[:count] for name in (*names, "crossings")})
+
+
+class TestC5:
+    def test_runs_that_learned_nothing_are_not_ordered(self):
+        found = judged(*(learners(layers, *[count] * 32) for layers, count in ((1, 0), (2, 1))))["C5"]
+        assert (found.verdict, found.n) == ("inconclusive", 0)
+        assert "none learned two hops" in found.reason
+
+    def test_a_tie_within_one_row_is_unresolved(self):
+        """Neither in order nor out of it."""
+        many = learners(4, *[3] * 60)
+        found = judged(many, learners(5, *[3] * 12, tied=True))["C5"]
+        assert found.verdict == "inconclusive"
+        assert "12 unresolved" in found.ours
+        assert "log more often" in found.reason
+        few_ties = judged(learners(4, *[3] * 72), learners(5, 3, tied=True))["C5"]
+        assert few_ties.verdict == "reproduced"
+        assert few_ties.interval[0] < 1 - 1 / 73  # a tie counts against the bound
+
+    @pytest.mark.parametrize("crossings", [(200, 100, 300, None, None), (None, 100, None, None, None)])
+    def test_one_run_out_of_order_refutes(self, crossings):
+        bad = group(4, hops=5, losses=[[LOW] * 5], crossings=[crossings])
+        found = judged(learners(5, *[5] * 60), bad)["C5"]
+        assert found.verdict == "not reproduced"
+        assert "60 of 61 informative runs in order, 1 out of order" in found.ours
+
+    def test_few_runs_leave_it_open(self):
+        found = judged(learners(4, 3, 3, 2))["C5"]
+        assert found.verdict == "inconclusive"
+        assert found.reason == "too few informative runs: of all, 29% or more may be in order"
+        assert found.interval == (pytest.approx(0.292, abs=0.001), 1.0)
+
+
+def test_the_presets():
+    study = PAPER.depth
+    assert (study.layers, len(study.seeds), len(study.plain_seeds)) == (tuple(range(1, 9)), 8, 8)
+    assert (study.hops, study.plain_hops) == (5, 3)
+    assert len(study.setups()) == 16
+    assert [setup.name for setup in PAPER.alone] == ["a", "b", "c", "d"]
+    assert {1, 2, 3, 4} <= set(LAPTOP.depth.layers)
+    assert LAPTOP.depth.hops == 3
+    assert len(LAPTOP.depth.seeds) > 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seeds": (0,)}, {"final_validation_loss": (0.1,)}, {"final_partial_losses": ((0.1, 0.2), (0.1, 0.2))}],
+)
+def test_groups_that_do_not_fit_are_refused(change):
+    with pytest.raises(InputError, match="of the group with 1 layers"):
+        replace(group(1), **change)

@@ -1,0 +1,249 @@
+"""Section 8: the judging of C6 to C11, by circuits in which the claims are false, true, and open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from report_data import BACKWARD, DOUBLING, SERIAL, TIES, Where, circuits, loss, strict, studied
+
+from hopscope.circuits.strict_reading import Loss, StrictReading
+from hopscope.paper.claims import Finding
+from hopscope.paper.models import Learned, Studied
+from hopscope.paper.section_8 import judge
+from hopscope.training.setup import Setup
+
+ALL = ("C7", "C8", "C9", "C10", "C11")
+
+
+def judged(*models: Studied, scale: str = "paper") -> dict[str, Finding]:
+    return {finding.claim: finding for finding in judge(circuits(*models, scale=scale))}
+
+
+def abc(**changes: Any) -> list[Studied]:
+    """Three models as the paper describes them, all with the same changes."""
+    return [
+        studied(strict(paths, **changes), name) for name, paths in zip("abc", (SERIAL, DOUBLING, BACKWARD), strict=True)
+    ]
+
+
+def verdict(claim: str, *models: Studied) -> str:
+    return judged(*models)[claim].verdict
+
+
+def test_the_papers_own_description_would_be_reproduced() -> None:
+    found = judged(*abc())
+    assert {claim: found[claim].verdict for claim in ("C6", *ALL[:4])} == dict.fromkeys(("C6", *ALL[:4]), "reproduced")
+    assert found["C11"].verdict == "inconclusive"
+    assert found["C11"].reason == "too few models: 3, and the rule asks for 10"
+    assert all(finding.scale == "paper: D = 3, 12 layers x 1 head, 3 seeds" for finding in found.values())
+    assert all(finding.interval is not None and finding.run == "transformers" for finding in found.values())
+
+
+def test_one_model_is_too_few() -> None:
+    found = judged(abc()[0])
+    for claim in ("C6", "C7", "C8", "C9", "C10"):
+        assert found[claim].verdict == "inconclusive"
+        assert "too few models: 1" in found[claim].reason
+
+
+def test_the_same_model_thrice_is_one_model() -> None:
+    found = judged(*[studied(strict(), "a")] * 3)
+    assert {found[claim].verdict for claim in ALL} == {"inconclusive"}
+    assert "too few models: 1" in found["C7"].reason
+
+
+def test_records_without_a_strict_reading_are_not_judged() -> None:
+    found = judged(*[studied(None, name, found=True) for name in "abc"])
+    assert {found[claim].verdict for claim in ALL} == {"not run"}
+    assert found["C7"].reason == "no record of a circuit has a strict reading"
+    assert found["C6"].verdict == "reproduced", "what training came to needs no circuit"
+
+
+def test_models_that_did_not_learn_are_left_out_and_told() -> None:
+    found = judged(*abc(), studied(None, "d", full=0.6))
+    assert found["C10"].verdict == "reproduced"
+    assert "1 of 4 models had not learned the task" in found["C10"].ours
+    nobody = judged(studied(None, "a", full=0.6))
+    assert {nobody[claim].verdict for claim in ALL} == {"not run"}
+    assert nobody["C7"].reason == "no model had learned the task"
+
+
+def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
+    found = judged(*abc(), studied(None, "d"))
+    assert found["C10"].verdict == "not reproduced"
+    assert "no circuit in 1 model" in found["C10"].ours
+    assert found["C7"].verdict == found["C8"].verdict == "inconclusive"
+
+
+def test_nothing_is_not_run() -> None:
+    assert {finding.verdict for finding in judged().values()} == {"not run"}
+
+
+class TestC6:
+    def with_losses(self, *learned: Learned) -> Finding:
+        return judged(*(studied(strict(), name, learned=one) for name, one in zip("abc", learned, strict=False)))["C6"]
+
+    def test_a_alone_is_not_enough(self) -> None:
+        assert self.with_losses(Learned(0.008, 0.007, (0.006, 0.009))).verdict == "inconclusive"
+
+    def test_one_lucky_window_among_spikes_does_not_pass(self) -> None:
+        """The mean over the last 100 steps is 0.008; over the last tenth the median is 0.012."""
+        good = Learned(0.008, 0.007, (0.006, 0.009))
+        assert self.with_losses(good, good, replace(good, median=0.012)).verdict == "not reproduced"
+
+    @pytest.mark.parametrize(
+        ("held_out", "expected"),
+        [((0.006, 0.009), "reproduced"), ((0.009, 0.012), "inconclusive"), ((0.011, 0.012), "not reproduced"),
+         (None, "not reproduced")],
+    )  # fmt: skip
+    def test_the_held_out_loss_decides_with_its_interval(self, held_out: Any, expected: str) -> None:
+        good = Learned(0.008, 0.007, (0.006, 0.009))
+        assert self.with_losses(good, good, replace(good, held_out=held_out)).verdict == expected
+
+    def test_divergence_fails(self) -> None:
+        assert self.with_losses(Learned(None, None, None)).verdict == "not reproduced"
+
+    def test_models_of_another_shape_say_nothing(self) -> None:
+        small = Setup("a", *(getattr(abc()[0].setup, name) for name in ("problem", "recipe", "seeds")))
+        small = replace(small, recipe=replace(small.recipe, layers=4))
+        models = [replace(model, setup=small) for model in abc()]
+        assert judged(*models)["C6"].verdict == "not run"
+
+
+class TestC7:
+    def heads(self, count: int) -> tuple[tuple[int, int], ...]:
+        return tuple((layer, 1) for layer in range(1, count + 1))
+
+    @pytest.mark.parametrize(("count", "expected"), [(4, "reproduced"), (5, "not reproduced"), (6, "not reproduced")])
+    def test_few_is_a_third(self, count: int, expected: str) -> None:
+        assert verdict("C7", *abc(fewest_heads=self.heads(count))) == expected
+
+    def test_half_of_many_heads_is_not_few(self) -> None:
+        """16 of 32."""
+        wide = Setup("a", abc()[0].setup.problem, replace(abc()[0].setup.recipe, layers=4, heads=8))
+        many = tuple((1 + place // 8, 1 + place % 8) for place in range(16))
+        for heads, expected in ((many, "not reproduced"), (many[:7], "not reproduced"), (many[:6], "reproduced")):
+            models = [replace(model, setup=wide) for model in abc(fewest_heads=heads)]
+            assert verdict("C7", *models) == expected
+
+    def test_heads_that_do_not_carry_the_loss_are_no_evidence(self) -> None:
+        for mse in (0.2, 0.05):  # above the bar, and across it
+            assert verdict("C7", *abc(fewest_heads_loss=loss(mse, 0.01))) == "inconclusive"
+
+
+class TestC8:
+    def test_one_tie_is_not_every_tie(self) -> None:
+        assert verdict("C8", *abc()[:2], studied(strict((TIES[0], *SERIAL[3:])), "c")) == "not reproduced"
+
+    def test_a_first_layer_that_does_something_else_too_does_not_pass(self) -> None:
+        more: Where = (1, 1, "x0?", "x0>")
+        found = judged(*abc()[:2], studied(strict((*SERIAL, more)), "c"))["C8"]
+        assert found.verdict == "not reproduced"
+        assert "every pair tied in 3 of 3 circuits; something else done there in 1" in found.ours
+
+    def test_ties_in_two_heads_of_the_layer_count(self) -> None:
+        split = (TIES[0], TIES[1], (1, 2, ">x3", "x2>"), *SERIAL[3:])
+        assert verdict("C8", *abc()[:2], studied(strict(split), "c")) == "reproduced"
+
+
+class TestC9:
+    def test_three_circuits_of_one_model_are_not_different(self) -> None:
+        """As different from each other as searches of one model are."""
+        sets = (SERIAL, DOUBLING, BACKWARD)
+        models = [
+            studied(strict(sets[place], others=(sets[(place + 1) % 3], sets[(place + 2) % 3])), name)
+            for place, name in enumerate("abc")
+        ]
+        found = judged(*models)["C9"]
+        assert found.verdict == "not reproduced"
+
+    def test_equal_circuits_are_not_different(self) -> None:
+        assert verdict("C9", *[studied(strict(SERIAL), name) for name in "abc"]) == "not reproduced"
+
+    def test_the_same_steps_in_other_layers_and_heads_are_the_same(self) -> None:
+        moved = tuple((layer + 1, 1, query, key) for layer, _, query, key in SERIAL)
+        sets = (SERIAL, moved, DOUBLING)
+        assert verdict("C9", *[studied(strict(s), n) for s, n in zip(sets, "abc", strict=True)]) == "not reproduced"
+
+    def test_the_first_layer_does_not_count(self) -> None:
+        found = judged(*abc())["C9"]
+        assert found.verdict == "reproduced"
+        assert found.n == 3
+        assert found.interval == (0.0, pytest.approx(0.2))
+
+    def test_one_order_leaves_it_open(self) -> None:
+        models = [studied(replace(model.strict, others=()), model.name) for model in abc()]  # type: ignore[type-var]
+        models = [
+            replace(model, circuit=replace(model.circuit, search={"orders_ending_here": ["one"]})) for model in models
+        ]  # type: ignore[type-var]
+        found = judged(*models)["C9"]
+        assert found.verdict == "inconclusive"
+        assert "searched in one order only" in found.reason
+
+
+class TestC10:
+    def test_rows_left_at_their_mean_do_not_help(self) -> None:
+        """The natural loss of a record is 0.008; the strict one 0.154."""
+        bad = loss(0.154)
+        assert verdict("C10", *abc(zero=bad, uniform=bad, identity=bad)) == "not reproduced"
+
+    def test_one_filling_must_serve_all_models(self) -> None:
+        by_turns = [
+            studied(
+                strict(
+                    SERIAL, **{name: loss(0.01 if name == good else 0.2) for name in ("zero", "uniform", "identity")}
+                ),
+                good,
+            )
+            for good in ("zero", "uniform", "identity")
+        ]
+        assert verdict("C10", *by_turns) == "not reproduced"
+        found = judged(*abc(zero=loss(0.2), identity=loss(0.2)))["C10"]
+        assert found.verdict == "reproduced"
+        assert str(found.interval).startswith("uniform: ")
+        assert "zero 0.2000, 0.2000, 0.2000; uniform 0.0200" in found.ours
+
+    def test_an_interval_across_the_bar_is_open(self) -> None:
+        wide = Loss(0.045, (0.04, 0.051))
+        found = judged(*abc()[:2], studied(strict(zero=wide, uniform=wide, identity=wide), "c"))["C10"]
+        assert (found.verdict, found.reason) == ("inconclusive", "1 model with an interval across the bar")
+
+
+class TestC11:
+    def many(self, meet: int, of: int = 10) -> list[Studied]:
+        def one(good: bool) -> StrictReading:
+            return strict(SERIAL, without=0.4 if good else 0.04)
+
+        return [studied(one(number < meet), f"m{number}") for number in range(of)]
+
+    @pytest.mark.parametrize(
+        ("meet", "of", "expected"),
+        [(9, 9, "inconclusive"), (10, 10, "reproduced"), (9, 10, "reproduced"), (7, 10, "inconclusive"),
+         (4, 10, "not reproduced"), (0, 10, "not reproduced")],
+    )  # fmt: skip
+    def test_it_is_a_distribution(self, meet: int, of: int, expected: str) -> None:
+        found = judged(*self.many(meet, of))["C11"]
+        assert found.verdict == expected
+        assert f"{meet} of {of} models meet it" in found.ours
+
+    def test_one_idle_path_is_enough_for_a_model_to_miss_it(self) -> None:
+        reading = strict(SERIAL)
+        idle = replace(reading, paths=(*reading.paths[:-1], replace(reading.paths[-1], without=loss(0.049, 0.002))))
+        assert "9 of 10 models meet it" in judged(*self.many(9, 9), studied(idle, "x"))["C11"].ours
+
+    def test_the_first_layer_must_be_the_exception(self) -> None:
+        for mse in (0.9, 0.005):  # costs more than a later path, and costs nothing
+            reading = strict(SERIAL, first_layer_uniform=loss(mse))
+            assert "9 of 10 models meet it" in judged(*self.many(9, 9), studied(reading, "x"))["C11"].ours
+
+    def test_the_papers_ranges_are_told(self) -> None:
+        assert "30 of 30 in 0.17 to 0.89; first useful layer uniform: 0.08 to 0.08, 10 of 10 in 0.05 to 0.10" in (
+            judged(*self.many(10))["C11"].ours
+        )
+
+
+def test_laptop_verdicts_say_that_they_are_the_laptops() -> None:
+    found = judged(*abc(), scale="laptop")
+    assert all(finding.scale.startswith("laptop: ") for finding in found.values() if finding.verdict != "not run")
