@@ -21,12 +21,9 @@ class BlindScore:
     """What one blind solver reached at one formulation and D.
 
     Attributes:
-        formulation, hops: which questions.
-        solver: its name: one of `hopscope.problem.text.blind.BLIND`, `random answer`, or `remembered answer`, the
-            commonest answer to the same last line among as many other questions, their facts unread.
-        asked, correct: questions, and right answers among them.
-        accuracy: their share, with its 95% Wilson interval `low`, `high`.
-        guess: accuracy of a random guess.
+        solver: one of `hopscope.problem.text.blind.BLIND`, `random answer`, or `remembered answer`, the commonest
+            answer to the same last line among as many other questions, their facts unread.
+        accuracy: `correct` of `asked`, with its 95% Wilson interval `low`, `high`, beside a random guess's.
         p: chance of doing as well by guessing, exact and one-sided; of many solvers one may well be below 0.05.
     """
 
@@ -44,13 +41,7 @@ class BlindScore:
 
 @dataclass(frozen=True)
 class AnswerSpread:
-    """How often each acceptable answer was the right one.
-
-    Attributes:
-        formulation, hops: which questions.
-        counts: by answer, ascending.
-        p: Pearson's chi-square test that all are equally likely.
-    """
+    """How often each acceptable answer, ascending, was the right one; Pearson's chi-square that all are as likely."""
 
     formulation: str
     hops: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,29 +50,29 @@ class LocalModel:
         self.identity = {"weights": _content_hash(folder)}
         self.batch = batch
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        shows_progress = transformers.utils.logging.is_progress_bar_enabled()
+        bars = transformers.utils.logging.is_progress_bar_enabled()
         transformers.utils.logging.disable_progress_bar()
         try:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            opened: Any = transformers.AutoModelForCausalLM.from_pretrained(
                 folder, local_files_only=True, use_safetensors=True
             )
         except Exception as error:  # damaged files raise whatever their readers like
-            raise InputError(f"{folder} cannot be opened as a causal language model: {_first_line(error)}") from None
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            raise InputError(f"{folder} cannot be opened as a causal language model: {reason}") from None
         finally:
-            if shows_progress:
+            if bars:
                 transformers.utils.logging.enable_progress_bar()
-        self._model = self._model.to(self.device).eval()
+        self._model = opened.to(self.device).eval()
         stops = self._model.generation_config.eos_token_id
         self._stops = {*(stops if isinstance(stops, list) else [stops]), self._tokenizer.eos_token_id} - {None}
-        self._pad = self._tokenizer.pad_token_id
-        if self._pad is None:
-            self._pad = min(self._stops, default=0)
+        pad = self._tokenizer.pad_token_id
+        self._pad = min(self._stops, default=0) if pad is None else pad
         # What the folder says about sampling (top-p, penalties) must not shape a benchmark's distribution.
         self._model.generation_config = transformers.GenerationConfig(
             do_sample=False, pad_token_id=self._pad, eos_token_id=sorted(self._stops) or None
         )
-        self.chat = self._tokenizer.chat_template is not None
+        self._chat = self._tokenizer.chat_template is not None
         self._takes = set(inspect.signature(self._model.forward).parameters)
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
@@ -92,20 +93,12 @@ class LocalModel:
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
         """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it."""
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
-        speller = Speller(
-            self._decode, len(self._tokenizer), frozenset(self._stops), not self.chat, settings.rule, anchor
-        )
+        speller = Speller(self._decode, len(self._tokenizer), self._stops, not self._chat, settings.rule, anchor)
         for start in range(0, len(questions), self.batch):
             part = questions[start : start + self.batch]
             prompts = [self._encode(question.prompt) for question in part]
-
-            def following(
-                branches: Sequence[tuple[int, Tokens]], prompts: list[list[int]] = prompts
-            ) -> Float[Tensor, "branch token"]:
-                return self._next([prompts[number] + list(tokens) for number, tokens in branches], settings.temperature)
-
-            acceptable = [question.acceptable for question in part]
-            found = weigh(acceptable, following, speller, settings.max_tokens, self.batch)
+            following = partial(self._following, prompts, settings.temperature)
+            found = weigh([q.acceptable for q in part], following, speller, settings.max_tokens, self.batch)
             for question, (weights, left) in zip(part, found, strict=True):
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
@@ -115,7 +108,7 @@ class LocalModel:
 
     def _encode(self, prompt: str) -> list[int]:
         """The tokens a model is given."""
-        if self.chat:
+        if self._chat:
             message = [{"role": "user", "content": prompt}]
             text = self._tokenizer.apply_chat_template(
                 message, add_generation_prompt=True, tokenize=False, enable_thinking=False
@@ -136,14 +129,11 @@ class LocalModel:
         ids, mask = self._pad_left(prompts)
         width = ids.shape[1]
         processors = [] if settings.temperature == 0 else [_Choose(draws, settings.temperature)]
-        stopping = [] if self.chat else [_LineEnd(self._tokenizer, width)]
+        stopping = [] if self._chat else [_LineEnd(self._tokenizer, width)]
         out = self._model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            max_new_tokens=settings.max_tokens,
-            logits_processor=processors,
+            input_ids=ids, attention_mask=mask, max_new_tokens=settings.max_tokens, logits_processor=processors,
             stopping_criteria=stopping,
-        )
+        )  # fmt: skip
         return [self._read(row, len(prompt)) for row, prompt in zip(out[:, width:].tolist(), prompts, strict=True)]
 
     def _read(self, tokens: list[int], prompt_tokens: int) -> Reply:
@@ -153,22 +143,21 @@ class LocalModel:
         text = self._decode(written)
         finished = end is not None
         used = len(written) + finished
-        if not self.chat and "\n" in text:
+        if not self._chat and "\n" in text:
             text, finished = text[: text.index("\n")], True
             used = next(n for n in range(1, used + 1) if "\n" in self._decode(written[:n]))
         return Reply(text, finished, prompt_tokens, used)
 
     @torch.no_grad()
-    def _next(self, rows: Sequence[Sequence[int]], temperature: float) -> Float[Tensor, "row token"]:
-        """The distribution over the token that follows each row."""
-        ids, mask = self._pad_left(rows)
-        extra: dict[str, Any] = {}
-        if "position_ids" in self._takes:
-            extra["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
-        if "logits_to_keep" in self._takes:
-            extra["logits_to_keep"] = 1
-        logits = self._model(input_ids=ids, attention_mask=mask, use_cache=False, **extra).logits
-        chances: Float[Tensor, "row token"] = (logits[:, -1].double() / temperature).softmax(-1).cpu()
+    def _following(
+        self, prompts: Sequence[list[int]], temperature: float, branches: Sequence[tuple[int, Tokens]]
+    ) -> Float[Tensor, "branch token"]:
+        """The distribution over the token that follows a prompt, by number, and what was written behind it."""
+        ids, mask = self._pad_left([prompts[number] + list(tokens) for number, tokens in branches])
+        extra = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0), "logits_to_keep": 1}
+        taken = {name: value for name, value in extra.items() if name in self._takes}
+        logits = self._model(input_ids=ids, attention_mask=mask, use_cache=False, **taken).logits
+        chances: Float[Tensor, "branch token"] = (logits[:, -1].double() / temperature).softmax(-1).cpu()
         return chances
 
 
@@ -206,7 +195,3 @@ def _content_hash(folder: Path) -> str:
             with path.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

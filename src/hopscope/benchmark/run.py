@@ -16,12 +16,7 @@ from hopscope.problem.text.questions import Question
 
 
 class Model(Protocol):
-    """Something that can be asked.
-
-    Attributes:
-        name: what it is called everywhere.
-        identity: plain JSON values by which another model of that name is told apart.
-    """
+    """Something that can be asked; its `identity`, plain JSON values, tells another model of its name apart."""
 
     name: str
     identity: dict[str, Any]
@@ -34,12 +29,7 @@ class Model(Protocol):
 
 
 class Program:
-    """A Python function as a model: a baseline, a blind solver, a test.
-
-    Args:
-        name: what it is called.
-        say: its reply to a question.
-    """
+    """A Python function as a model, `say` its reply to a question: a baseline, a blind solver, a test."""
 
     def __init__(self, name: str, say: Callable[[Question], str]) -> None:
         self.name, self.say = name, say
@@ -61,11 +51,7 @@ class Program:
 def open_model(name: str, logs: Path, device: str | None = None, batch: int = 64, **hosting: Any) -> Model:
     """A model by name: a folder on disk, or anything that Inspect AI knows.
 
-    Args:
-        name: a model folder, or a provider's model such as `openai/gpt-4o`.
-        logs: where Inspect's logs go.
-        device, batch: where a folder runs, and sequences at a time; see `hopscope.benchmark.local.LocalModel`.
-        hosting: how a provider is reached; see `hopscope.benchmark.hosted.HostedModel`.
+    `device` and `batch` are for `hopscope.benchmark.local.LocalModel`, the others for `hosted.HostedModel`.
 
     Raises:
         InputError: there is no such model, or what it needs is not installed.
@@ -83,10 +69,6 @@ def open_model(name: str, logs: Path, device: str | None = None, batch: int = 64
     return HostedModel(name, logs, **hosting)
 
 
-def nothing(record: Record) -> None:
-    """Watch nothing."""
-
-
 def benchmark(
     models: Sequence[Model | str],
     folder: Path | str = "benchmark",
@@ -94,7 +76,7 @@ def benchmark(
     hops: Sequence[int] = EQUATION_HOPS,
     count: int = 500,
     settings: Settings | None = None,
-    watch: Keep = nothing,
+    watch: Keep = lambda record: None,
 ) -> Summary:
     """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
 

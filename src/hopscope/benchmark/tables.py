@@ -16,12 +16,6 @@ from hopscope.files import write_text
 
 _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]<>()#+!|~$&"})
 
-HEAD = (
-    "model", "formulation", "D", "accuracy", "95% interval", "worst, best case", "guess", "shortcut", "p (guess)",
-    "p (shortcut)", "first try", "accepted at once", "never accepted", "unanswered", "attempts", "tokens", "cost",
-)  # fmt: skip
-"""What `cells` gives."""
-
 
 def write_tables(results: Results) -> Summary:
     """Write summary.json, accuracy.csv and .md, positions.csv and comparisons.csv; give the summary."""
@@ -66,31 +60,32 @@ def markdown(text: str) -> str:
 
 def as_markdown(points: Sequence[Point]) -> str:
     """The main numbers as a Markdown table."""
-    lines = ["| " + " | ".join(HEAD) + " |", "|" + " --- |" * len(HEAD)]
-    lines += ["| " + " | ".join([markdown(point.model), *cells(point)]) + " |" for point in points]
-    return "\n".join(lines) + "\n"
+    rows = [{"model": markdown(point.model), **cells(point)} for point in points]
+    lines = [" | ".join(row) for row in ([*rows[0]], ["---"] * len(rows[0]), *(row.values() for row in rows))]
+    return "".join(f"| {line} |\n" for line in lines)
 
 
-def cells(point: Point) -> list[str]:
-    """A point for people, without its model."""
-    return [
-        point.formulation,
-        str(point.hops),
-        percent(point.accuracy),
-        f"{percent(point.low)} to {percent(point.high)}",
-        "-" if point.never_accepted < 0.5 else f"{percent(point.lowest)}, {percent(point.highest)}",
-        percent(point.guess),
-        percent(point.shortcut),
-        f"{point.p_guess:.2g}",
-        f"{point.p_shortcut:.2g}",
-        percent(point.first_accuracy),
-        percent(point.first_acceptance),
-        f"{point.never_accepted:.4g}",
-        str(point.unanswered),
-        "-" if point.mean_attempts is None else f"{point.mean_attempts:.3g}",
-        str(point.input_tokens + point.output_tokens),
-        "-" if point.cost is None else f"${point.cost:.4f}",
-    ]
+def cells(point: Point) -> dict[str, str]:
+    """A point for people, by column, without its model."""
+    cases = f"{percent(point.lowest)}, {percent(point.highest)}"
+    return {
+        "formulation": point.formulation,
+        "D": str(point.hops),
+        "accuracy": percent(point.accuracy),
+        "95% interval": f"{percent(point.low)} to {percent(point.high)}",
+        "worst, best case": cases if round(point.never_accepted, 3) else "-",
+        "guess": percent(point.guess),
+        "shortcut": percent(point.shortcut),
+        "p (guess)": f"{point.p_guess:.2g}",
+        "p (shortcut)": f"{point.p_shortcut:.2g}",
+        "first try": percent(point.first_accuracy),
+        "accepted at once": percent(point.first_acceptance),
+        "never accepted": f"{round(point.never_accepted, 3):g}",
+        "unanswered": str(point.unanswered),
+        "attempts": "-" if point.mean_attempts is None else f"{point.mean_attempts:.3g}",
+        "tokens": str(point.input_tokens + point.output_tokens),
+        "cost": "-" if point.cost is None else f"${point.cost:.4f}",
+    }
 
 
 def percent(value: float | None) -> str:

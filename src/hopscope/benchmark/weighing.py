@@ -30,24 +30,17 @@ NextTokens = Callable[[Sequence[tuple[int, Tokens]]], Float[Tensor, "branch toke
 
 @dataclass
 class Tree:
-    """The replies to one question.
-
-    Attributes:
-        acceptable: its acceptable answers.
-        weights: probability found of each.
-        open: branches to follow, as (-probability, tokens).
-        followed: how many were.
-    """
+    """The replies to one question: the `weights` found of its acceptable answers, and the branches `open` to follow."""
 
     acceptable: tuple[str, ...]
-    weights: dict[str, float] = field(default_factory=dict)
-    open: list[tuple[float, Tokens]] = field(default_factory=lambda: [(-1.0, ())])
+    weights: dict[str, float]
+    open: list[tuple[float, Tokens]] = field(default_factory=lambda: [(-1.0, ())])  # the most probable first
     followed: int = 0
 
     @property
     def left(self) -> float:
         """Probability of the branches not followed."""
-        return -sum((branch for branch, _ in self.open), 0.0)
+        return sum((-branch for branch, _ in self.open), 0.0)
 
     @property
     def done(self) -> bool:
@@ -55,21 +48,8 @@ class Tree:
         return self.followed >= MOST or self.left <= ROOM * sum(self.weights.values())
 
 
-@dataclass(frozen=True)
-class Turns:
-    """Where a text can go with one more token.
-
-    Attributes:
-        ends: for each acceptable answer, the tokens that end a reply which the rule takes for it.
-        more: tokens after which it may still become acceptable.
-    """
-
-    ends: dict[str, Tensor]
-    more: Tensor
-
-
 class Speller:
-    """What every token does to a text.
+    """Where a text can go with one more token.
 
     Args:
         decode: tokens to text, as a reply is read.
@@ -84,41 +64,37 @@ class Speller:
         self,
         decode: Callable[[Sequence[int]], str],
         size: int,
-        stops: frozenset[int],
+        stops: set[int],
         by_line: bool,
         rule: str,
         anchor: Tokens,
     ) -> None:
-        self._decode, self._stops, self._by_line, self._rule = decode, sorted(stops), by_line, rule
+        self._decode, self._stops, self._by_line, self._rule = decode, stops, by_line, rule
         # A tokenizer may write its first token in another way (without the space that it stands for).
         self._first = [decode([token]) for token in range(size)]
         before = len(decode(anchor))
         self._later = [decode([*anchor, token])[before:] for token in range(size)]
-        self._known: dict[tuple[str, bool, tuple[str, ...]], Turns] = {}
+        self._known: dict[tuple[str, bool, tuple[str, ...]], tuple[dict[str, Tensor], Tensor]] = {}
 
-    def turns(self, tokens: Tokens, acceptable: tuple[str, ...]) -> Turns:
-        """Where a branch can go."""
-        text, later = self._decode(tokens) if tokens else "", bool(tokens)
-        key = (text, later, acceptable)
+    def turns(self, tokens: Tokens, acceptable: tuple[str, ...]) -> tuple[dict[str, Tensor], Tensor]:
+        """The tokens that end a reply which the rule takes, by answer; those after which it may still come to that."""
+        key = (self._decode(tokens) if tokens else "", bool(tokens), acceptable)
         if key not in self._known:
-            self._known[key] = self._turns(text, later, acceptable)
+            self._known[key] = self._turns(*key)
         return self._known[key]
 
-    def _turns(self, text: str, later: bool, acceptable: tuple[str, ...]) -> Turns:
+    def _turns(self, text: str, later: bool, acceptable: tuple[str, ...]) -> tuple[dict[str, Tensor], Tensor]:
         ends: dict[str, list[int]] = {}
         more: list[int] = []
-        judge = named_rule(self._rule)
         for token, piece in enumerate(self._later if later else self._first):
-            whole, ended = text + piece, token in self._stops
-            if ended or (self._by_line and "\n" in whole):
-                reply = text if ended else whole[: whole.index("\n")]
-                if (answer := judge(reply, acceptable)) is not None:
+            whole = text if token in self._stops else text + piece
+            if token in self._stops or (self._by_line and "\n" in whole):
+                reply = whole.split("\n")[0] if self._by_line else whole
+                if (answer := named_rule(self._rule)(reply, acceptable)) is not None:
                     ends.setdefault(answer, []).append(token)
             elif hopeful(self._rule, whole, acceptable):
                 more.append(token)
-        return Turns(
-            {answer: torch.tensor(those) for answer, those in ends.items()}, torch.tensor(more, dtype=torch.long)
-        )
+        return {answer: torch.tensor(those) for answer, those in ends.items()}, torch.tensor(more, dtype=torch.long)
 
 
 def weigh(
@@ -135,7 +111,7 @@ def weigh(
     """
     trees = [Tree(acceptable, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
     while waiting := [(number, tree) for number, tree in enumerate(trees) if not tree.done]:
-        chosen = []
+        chosen: list[tuple[int, float, Tokens]] = []
         for number, tree in waiting:
             for _ in range(min(max(1, batch // len(waiting)), len(tree.open))):
                 chosen.append((number, *heappop(tree.open)))
@@ -154,10 +130,10 @@ def _grow(
 ) -> None:
     """Take in what the model says after a branch."""
     tree.followed += 1
-    turns = speller.turns(tokens, tree.acceptable)
-    for answer, those in turns.ends.items():
+    ends, more = speller.turns(tokens, tree.acceptable)
+    for answer, those in ends.items():
         tree.weights[answer] += branch * float(chance[those].sum())
     if len(tokens) + 1 < longest:
-        for token, share in zip(turns.more.tolist(), chance[turns.more].tolist(), strict=True):
+        for token, share in zip(more.tolist(), chance[more].tolist(), strict=True):
             if share > 0:
                 heappush(tree.open, (-branch * share, (*tokens, token)))

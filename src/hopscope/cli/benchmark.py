@@ -115,21 +115,23 @@ def _bars(models: Sequence[str], total: int) -> Iterator[Callable[[Record], None
 
 
 def _tell(summary: Summary, folder: Path) -> None:
-    """The table, and what a reader must know about it."""
+    """The main columns, and what a reader must know about them."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from hopscope.benchmark.tables import HEAD, cells
+    from hopscope.benchmark.tables import cells
 
-    table = Table(*HEAD, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    names = ("formulation", "D", "accuracy", "95% interval", "guess", "shortcut", "attempts", "cost")
+    table = Table("model", *names, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for point in summary.points:
-        table.add_row(Text(shown(point.model)), *cells(point))
-    unanswered = sum(point.unanswered for point in summary.points)
-    never = sum(point.never_accepted for point in summary.points)
-    notes = [f"{never:.4g} questions without an acceptable answer; results in {folder}"]
-    if unanswered:
+        row = cells(point)
+        table.add_row(Text(shown(point.model)), *(row[name] for name in names))
+    notes = [f"results in {folder}"]
+    if never := round(sum(point.never_accepted for point in summary.points), 1):
+        notes.append(f"{never:g} questions without an acceptable answer: accuracy.md has the worst and the best case")
+    if unanswered := sum(point.unanswered for point in summary.points):
         notes.append(f"{unanswered} questions are unanswered because calls failed; the same command asks them again")
     if any(point.reasoned for point in summary.points):
         notes.append(
