@@ -14,11 +14,8 @@ from hopscope.errors import InputError
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval for a proportion; it does not collapse at 0% or 100% as bootstrap intervals do.
 
-    Args:
-        successes: successes; an expected number too (exact mode), which is rounded outwards. Such an interval is too
-            wide, never too narrow: probabilities vary less than draws.
-        trials: trials; below 1 there is nothing to know, and the interval is (0, 1).
-        confidence: coverage.
+    Expected numbers (exact mode) are rounded outwards: such an interval is too wide, never too narrow, since
+    probabilities vary less than draws. Below one trial there is nothing to know: (0, 1).
     """
     _check(successes, trials)
     whole = floor(trials + 1e-9)
@@ -44,12 +41,7 @@ def at_least(successes: float, trials: float, rate: float) -> float:
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Exact two-sided p-value of McNemar's test for paired answers.
-
-    Args:
-        only_first: questions that the first model alone got right.
-        only_second: questions that the second model alone got right.
-    """
+    """Exact two-sided p-value of McNemar's test, from the questions that one model alone got right."""
     discordant = only_first + only_second
     _check(only_first, discordant)
     return float(stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0

@@ -8,7 +8,7 @@ Inspect carries the calls, repeats those that fail, logs and shows; a question t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -134,46 +134,42 @@ async def _weights(model: Model, question: Question) -> dict[str, float]:
     The answer is put into the model's mouth as a finished turn, and the endpoint says how probable each of its tokens
     was, the end of the turn included: one spelling, without white space. Endpoints that only weigh what they wrote
     themselves cannot do this: they do not show the end of an answer they did not give.
+
+    Raises:
+        InputError: the endpoint gives no probabilities of a prompt, or its template does not end the turn there.
     """
-    before = len(await _tokens(model, question.prompt, None))
+    before = len(await _tokens(model, question.prompt))
     found = {}
     for answer in question.acceptable:
-        tokens = await _tokens(model, question.prompt, answer)
-        found[answer] = math.exp(sum(token.logprob for token in _with_end(tokens[before:], answer)))
+        text, log = "", 0.0
+        for token in (await _tokens(model, question.prompt, answer))[before:]:
+            log, ended = log + token.logprob, text.strip() == answer
+            text += token.token
+            if ended:
+                found[answer] = math.exp(log)
+                break
+        else:
+            raise InputError(
+                f"the endpoint's chat template does not end the turn after {answer!r}, so its answers cannot be "
+                "weighed; leave out --exact"
+            )
     return found
 
 
-async def _tokens(model: Model, prompt: str, answer: str | None) -> list[Logprob]:
+async def _tokens(model: Model, prompt: str, answer: str | None = None) -> list[Logprob]:
     """The prompt's tokens as the endpoint weighs them; with an answer, that too, as a finished turn."""
     messages: list[Any] = [ChatMessageUser(content=prompt)]
     config = GenerateConfig(prompt_logprobs=1, max_tokens=1, temperature=1.0)
     if answer is not None:
         messages.append(ChatMessageAssistant(content=answer))
         config.extra_body = {"add_generation_prompt": False}
-    weighed_prompt = (await model.generate(messages, config=config)).choices[0].prompt_logprobs
-    if weighed_prompt is None:
+    given = (await model.generate(messages, config=config)).choices[0].prompt_logprobs
+    if given is None:
         raise InputError(
             f"{model} gives no probabilities of a prompt, so its answers cannot be weighed; exact mode needs a model "
             "folder or vLLM, or leave out --exact"
         )
-    return weighed_prompt.content
-
-
-def _with_end(tokens: Sequence[Logprob], answer: str) -> Sequence[Logprob]:
-    """The tokens that spell the answer, and the one after them, which ends the turn.
-
-    Raises:
-        InputError: the endpoint's chat template writes something else there.
-    """
-    text = ""
-    for number, token in enumerate(tokens):
-        if text.strip() == answer:
-            return tokens[: number + 1]
-        text += token.token
-    raise InputError(
-        f"the endpoint's chat template does not end the turn after {answer!r}, so its answers cannot be weighed; "
-        "leave out --exact"
-    )
+    return given.content
 
 
 @solver

@@ -20,7 +20,7 @@ from hopscope.errors import InputError
 def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
     """Train a small language model on the text of equations and write it to FOLDER.
 
-    The same command goes on with a training that was stopped. Threads are PyTorch's: set OMP_NUM_THREADS.
+    Nothing is written before it is done. Threads are PyTorch's: set OMP_NUM_THREADS.
 
     \b
     Examples:

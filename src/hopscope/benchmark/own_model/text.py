@@ -7,7 +7,6 @@ letter. Nothing is lost: decoding gives the text back, byte for byte.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,7 +31,8 @@ TOKENS = {word: token for token, word in enumerate(WORDS)}
 NAMES = slice(TOKENS["0"], TOKENS["0"] + len(SYMBOLS))
 EQUALS = slice(NAMES.stop, NAMES.stop + len(SYMBOLS))
 """Where the two tokens of every symbol stand among the words."""
-LETTERS = TOKENS["a"]
+ASKED = TOKENS[f"{INSTRUCT}\n"]
+"""The last token of a question."""
 
 IGNORED = -100
 """The label of a place where nothing is asked, as everywhere in PyTorch."""
@@ -57,26 +57,6 @@ def make_tokenizer() -> Any:
     return library(tokenizer_object=inner, eos_token=END, unk_token=UNKNOWN, clean_up_tokenization_spaces=False)
 
 
-@dataclass(frozen=True)
-class TextBatch:
-    """Texts of one form.
-
-    Attributes:
-        ids: facts, questions, the answer to the last one.
-        labels: what comes next where something is asked, `IGNORED` elsewhere: after a line the value of its letter,
-            after a question the answer, after the answer the end.
-        lines: the level, 1 ... D, of the line that ends here, or 0.
-        asks: how many levels stand before the question that ends here, or 0.
-        chains: interleaved chains.
-    """
-
-    ids: Int[Tensor, "row pos"]
-    labels: Int[Tensor, "row pos"]
-    lines: Int[Tensor, " pos"]
-    asks: Int[Tensor, " pos"]
-    chains: int
-
-
 class Texts:
     """The training texts of a recipe: those of a step are a function of (seed, step), whatever came before.
 
@@ -93,8 +73,8 @@ class Texts:
             for question in questions("equations", hops, recipe.held_count, recipe.held_seed)
         }
 
-    def batch(self, step: int) -> TextBatch:
-        """The texts of a step, none with a question whose facts are held out."""
+    def batch(self, step: int) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
+        """The texts of a step, none with a question whose facts are held out, and the labels of `write`."""
         recipe = self.recipe
         draw = torch.Generator().manual_seed(derive_seed(recipe.seed, "text", step))
 
@@ -122,34 +102,37 @@ class Texts:
             write(one, {depth: those[depth - 1] for depth in asking}, called)
             for one, those, called in zip(kept, asked, names, strict=False)
         ]
-        ids, labels, lines, asks = (torch.tensor(part) for part in zip(*texts, strict=True))
-        return TextBatch(ids, labels, lines[0], asks[0], chains)
+        ids, labels = torch.tensor(texts).unbind(1)
+        return ids, labels
 
 
-def write(structure: Structure, asked: Mapping[int, Sequence[int]], names: Sequence[Sequence[int]]) -> list[list[int]]:
-    """A text, in four rows: ids, labels, lines and asks, as in `TextBatch`.
+def write(
+    structure: Structure, asked: Mapping[int, Sequence[int]], names: Sequence[Sequence[int]]
+) -> tuple[list[int], list[int]]:
+    """A text, from its facts to the answer of the last question, and its labels.
+
+    Labels say what comes next where something is asked: after a line the value of its letter, after a question the
+    answer, after the last answer the end.
 
     Args:
         structure: the facts.
         asked: which symbols of a level are asked for behind its lines, by level; the last level has a question.
         names: which of the paper's four names of their level the symbols of levels 0 ... D have.
     """
-    rows: list[list[int]] = []
+    ids: list[int] = []
+    labels: list[int] = []
     before = said = [NAMES.start + name for name in names[0]]
     for level, (link, order) in enumerate(zip(*structure, strict=True), start=1):
-        here = [LETTERS + PAPER_CHAINS * (level - 1) + name for name in names[level]]
+        here = [TOKENS["a"] + PAPER_CHAINS * (level - 1) + name for name in names[level]]
         said = [said[below] for below in link]
         for i in order:
-            equals = before[link[i]] - NAMES.start + EQUALS.start
-            rows += [[here[i], IGNORED, 0, 0], [equals, said[i], level, 0]]
+            ids += [here[i], before[link[i]] + len(SYMBOLS)]
+            labels += [IGNORED, said[i]]
         for i in asked.get(level, ()):
-            rows += [
-                [TOKENS[ASK], IGNORED, 0, 0],
-                [here[i], IGNORED, 0, 0],
-                [TOKENS[f"{INSTRUCT}\n"], said[i], 0, level],
-            ]
+            ids += [TOKENS[ASK], here[i], ASKED]
+            labels += [IGNORED, IGNORED, said[i]]
         before = here
-    return [*map(list, zip(*rows, [rows[-1][1], TOKENS[END], 0, 0], strict=True))]
+    return [*ids, labels[-1]], [*labels, TOKENS[END]]
 
 
 def structure_of(latent: Any) -> Structure:

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
-from hopscope.benchmark.own_model.text import EQUALS, NAMES, WORDS, TextBatch, Texts, make_tokenizer
+from hopscope.benchmark.own_model.text import ASKED, EQUALS, IGNORED, NAMES, WORDS, Texts, make_tokenizer
 from hopscope.errors import InputError
 from hopscope.files import json_lines, number_or_null, write_json, write_text
 from hopscope.problem.counter import derive_seed
-from hopscope.problem.text.formulation import PAPER_CHAINS
 
 Row = dict[str, Any]
 LOG_EVERY = 50
@@ -53,8 +52,8 @@ def train_text_model(
         watch: called with every row of the history as it is made.
 
     Returns:
-        The history: `step`, `loss`, `line 1` (accuracy after lines of level 1), `answer 1` (at D = 1), ..., `seconds`;
-        means since the row before.
+        The history: `step`, `loss`, `lines` and `answers` (accuracies after lines and questions), `seconds`; means
+        since the row before.
 
     Raises:
         InputError: the folder is in use, or transformers is not installed.
@@ -70,19 +69,21 @@ def train_text_model(
     tally: dict[str, list[float]] = defaultdict(list)
     began = time.monotonic()
     for step in range(recipe.steps):
-        batch = texts.batch(step)
+        ids, labels = texts.batch(step)
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate * schedule(step, recipe)
-        logits = model(input_ids=batch.ids, use_cache=False).logits
-        loss = text_loss(logits, batch)
+        logits = model(input_ids=ids, use_cache=False).logits
+        loss = text_loss(logits, ids, labels)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        for name, share in {"loss": float(loss.detach()), **_accuracies(logits, batch)}.items():
-            tally[name].append(share)
+        right = logits.detach().argmax(-1) == labels
+        tally["loss"].append(float(loss.detach()))
+        tally["lines"].append(float(right[(ids >= EQUALS.start) & (labels != IGNORED)].float().mean()))
+        tally["answers"].append(float(right[ids == ASKED].float().mean()))
         if (step + 1) % LOG_EVERY == 0 or step + 1 == recipe.steps:
-            means = {name: number_or_null(round(sum(part) / len(part), 4)) for name, part in sorted(tally.items())}
+            means = {name: number_or_null(round(sum(part) / len(part), 4)) for name, part in tally.items()}
             history.append({"step": step + 1, **means, "seconds": round(time.monotonic() - began, 1)})
             tally.clear()
             watch(history[-1])
@@ -134,26 +135,13 @@ def schedule(step: int, recipe: TextModelRecipe) -> float:
     return min(1.0, (step + 1) / (recipe.warmup + 1), (recipe.steps - step) / fall)
 
 
-def text_loss(logits: Float[Tensor, "row pos word"], batch: TextBatch) -> Float[Tensor, ""]:
+def text_loss(
+    logits: Float[Tensor, "row pos word"], ids: Int[Tensor, "row pos"], labels: Int[Tensor, "row pos"]
+) -> Float[Tensor, ""]:
     """Weighted mean cross-entropy where something is asked, in nats; the end after the answer counts as a line."""
-    weights = (batch.lines > 0) + (batch.asks > 0) * ANSWER_WEIGHT
-    weights[-1] = 1.0
-    places = weights > 0
-    each = torch.nn.functional.cross_entropy(
-        logits[:, places].flatten(0, 1), batch.labels[:, places].flatten(), reduction="none"
-    )
-    return (each.view(len(batch.ids), -1) * (weights[places] / weights[places].sum())).sum(1).mean()
-
-
-def _accuracies(logits: Float[Tensor, "row pos word"], batch: TextBatch) -> dict[str, float]:
-    """Of a step's texts, by what is asked, where all chains are there."""
-    right = (logits.detach().argmax(-1) == batch.labels).float()
-    return {
-        f"{name} {level}": float(right[:, places == level].mean())
-        for name, places in (("line", batch.lines), ("answer", batch.asks))
-        for level in {*places.tolist()} - {0}
-        if batch.chains == PAPER_CHAINS
-    }
+    weights = (labels != IGNORED) * torch.where(ids == ASKED, ANSWER_WEIGHT, 1.0)
+    each = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
+    return (each * weights).sum() / weights.sum()
 
 
 def publish(model: Any, folder: Path) -> None:
