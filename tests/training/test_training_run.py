@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,31 +124,6 @@ def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(Ensemble, "update", original)
     train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], engine=ENGINE)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "alone")
-
-
-@pytest.mark.slow
-def test_sigkill_at_any_moment_loses_nothing(tmp_path):
-    program = (
-        "import hopscope.training.trainer as t, sys;"
-        "sys.path.insert(0, sys.argv[2]); from test_training_run import *;"
-        "t._SECONDS_BETWEEN_STATES = 0.0;"
-        "t.train(replace(TINY, steps=400), PROBLEM, sys.argv[1], seeds=[1, 2], engine=ENGINE)"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "killed"), str(Path(__file__).parent)]
-    generator, kills = random.Random(0), 0
-    for _ in range(3):
-        process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        while process.poll() is None and not (tmp_path / "killed" / "metrics.jsonl").exists():
-            time.sleep(0.02)
-        time.sleep(generator.uniform(0.05, 0.6) + (2.0 if kills else 0.0))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        process.wait()
-    assert kills
-    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    train(replace(TINY, steps=400), PROBLEM, tmp_path / "alone", seeds=[1, 2], engine=ENGINE)
-    assert contents(tmp_path / "killed") == contents(tmp_path / "alone")
 
 
 def test_a_finished_run_is_reused(tmp_path):

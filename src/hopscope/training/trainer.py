@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.errors import InputError
-from hopscope.files import number_or_null
+from hopscope.files import number_or_null, sweep
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data, held_out
 from hopscope.training.engine import Engine, choose_engine, using_threads
@@ -60,15 +60,7 @@ def train(
 ) -> Run:
     """Train an ensemble, one model a seed, or continue where an earlier call was stopped.
 
-    `train(setup, folder)` trains a setup, `train(recipe, problem, folder, seeds=...)` one that is put together here:
-
-        >>> import hopscope as hs
-        >>> from dataclasses import replace
-        >>> few = replace(hs.recipes.LAPTOP, steps=2)
-        >>> run = hs.train(few, hs.RetrievalProblem(hops=1), folder / "few", seeds=[0, 1])
-        >>> [len(model.held_out_partial_losses) for model in run.result.models]
-        [1, 1]
-
+    `train(setup, folder)` trains a setup, `train(recipe, problem, folder, seeds=...)` one that is put together here.
     A run that was killed at any moment and called again gives, on a CPU, the bits of one left alone: its data are a
     function of seed and step, and its state is written whole or not at all.
 
@@ -98,6 +90,7 @@ def train(
     if not run.finished:
         with run.writing(), using_threads(run.engine):
             if not run.finished:
+                sweep(run.path)
                 _continue(run, watch)
     return run
 

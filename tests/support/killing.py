@@ -1,0 +1,91 @@
+"""A process that is killed at its k-th write, for every k: what is on disk at any moment must be enough to go on from.
+
+Writes are what a program does to the disk: a file's bytes are on it, a file gets its name, a line is appended. The
+process dies right before one, in the middle of an appended line, or right after.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class Writes:
+    """Counts the moments around this process's writes, and kills it at the k-th; `None` for never."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, kill_at: int | None) -> None:
+        self.seen, self._kill_at = 0, kill_at
+        for name in ("replace", "fsync", "unlink"):
+            patch.setattr(os, name, self._around(getattr(os, name)))
+        patch.setattr(Path, "open", self._halving(Path.open))
+
+    def _moment(self) -> None:
+        self.seen += 1
+        if self.seen == self._kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _around(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self._moment()
+            done = plain(*arguments, **options)
+            self._moment()
+            return done
+
+        return counted
+
+    def _halving(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """A file opened to append is written in two halves, with moments before, between and after."""
+
+        def opened(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+            file = plain(path, mode, *arguments, **options)
+            return _Halving(file, self._moment) if "a" in mode else file
+
+        return opened
+
+
+class _Halving:
+    def __init__(self, file: Any, moment: Callable[[], None]) -> None:
+        self._file, self._moment = file, moment
+
+    def __enter__(self) -> _Halving:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    def write(self, text: Any) -> None:
+        for part in (text[: len(text) // 2], text[len(text) // 2 :]):
+            self._moment()
+            self._file.write(part)
+            self._file.flush()
+        self._moment()
+
+
+def killed_at(kill_at: int | None, program: Callable[[], None]) -> int:
+    """Run `program` in a fork of this process and kill it there at that moment.
+
+    The parent must not have computed with threads before. Gives the number of moments that a program had which came to
+    its end, 0 for one that was killed.
+    """
+    told, tells = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with pytest.MonkeyPatch.context() as patch:
+            writes = Writes(patch, kill_at)
+            program()
+        os.write(tells, str(writes.seen).encode())
+        os._exit(0)
+    os.close(tells)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(told) as pipe:
+        seen = pipe.read()
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return 0
+    assert os.waitstatus_to_exitcode(status) == 0, "the program failed"
+    return int(seen)

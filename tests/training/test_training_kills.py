@@ -1,0 +1,108 @@
+"""Training killed at its k-th write, for all k: called again it comes to the bytes of a run left alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+ONE_RUN = """
+import os, sys
+from pathlib import Path
+import filelock, torch._dynamo  # or each fork would import them anew
+from killing import killed_at
+import hopscope.training.trainer as trainer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+trainer._SECONDS_BETWEEN_STATES = 0.0
+trainer._HELD_OUT = 8
+recipe = Recipe(layers=1, heads=1, d_model=8, steps=4, batch_size=2, log_every=2, final_steps=1, validation_size=2,
+                checkpoint_every=2)
+setup = Setup("tiny", RetrievalProblem(hops=1, chains=2), recipe, seeds=(1, 2))
+root = Path(sys.argv[1])
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+def program(folder):
+    return lambda: trainer.train(setup, folder, engine=Engine(threads=1, models_at_once=2))
+
+moments = killed_at(None, program(root / "alone"))
+alone = contents(root / "alone")
+assert {"run.json", "metrics.jsonl", "result.json", "state.safetensors"} <= set(alone)
+assert not [name for name in alone if name.endswith(".tmp")]
+for first in range(1, moments + 1):
+    folder = root / str(first)
+    assert killed_at(first, program(folder)) == 0
+    killed_at(1 + (7 * first) % moments, program(folder))  # and once more, somewhere else
+    killed_at(None, program(folder))
+    assert contents(folder) == alone, f"killed at moment {first} of {moments}"
+print(moments)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks")
+def test_a_run_killed_at_any_write_loses_nothing(tmp_path):
+    command = [sys.executable, "-c", ONE_RUN, str(tmp_path)]
+    path = os.pathsep.join([str(HERE.parent / "support"), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert int(shown.stdout) > 30
+
+
+MANY_RUNS = """
+import multiprocessing, os, signal, sys
+from pathlib import Path
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.many import train_all
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import Run
+from hopscope.training.setup import Setup
+
+recipe = Recipe(layers=1, heads=1, d_model=8, steps=300, batch_size=4, log_every=5, final_steps=1, validation_size=2)
+setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), recipe, (seed,)) for seed in range(3)]
+plain, seen = Run.append_metrics, 0
+
+def append(self, rows):
+    global seen
+    plain(self, rows)
+    seen += 1
+    if str(seen) == sys.argv[2]:
+        os.kill(os.getppid(), signal.SIGKILL)  # a worker's parent
+
+Run.append_metrics = append
+if __name__ == "__main__":
+    train_all(setups, Path(sys.argv[1]), workers=2, precision="fp32", compiled=False)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="kills as POSIX does")
+def test_workers_go_with_their_parent_and_lose_nothing(tmp_path):
+    """Killed when a worker has written its k-th row, and called again at once: two writers must not meet."""
+    script = tmp_path / "main.py"
+    script.write_text(MANY_RUNS)
+
+    def called(folder: str, kill_at: int) -> int:
+        command = [sys.executable, str(script), str(tmp_path / folder), str(kill_at)]
+        return subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode
+
+    assert called("alone", 0) == 0
+    assert called("killed", 8) == -9
+    assert called("killed", 0) == 0
+    found = [
+        {str(path.relative_to(tmp_path / folder)): path.read_bytes() for path in (tmp_path / folder).rglob("*.json*")}
+        for folder in ("alone", "killed")
+    ]
+    assert len(found[0]) == 9
+    assert found[0] == found[1]
