@@ -18,7 +18,8 @@ from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.observe import observe
 from hopscope.emergence.order import order
-from hopscope.emergence.track import Settings, follow, track
+from hopscope.emergence.settings import Following
+from hopscope.emergence.track import follow, track
 from hopscope.errors import InputError
 from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.path import AttentionPath
@@ -27,7 +28,7 @@ from hopscope.training.recipe import Recipe
 
 PROBLEM = WITNESS.problem
 PATHS = WITNESS.circuit
-QUICK = Settings(sequences=8)
+QUICK = Following(sequences=8)
 
 
 @pytest.fixture(autouse=True)

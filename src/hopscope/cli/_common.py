@@ -18,10 +18,10 @@ _MOST = 100_000
 """Numbers in one list: what a slip of the finger asks for beyond it would fill the memory."""
 
 
-def field_options(record: type, *, skip: tuple[str, ...] = ()) -> Callable[[Any], Any]:
+def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bool = False) -> Callable[[Any], Any]:
     """Options for every field of a dataclass, each absent by default: `--learning-rate 3e-3`, `--no-mlp`.
 
-    Their help is the field's own line in the dataclass's docstring.
+    Their help is the field's own line in the dataclass's docstring, with its default where that is what it will be.
     """
     hints = get_type_hints(record)
     texts = _argument_texts(record)
@@ -33,6 +33,8 @@ def field_options(record: type, *, skip: tuple[str, ...] = ()) -> Callable[[Any]
             name = field.name.replace("_", "-")
             kinds = _members(hints[field.name])
             text = texts.get(field.name, "")
+            if show_defaults and field.default not in (None, dataclasses.MISSING):
+                text += f"  [default: {field.default}]"
             if bool in kinds:
                 option = click.option(f"--{name}/--no-{name}", field.name, default=None, help=text)
             else:
@@ -117,4 +119,5 @@ def _argument_texts(record: type) -> dict[str, str]:
     """What a docstring's `Args:` section says of each argument."""
     section = (inspect.getdoc(record) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, flags=re.MULTILINE)
-    return {name: " ".join(text.split()).replace("`", "").rstrip(".") for name, text in entries}
+    texts = {name: " ".join(text.split()).rstrip(".") for name, text in entries}
+    return {name: (text[:1].upper() + text[1:]).replace("`", "") for name, text in texts.items()}

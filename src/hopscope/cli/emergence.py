@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hopscope.cli._common import field_options, for_people, given
+from hopscope.emergence.settings import Following
+
 if TYPE_CHECKING:
     from hopscope.emergence.history import Emergence
 
@@ -15,21 +18,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", metavar="RUN", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--model", default=0, show_default=True, help="Which model of the run, from 0.")
-@click.option("--sequences", default=32, show_default=True, help="At every checkpoint; the paper's number is 32.")
-@click.option("--seed", default=0, show_default=True, help="Of the sequences.")
-@click.option(
-    "--ablation",
-    type=click.Choice(["uniform", "knock_out"]),
-    default="uniform",
-    show_default=True,
-    help="How a path is taken away: its row made uniform, or its key masked.",
-)
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
 @click.option("--anew", is_flag=True, help="Measure again what is already there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
-def command(
-    folder: Path, model: int, sequences: int, seed: int, ablation: Any, figures: bool, anew: bool, as_json: bool
-) -> None:
+@field_options(Following, show_defaults=True)
+def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, **fields: Any) -> None:
     """How the heads of a run's circuit came to be, checkpoint by checkpoint.
 
     RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
@@ -41,13 +34,11 @@ def command(
       hopscope emergence runs/laptop --model 1
       hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
     """
-    from hopscope.cli._common import for_people
     from hopscope.emergence.of_run import emergence_of_run
-    from hopscope.emergence.track import Settings
     from hopscope.training.run import Run
 
     run = Run(folder)
-    settings = Settings(sequences=sequences, seed=seed, ablation=ablation)
+    settings = Following(**given(fields, Following))
 
     def watch(step: int, last: int) -> None:
         if for_people():

@@ -13,6 +13,7 @@ from hopscope.cli._common import field_options, given, numbers
 from hopscope.cli._engine import engine_options, say_precision
 from hopscope.errors import InputError
 from hopscope.paper import recipes
+from hopscope.training.cluster import RayCluster
 from hopscope.training.recipe import Recipe
 
 
@@ -39,9 +40,7 @@ from hopscope.training.recipe import Recipe
     show_default=True,
     help="Train on this machine, or on a Ray cluster.",
 )
-@click.option("--address", default=None, help="On Ray: of the cluster [default: RAY_ADDRESS, or one on this machine]")
-@click.option("--cpus-each", type=int, default=None, help="On Ray: cores for each ensemble [default: 1]")
-@click.option("--gpus-each", type=float, default=None, help="On Ray: share of a GPU for each ensemble [default: 0]")
+@field_options(RayCluster, show_defaults=True)
 @engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print what every run came to, as JSON.")
 @field_options(Recipe, skip=("layers",))
@@ -55,9 +54,6 @@ def command(
     plain_seeds: str | None,
     workers: int | None,
     engine: str,
-    address: str | None,
-    cpus_each: int | None,
-    gpus_each: float | None,
     device: str | None,
     precision: Any,
     compiled: bool | None,
@@ -80,10 +76,10 @@ def command(
     from hopscope.records import plain
     from hopscope.report.section_7 import section
     from hopscope.training.many import train_all
-    from hopscope.training.on_ray import RayCluster, train_all_on_ray
+    from hopscope.training.on_ray import train_all_on_ray
 
     here: dict[str, Any] = {"workers": workers, "device": device}
-    on_ray: dict[str, Any] = {"address": address, "cpus_each": cpus_each, "gpus_each": gpus_each}
+    on_ray = given(fields, RayCluster)
     _refuse(here if engine == "ray" else on_ray, engine)
     with_curriculum = tuple(numbers(seeds, "seeds", least=0))
     study = DepthStudy(
@@ -100,7 +96,7 @@ def command(
         say_precision(device, precision)
     with study_bars(setups) as watch:
         if engine == "ray":
-            cluster = RayCluster(**given(on_ray, RayCluster))
+            cluster = RayCluster(**on_ray)
             train_all_on_ray(setups, folder, cluster, precision=precision, compiled=compiled, watch=watch)
         else:
             train_all(setups, folder, **here, precision=precision, compiled=compiled, watch=watch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -14,6 +13,7 @@ from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Form, Intervention, Program
 from hopscope.circuits.role_maps import RoleMaps, role_maps
+from hopscope.emergence.settings import Ablation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Pattern
@@ -22,9 +22,6 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role
 from hopscope.problem.vectors import Batch
 from hopscope.theory.path import AttentionPath
-
-Ablation = Literal["uniform", "knock_out"]
-"""How a path is taken away: its whole row made uniform, as the paper does, or its key alone masked."""
 
 
 @dataclass(frozen=True)

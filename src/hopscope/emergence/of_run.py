@@ -13,7 +13,8 @@ from pathlib import Path
 from hopscope.circuits.find import record_path as circuit_path
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
-from hopscope.emergence.track import Settings, track
+from hopscope.emergence.settings import Following
+from hopscope.emergence.track import track
 from hopscope.errors import InputError
 from hopscope.training.run import Run
 
@@ -21,7 +22,7 @@ from hopscope.training.run import Run
 def emergence_of_run(
     run: Run,
     number: int = 0,
-    settings: Settings | None = None,
+    settings: Following | None = None,
     *,
     step: int | None = None,
     watch: Callable[[int, int], None] | None = None,
@@ -43,7 +44,7 @@ def emergence_of_run(
     Raises:
         InputError: no such model, no circuit, a circuit of another run, or too few checkpoints.
     """
-    settings = settings or Settings()
+    settings = settings or Following()
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
     if not circuit_path(run, number, step).exists():
@@ -75,7 +76,7 @@ def maps_over_time_path(run: Run, number: int) -> Path:
     return run.path / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
 
 
-def _still_holds(known: Emergence, run: Run, circuit: Circuit, settings: Settings) -> bool:
+def _still_holds(known: Emergence, run: Run, circuit: Circuit, settings: Following) -> bool:
     return (
         known.model == run.model_hashes[circuit.number]
         and known.steps == tuple(sorted(run.checkpoints))

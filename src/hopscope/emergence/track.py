@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from jaxtyping import Float
@@ -19,9 +17,10 @@ from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossi
 from hopscope.emergence.history import Emergence, MeasureHistory, PathHistory
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.measures import Measure, defined, measure
-from hopscope.emergence.observe import Ablation, Observation, check_paths, observe
+from hopscope.emergence.observe import Observation, check_paths, observe
 from hopscope.emergence.order import hop_of, order
 from hopscope.emergence.plateau import plateau
+from hopscope.emergence.settings import Following
 from hopscope.errors import InputError
 from hopscope.records import content_hash
 from hopscope.theory.path import AttentionPath
@@ -29,34 +28,10 @@ from hopscope.training.data import held_out
 from hopscope.training.run import Run
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a circuit is followed.
-
-    Args:
-        sequences: at every checkpoint the same; the paper's 32.
-        seed: of the sequences and the resampling.
-        ablation: how a path is taken away; `uniform` is the paper's way.
-
-    Raises:
-        InputError: a value out of range.
-    """
-
-    sequences: int = 32
-    seed: int = 0
-    ablation: Ablation = "uniform"
-
-    def __post_init__(self) -> None:
-        if self.sequences < 2:
-            raise InputError(f"sequences must be at least 2, got {self.sequences}; the paper's number is 32")
-        if self.ablation not in get_args(Ablation):
-            raise InputError(f"ablation must be one of {', '.join(get_args(Ablation))}, got {self.ablation!r}")
-
-
 def track(
     run: Run,
     circuit: Circuit,
-    settings: Settings | None = None,
+    settings: Following | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
     """Follow a circuit through the checkpoints of its run.
@@ -80,7 +55,7 @@ def track(
         )
     hops = run.problem.hops
     paths = [AttentionPath.named(one.layer, one.head, one.query, one.key, hops) for one in circuit.paths]
-    return follow(run, paths, circuit.number, settings or Settings(), circuit.losses, watch)
+    return follow(run, paths, circuit.number, settings or Following(), circuit.losses, watch)
 
 
 def _is_of(circuit: Circuit, run: Run) -> bool:
@@ -95,7 +70,7 @@ def follow(
     run: Run,
     paths: Sequence[AttentionPath],
     number: int,
-    settings: Settings,
+    settings: Following,
     circuit_losses: dict[str, float] | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
@@ -132,7 +107,7 @@ def _history(
     run: Run,
     paths: Sequence[AttentionPath],
     number: int,
-    settings: Settings,
+    settings: Following,
     circuit_losses: dict[str, float],
     steps: list[int],
     seen: list[Observation],

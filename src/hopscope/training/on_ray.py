@@ -10,12 +10,12 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from hopscope import own_process
 from hopscope.errors import InputError
+from hopscope.training.cluster import RayCluster
 from hopscope.training.many import train_one, unfinished
 from hopscope.training.precision import Precision
 from hopscope.training.progress import Progress, progress_of
@@ -24,28 +24,6 @@ from hopscope.training.setup import Setup
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LIVES = 50
 """How often the worker of one run may be killed before that is taken for the run's own fault."""
-
-
-@dataclass(frozen=True)
-class RayCluster:
-    """Where runs are trained, and what each of them takes.
-
-    Args:
-        address: of the cluster, as Ray writes it; `None` for the one in RAY_ADDRESS, and failing that for this
-            machine alone.
-        cpus_each: cores a run.
-        gpus_each: of a GPU a run: 0.25 lets four share one; 0 trains on CPUs.
-    """
-
-    address: str | None = None
-    cpus_each: int = 1
-    gpus_each: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.cpus_each < 1:
-            raise InputError(f"a run needs at least 1 core, got {self.cpus_each}")
-        if self.gpus_each < 0:
-            raise InputError(f"the share of a GPU must be at least 0, got {self.gpus_each:g}")
 
 
 def train_all_on_ray(
