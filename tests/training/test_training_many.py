@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -34,14 +27,6 @@ def trained(tmp_path_factory):
     seen: list[dict[str, Progress]] = []
     train_all(STUDY.setups(), folder / "sweep", watch=seen.append, precision="fp32")
     return folder, seen
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name in ("metrics.jsonl", "result.json")
-    }
 
 
 def test_processes_train_what_one_process_trains(trained, tmp_path):
@@ -84,24 +69,3 @@ def test_a_failing_worker_is_heard(tmp_path):
     with pytest.raises(InputError, match="ic-layers-1"):
         train_all(STUDY.setups(), tmp_path, workers=2)
     assert (tmp_path / "ic-layers-1" / "other.txt").read_text() == "mine"
-
-
-@pytest.mark.slow
-def test_killed_at_random_and_finished_gives_the_same_metrics(trained, tmp_path):
-    """SIGKILL of the parent: its workers must go too, or two of them would write one folder."""
-    program = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2]);"
-        "from test_training_many import *;"
-        "train_all(STUDY.setups(), Path(sys.argv[1]), precision='fp32', watch=lambda _: None)"
-    )
-    script = tmp_path / "main.py"
-    script.write_text(f"if __name__ == '__main__':\n    {program}\n")
-    command = [sys.executable, str(script), str(tmp_path / "sweep"), str(Path(__file__).parent)]
-    generator = random.Random(1)
-    for _ in range(3):
-        process = subprocess.Popen(command)
-        time.sleep(generator.uniform(4, 9))
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    subprocess.run(command, check=True)
-    assert contents(tmp_path / "sweep") == contents(trained[0] / "sweep")
