@@ -32,12 +32,14 @@ _MODULES = {
     "benchmark": "hopscope.benchmark",
     "paper": "hopscope.paper",
     "plot": "hopscope.plot",
+    "theory": "hopscope.theory",
     "recipes": "hopscope.paper.recipes",
 }
 
 if TYPE_CHECKING:
     import hopscope.paper as paper
     import hopscope.plot as plot
+    import hopscope.theory as theory
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.record import Circuit as Circuit
@@ -77,6 +79,7 @@ __all__ = [
     "recipes",
     "reproduce",
     "sample",
+    "theory",
     "train",
 ]
 

@@ -1,1 +1,43 @@
-"""How many layers a chain of lookups needs, and why: information flow, exact depth, transformers built by hand."""
+"""How many layers a chain of lookups needs, and why: information flow, exact depth, transformers built by hand.
+
+The names below load on first use.
+
+    >>> import hopscope as hs
+    >>> hs.theory.depths(5).causal
+    4
+    >>> hs.theory.best_order(4)
+    (1, 2, 4, 3)
+    >>> path = hs.theory.AttentionPath.parse("L1.H1 >x1 -> x0>", hops=1)
+    >>> hs.theory.deliver(1, [path]).delivered
+    False
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hopscope.theory.delivery import deliver as deliver
+    from hopscope.theory.depth import depths as depths
+    from hopscope.theory.orders import best_order as best_order
+    from hopscope.theory.path import AttentionPath as AttentionPath
+    from hopscope.theory.schedule import shortest_schedule as shortest_schedule
+    from hopscope.theory.witness import build_witness as build_witness
+
+_HOMES = {
+    "AttentionPath": "path",
+    "best_order": "orders",
+    "build_witness": "witness",
+    "deliver": "delivery",
+    "depths": "depth",
+    "shortest_schedule": "schedule",
+}
+
+__all__ = ["AttentionPath", "best_order", "build_witness", "deliver", "depths", "shortest_schedule"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"hopscope.theory.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'hopscope.theory' has no attribute {name!r}")
