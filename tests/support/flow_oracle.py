@@ -6,7 +6,8 @@ order or contiguous runs.
 
 from __future__ import annotations
 
-from itertools import product
+from collections import Counter
+from itertools import permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,21 @@ def breadth_first_depth(hops: int, causal: bool, order: str = "deepest-first") -
         holds = (attends.astype(np.int32) @ holds.astype(np.int32)) > 0
         layers += 1
     return layers
+
+
+def depths_of_all_orders(hops: int) -> Counter[int]:
+    """How many orders of the pairs need how many layers under a causal mask: every order, all at once."""
+    orders = [",".join(map(str, order)) for order in permutations(range(1, hops + 1))]
+    holds = np.stack([start(hops, order) for order in orders]).astype(np.float32)
+    found: Counter[int] = Counter()
+    layers, waiting = 0, len(orders)
+    while waiting:
+        attends = np.tril(holds @ holds.transpose(0, 2, 1) > 0).astype(np.float32)
+        holds = (attends @ holds > 0).astype(np.float32)
+        layers += 1
+        found[layers] = int((holds[:, -1, hops] > 0).sum()) - (len(orders) - waiting)
+        waiting -= found[layers]
+    return +found
 
 
 def exhaustive_one_place_depth(hops: int, causal: bool, order: str = "deepest-first") -> int:

@@ -64,6 +64,13 @@ def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         (["--hops", "5", "--show", "--order", "sideways"], "order must be deepest-first, shallowest-first"),
         (["--hops", "5", "--figure", "flow.gif"], "must end in .png, .svg or .pdf, got 'flow.gif'"),
         (["--graph", "no-such-file"], "no-such-file does not exist"),
+        (["--graph", "functions", "--best-order"], "a graph's facts stand in the order of its text"),
+        (["--hops", "4", "--order", "1,2,4,3", "--best-order"], "leave out either"),
+        (["--hops", "4", "--order", "1,2,4,3", "--no-mask"], "the order of the pairs makes no difference"),
+        (["--hops", "3-4", "--order", "1,2,4,3"], "each of the pairs 1 to 3 once, first to last, as in 1,2,3"),
+        (["--hops", "300", "--best-order"], "orders are written out up to 256 hops, got 300"),
+        (["--hops", "5", "--order", "5,1,2,4,3", "--witness"], "a witness is known for deepest-first"),
+        (["--hops", "4", "--order", "1,2,4,3", "--show", "--one-head"], "allow any number of heads"),
     ],
 )
 def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
@@ -71,6 +78,36 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], sen
     assert (status, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
+
+
+def test_an_order_has_its_own_minimum(capsys: pytest.CaptureFixture[str]) -> None:
+    for order, written, layers in (
+        ("1,2,4,3", "1,2,4,3", 3),
+        ("deepest-first", "4,3,2,1", 4),
+        ("3,1,4,2", "3,1,4,2", 4),
+    ):
+        record = json.loads(run(capsys, "--hops", "4", "--order", order, "--json")[1])
+        assert record == [{"hops": 4, "order": written, "layers": layers, "fewest": 3, "most": 4}]
+
+
+def test_the_best_order(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(run(capsys, "--hops", "1-16", "--best-order", "--json")[1])
+    assert [row["layers"] for row in rows] == [2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5]
+    assert [row["fewest"] for row in rows] == [row["layers"] for row in rows]
+    assert [row["most"] for row in rows] == [2, 3, 3, *[4] * 4, *[5] * 8, 6]
+    assert rows[3]["order"] == "1,2,4,3"
+    out = run(capsys, "--hops", "4", "--best-order")[1]
+    assert ["4", "1,2,4,3", "3", "3", "4"] in [
+        [cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()
+    ]
+    shown = run(capsys, "--hops", "4", "--best-order", "--show")[1]
+    assert shown.startswith("4 hops under a causal mask, pairs in the order 1,2,4,3 and any number of heads: 3 layers")
+    assert json.loads(run(capsys, "--hops", "4", "--best-order", "--witness", "--json")[1])["layers"] == 3
+
+
+def test_what_exact_means_is_said_under_every_table(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (("--hops", "3"), ("--hops", "3", "--best-order")):
+        assert "Exact under Assumptions 1 and 2" in " ".join(run(capsys, *arguments)[1].split())
 
 
 def test_bad_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.conditional import (
     FUNCTIONS,
     NAMED,
@@ -22,7 +23,7 @@ from hopscope.theory.conditional import (
     load,
     minimum_layers,
 )
-from hopscope.theory.depth import minimum_causal, minimum_without_mask
+from hopscope.theory.depth import minimum_causal, minimum_in_order, minimum_without_mask
 
 GOLDEN = Path(__file__).parent.parent / "text" / "golden"
 _LINES = {
@@ -47,6 +48,13 @@ def test_a_chain_is_the_plain_case(hops: int, causal: bool, deepest_first: bool)
         steps.reverse()
     problem = ConditionalProblem(tuple(steps), ("x0",), f"x{hops}", causal)
     assert minimum_layers(problem) == (minimum_causal(hops) if causal else minimum_without_mask(hops))
+
+
+@given(st.integers(1, 12).flatmap(lambda hops: st.permutations(range(1, hops + 1))))
+def test_a_chain_in_any_order_has_the_depth_of_that_order(pairs: list[int]) -> None:
+    facts = ConditionalProblem(tuple(Step((f"x{k - 1}",), f"x{k}") for k in pairs), ("x0",), f"x{len(pairs)}")
+    chain = RetrievalProblem(len(pairs), order=",".join(map(str, pairs)))
+    assert minimum_layers(facts) == minimum_in_order(chain)
 
 
 @pytest.mark.parametrize(("name", "causal", "layers"), [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -51,10 +52,47 @@ def test_solves_at_the_exact_depth_and_not_below(kind: str, hops: int) -> None:
         assert f"not to x{hops}" in missing.why
 
 
-@kinds
-@pytest.mark.parametrize("hops", [1, 3, 6, 8])
+IN_THREE_LAYERS = [
+    ",".join(map(str, order))
+    for order in permutations((1, 2, 3, 4))
+    if order.index(3) > max(order.index(2), order.index(4))
+]
+
+
+@pytest.mark.parametrize("order", IN_THREE_LAYERS)
+def test_four_hops_in_three_layers_by_a_better_order(order: str) -> None:
+    """One layer less than the same chain needs with its deepest pairs first, in a real transformer."""
+    witness = build_witness(4, order=order)
+    trial = try_witness(witness, sequences=24)
+    assert trial.layers == 3
+    assert max(trial.losses) < 1e-6
+    assert all(missing.loss > 0.5 for missing in trial.without)
+    assert len(witness.circuit) == 8
+    assert witness.circuit[-1].describe(4) == "layer 3 head 1: x0? -> >x3"
+    assert {(path.layer, path.query, path.key) for path in witness.circuit} == {
+        (path.layer, path.query, path.key) for path in shortest_schedule(witness.problem)
+    }
+
+
+@pytest.mark.parametrize("order", ["shallowest-first", "1,2,3,4", "1,3,2,4", "4,3,1,2"])
+def test_other_orders_have_no_witness(order: str) -> None:
+    with pytest.raises(
+        InputError, match="for 4 hops with pair 3 after pairs 2 and 4, as in 1,2,4,3; got 4 hops, order"
+    ):
+        build_witness(4, order=order)
+
+
+@pytest.mark.parametrize("change", [{"chains": 1}, {"chains": 7}, {"symbol_dim": 256}, {"curriculum": False}])
+def test_other_sizes_in_a_better_order(change: dict[str, int]) -> None:
+    witness = build_witness(4, order="1,2,4,3", **change)
+    assert losses(witness, batch_for(witness)).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("kind", "hops"), [*((kind, hops) for kind in KINDS for hops in (1, 3, 6, 8)), ("a better order", 4)]
+)
 def test_attends_sharply_along_its_circuit(kind: str, hops: int) -> None:
-    witness = build_witness(hops, **KINDS[kind])
+    witness = build_witness(hops, **KINDS.get(kind, {"order": "1,2,4,3"}))
     batch = batch_for(witness)
     with torch.no_grad():
         patterns = witness.transformer.patterns(batch.inputs[None])
@@ -66,7 +104,10 @@ def test_attends_sharply_along_its_circuit(kind: str, hops: int) -> None:
 
 
 class Ablate:
-    """Uniform attention in rows of the circuit's roles: in all but the circuit, or in one path of it."""
+    """Uniform attention in rows of the circuit's roles: in all but the circuit, or in one path of it.
+
+    In a better order each position attends to itself instead: that witness tells positions by what they find at home.
+    """
 
     def __init__(self, witness: Witness, batch: Batch, only: AttentionPath | None = None) -> None:
         self.witness, self.role, self.only = witness, batch.role, only
@@ -75,6 +116,8 @@ class Ablate:
         length = pattern.shape[-1]
         allowed = torch.ones(length, length)
         allowed = allowed.tril() if self.witness.problem.causal else allowed
+        if self.witness.problem.order == "1,2,4,3":
+            allowed = torch.eye(length)
         uniform = (allowed / allowed.sum(dim=-1, keepdim=True)).expand_as(pattern)
         chosen = torch.zeros_like(pattern, dtype=torch.bool)
         for path in self.witness.circuit if self.only is None else (self.only,):
@@ -84,11 +127,12 @@ class Ablate:
         return torch.where(keep, pattern, uniform)
 
 
-@kinds
-@pytest.mark.parametrize("hops", [1, 3, 4])
+@pytest.mark.parametrize(
+    ("kind", "hops"), [*((kind, hops) for kind in KINDS for hops in (1, 3, 4)), ("a better order", 4)]
+)
 def test_the_circuit_alone_suffices_and_every_path_is_needed(kind: str, hops: int) -> None:
-    witness = build_witness(hops, **KINDS[kind])
-    batch = batch_for(witness)
+    witness = build_witness(hops, **KINDS.get(kind, {"order": "1,2,4,3"}))
+    batch = batch_for(witness, 16)
     assert losses(witness, batch, Ablate(witness, batch)).max() < 0.01
     for path in witness.circuit:
         assert losses(witness, batch, Ablate(witness, batch, path)).mean() > 0.1, path
