@@ -14,9 +14,9 @@ import torch
 from small_models import disguised_witness
 
 from hopscope.circuits.apply import check
+from hopscope.circuits.certificate import Effort as Proof
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
 from hopscope.circuits.coordinates import coordinates
-from hopscope.circuits.evidence import Effort as Proof
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
 from hopscope.circuits.programs import from_json, to_json

@@ -9,10 +9,9 @@ import pytest
 import torch
 from small_models import disguised_witness, random_model, some_batch
 
-from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.certificate import Effort as Proof
 from hopscope.circuits.compare import strategy
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.evidence import Effort as Proof
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.hypotheses import Hypotheses
@@ -120,46 +119,6 @@ def test_an_untrained_model_has_no_circuit() -> None:
     assert not circuit.certified
 
 
-def test_a_path_that_the_theory_needs_is_missed_when_it_is_taken_out() -> None:
-    """Deliverability is judged on the paths alone: a program without the first layer's rows fails it, by name."""
-    from hopscope.circuits.certificate import deliverability
-    from hopscope.circuits.evidence import Evidence
-
-    witness = disguised_witness(2)
-    evaluator, units = searched(witness)
-    program = Orders(evaluator, units, QUICK).run().found[0].program
-    whole = Evidence(evaluator, units.hypotheses, program, 0.05, 1, LITTLE)
-    assert deliverability(whole)["passed"]
-    lame = {row: UNIFORM if row.layer == 0 else edit for row, edit in program.items()}
-    part = deliverability(Evidence(evaluator, units.hypotheses, lame, 0.05, 1, LITTLE))
-    assert not part["passed"]
-    assert "Assumption 1 breaks at layer 2 head 1: x0? -> >x1" in part["says"]
-
-
-def test_a_circuit_that_is_too_small_fails_its_certificate() -> None:
-    """What the search would never give: one path less fails sufficiency, one too many fails necessity."""
-    from hopscope.circuits.certificate import certify
-    from hopscope.circuits.evidence import Evidence
-
-    witness = disguised_witness(2)
-    evaluator, units = searched(witness)
-    program = Orders(evaluator, units, QUICK).run().found[0].program
-    last = max(row for row, edit in program.items() if edit != UNIFORM)
-    less = certify(Evidence(evaluator, units.hypotheses, {**program, last: UNIFORM}, 0.05, 1, LITTLE), "single")
-    assert not less["sufficiency"]["passed"]
-    assert not less["recovery"]["passed"]
-    assert not less["minimality"]["passed"]
-    idle = Row(0, 0, 0)
-    assert program[idle] == UNIFORM
-    from hopscope.circuits.form import one_hot
-
-    visible = next(key for key in range(5) if key != 0 and bool(units.hypotheses._visible[0, key]))
-    more = certify(Evidence(evaluator, units.hypotheses, {**program, idle: one_hot(visible)}, 0.05, 1, LITTLE), "x")
-    assert not more["necessity"]["passed"]
-    assert less["harness"]["passed"]
-    assert less["untrained"]["passed"]
-
-
 def test_a_resumed_search_gives_the_same() -> None:
     budget = replace(QUICK, orders=2, growing=2)
     evaluator, units = searched(disguised_witness(2), budget)
@@ -222,22 +181,6 @@ def test_forms_come_simplest_first() -> None:
     assert hypotheses.chainless(Row(0, 0, 4)) == all(w < 0.5 for w in hypotheses.weights(Row(0, 0, 4))[:4])
     assert [edit.kind.value for edit in hypotheses.offs(first)] == ["uniform", "identity"]
     assert hypotheses.keys(first, KEEP)[0][0] == 0
-
-
-def test_bootstrap_intervals_hold_what_they_say() -> None:
-    """95% intervals of 200 samples hold the true mean about 95 times in 100, and shrink with the square root."""
-    generator = torch.Generator().manual_seed(0)
-    samples = torch.randn(200, 100, generator=generator).exp()
-    truth = float(torch.tensor(0.5).exp())
-    found = intervals(samples, seed=3)
-    hold = sum(low <= truth <= high for low, high in found)
-    assert 170 <= hold <= 198
-    wide = sum(high - low for low, high in found) / 200
-    narrow = sum(h - low for low, h in intervals(torch.randn(200, 400, generator=generator).exp(), seed=3)) / 200
-    assert 1.6 < wide / narrow < 2.5
-    assert intervals(samples, seed=3) == found
-    constant = intervals(torch.full((1, 10), 0.25), seed=0)
-    assert constant == [(pytest.approx(0.25), pytest.approx(0.25))]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 from jaxtyping import Float
+from scipy import stats
 from torch import Tensor
 
 Interval = tuple[float, float]
-
-_RESAMPLES = 2000
 
 
 def intervals(values: Float[Tensor, "measurement sequence"], seed: int, level: float = 0.95) -> list[Interval]:
@@ -21,12 +20,11 @@ def intervals(values: Float[Tensor, "measurement sequence"], seed: int, level: f
         seed: of the resampling.
         level: how often such an interval should hold the mean of all sequences there could be.
     """
-    sequences = values.shape[-1]
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(sequences, (_RESAMPLES, sequences), generator=generator)
-    counts = torch.zeros(_RESAMPLES, sequences, dtype=torch.float64)
-    counts.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=torch.float64))
-    means = values.double().cpu() @ counts.T / sequences
-    edges = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
-    low, high = means.quantile(edges, dim=1).tolist()
+    if not len(values):
+        return []
+    found = stats.bootstrap(
+        (values.double().cpu().numpy(),), np.mean, axis=-1, confidence_level=level, n_resamples=2000, batch=100,
+        method="percentile", vectorized=True, rng=np.random.default_rng(seed),
+    ).confidence_interval  # fmt: skip
+    low, high = np.atleast_1d(found.low).tolist(), np.atleast_1d(found.high).tolist()
     return list(zip(low, high, strict=True))

@@ -8,12 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.certificate import certify, no_circuit
+from hopscope.circuits.certificate import Effort as Proof
+from hopscope.circuits.certificate import Evidence, certify, no_circuit, tidy
+from hopscope.circuits.certificate.evidence import by_sequence
 from hopscope.circuits.evaluator import Evaluator, single
-from hopscope.circuits.evidence import Effort as Proof
-from hopscope.circuits.evidence import Evidence, by_sequence, measured, tidy
-from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.patching import Patcher, Use
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, CircuitPath, Feed
@@ -102,18 +100,17 @@ def find_circuit(
         "search": _described(outcome, budget, seed),
     }
     if not outcome.found:
-        certificate = no_circuit(outcome.full_mse, budget.bar, seed)
+        none = no_circuit(outcome.full_mse, budget.bar, seed).to_json()
         losses = {"full": tidy(outcome.full_mse)}
-        return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
+        return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=none)
     first = outcome.found[0]
     evidence = Evidence(evaluator, units.hypotheses, first.program, budget.bar, seed + 1, proof or Proof())
     stages = budget.orders + budget.growing + 1
     certificate = certify(
         evidence,
-        outcome.minimality,
         lambda part: watch(f"certificate: {part}", stages, stages) if watch else None,
     )
-    sufficient = certificate["sufficiency"]
+    sufficient = certificate.parts["sufficiency"].numbers
     paths, helpers = _paths(evidence)
     circuit = Circuit(
         **known,
@@ -122,7 +119,7 @@ def find_circuit(
         helpers=helpers,
         program=tuple(to_json(first.program, problem)),
         others=tuple(_other(units, found, first, problem) for found in outcome.found[1:]),
-        certificate=certificate,
+        certificate=certificate.to_json(),
     )
     # As it will be read again: lists for tuples.
     return Circuit.from_json(json.loads(json.dumps(circuit.to_json())))
@@ -218,9 +215,8 @@ def _described(outcome: Outcome, budget: Budget, seed: int) -> dict[str, Any]:
 def _paths(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[str, Any], ...]]:
     """The paths with their ablations and uses, and the helper rows."""
     names = evidence.problem.roles
-    imposed = measured(evidence, by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths]))
-    cut: list[Rows] = [{**evidence.natural, row: UNIFORM} for row in evidence.rows]
-    natural = dict(zip(evidence.rows, measured(evidence, by_sequence(evidence.evaluator, cut)), strict=True))
+    imposed = evidence.measured(by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths]))
+    natural = dict(zip(evidence.rows, evidence.measured(evidence.lost), strict=True))
     patcher = Patcher(evidence.few, evidence.natural)
     uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
     paths = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.role_maps import RoleMaps
 from hopscope.problem.roles import symbol_of
 from hopscope.theory.path import Row
@@ -56,7 +56,7 @@ class Hypotheses:
         """Whether an edit leaves a row nothing to carry from one position of a chain to another."""
         if edit.kind in (Intervention.MEAN, Intervention.POSITIONAL):
             return self.chainless(row)
-        return edit in (UNIFORM, IDENTITY)
+        return edit in (UNIFORM, IDENTITY, ZERO)
 
     def chainless(self, row: Row) -> bool:
         """Whether a row attends to no other role of its own chain any more than to that role of other chains."""

@@ -1,0 +1,11 @@
+"""The certificate of a circuit: what makes it more than a guess, part by part, on sequences that no search has seen.
+
+Each file is a part or a family of parts. A part measures, says in one sentence what it saw, and passes or fails by a
+rule that stands in its docstring. Each can fail: `studies/calibration.py` plants false circuits and counts.
+"""
+
+from hopscope.circuits.certificate.certify import PARTS, certify, no_circuit
+from hopscope.circuits.certificate.evidence import Effort, Evidence
+from hopscope.circuits.certificate.part import Certificate, Part, Sense, tidy
+
+__all__ = ["PARTS", "Certificate", "Effort", "Evidence", "Part", "Sense", "certify", "no_circuit", "tidy"]

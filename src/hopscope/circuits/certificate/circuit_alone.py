@@ -1,0 +1,125 @@
+"""The circuit alone: does it do what the model does, is all of it needed, and is there a smaller one in it?"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import torch
+
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
+from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.hypotheses import Rows
+from hopscope.theory.depth import minimum_paths
+from hopscope.theory.path import Row
+
+_EVERY_SUBSET = 8
+"""Rows up to which every part of a circuit is tried: some 250 of them."""
+
+
+def sufficiency(evidence: Evidence) -> Part:
+    """The circuit alone, everything else switched off, total and by hop; imposed forms and the model's own patterns.
+
+    Passes if the interval of its loss ends below the bar: imposed, and in the natural sense with its own patterns too;
+    in the strict sense only if no row stands at its mean and none in use is without a path.
+    """
+    programs: list[Rows] = [{}, evidence.program, evidence.natural, evidence.nothing]
+    errors = evidence.evaluator.errors(programs).double()
+    full, imposed, natural, nothing = evidence.measured(errors.mean(dim=2))
+    hops = {}
+    for index, hop in enumerate(evidence.problem.target_hops):
+        (measured,) = evidence.measured(errors[1:2, :, index])
+        whole = tidy(float(errors[0, :, index].mean()))
+        hops[f"x{hop}"] = {"mse": measured.mean, "interval": measured.interval, "full_mse": whole}
+    judged = [imposed, natural] if evidence.sense == "natural" else [imposed]
+    says = (
+        f"the circuit alone has a loss of {imposed.mean:.3f} with its patterns imposed and {natural.mean:.3f} with the "
+        f"model's own; the model has {full.mean:.3f}, the bar is {evidence.bar:g}"
+    )
+    beside = [f"{len(evidence.background)} rows at their mean"] if evidence.background else []
+    beside += [f"{len(evidence.helpers)} helper rows"] if evidence.helpers else []
+    if beside:
+        says += f"; it stands on {' and '.join(beside)} beside its paths"
+    numbers = {
+        "sense": evidence.sense,
+        "full_mse": full.mean,
+        "imposed_mse": imposed.mean,
+        "interval": imposed.interval,
+        "natural_mse": natural.mean,
+        "natural_interval": natural.interval,
+        "nothing_mse": nothing.mean,
+        "ratio": tidy(imposed.mean / max(full.mean, 1e-12)),
+        "background_rows": len(evidence.background),
+        "helper_rows": len(evidence.helpers),
+        "hops": hops,
+        "sequences": evidence.evaluator.sequences,
+    }
+    whole = evidence.sense == "natural" or not beside
+    return Part(whole and all(one.interval[1] < evidence.bar for one in judged), says, numbers)
+
+
+def necessity(evidence: Evidence) -> Part:
+    """Every row switched off alone, in the circuit.
+
+    Passes if without any one of them the interval of the loss lies above the bar, and the loss rises for sure by a
+    fifth of the bar: a circuit just below the bar must not make every grain of sand necessary. Rows that imposed
+    patterns make idle (`exempt`) must raise the natural circuit's loss by the bar.
+    """
+    without, rise = evidence.measured(evidence.lost), evidence.measured(evidence.lost - evidence.own)
+    needed = []
+    for row, lost, more in zip(evidence.rows, without, rise, strict=True):
+        share = 1.0 if row in evidence.exempt else COUNTS
+        needed.append(lost.interval[0] > evidence.bar and more.interval[0] > share * evidence.bar)
+    least = min((lost.mean for lost in without), default=0.0)
+    says = f"without any one of its {len(needed)} rows the circuit has a loss of at least {least:.3f}"
+    if not all(needed):
+        spare = [evidence.name(row) for row, need in zip(evidence.rows, needed, strict=True) if not need]
+        says = f"{len(spare)} of {len(needed)} rows can be done without on fresh sequences: {'; '.join(spare)}"
+    rows = [
+        {"row": evidence.name(row), "mse": lost.mean, "interval": lost.interval, "rise": more.mean, "needed": need}
+        for row, lost, more, need in zip(evidence.rows, without, rise, needed, strict=True)
+    ]
+    return Part(bool(needed) and all(needed), says, {"rows": rows})
+
+
+def minimality(evidence: Evidence) -> Part:
+    """Parts of the circuit that are two rows smaller or more; those one row smaller are `necessity`'s.
+
+    Every part, of circuits up to eight rows; else every pair left out, and random parts. Fails if the interval of a
+    part's loss ends below the bar. Rows that are `exempt` stay in.
+    """
+    rows = [row for row in evidence.rows if row not in evidence.exempt]
+    gone: list[tuple[Row, ...]]
+    if len(rows) <= _EVERY_SUBSET:
+        gone = [some for size in range(2, len(rows) + 1) for some in combinations(rows, size)]
+        tried = f"every part two or more rows smaller, {len(gone)} in all"
+    else:
+        gone = [*combinations(rows, 2), *_random_parts(evidence, rows)]
+        tried = f"every part two rows smaller, and {evidence.effort.halves} others, {len(gone)} in all"
+    programs: list[Rows] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
+    losses = evidence.settled(programs, evidence.bar)
+    close = [number for number, loss in enumerate(losses) if loss <= evidence.bar]
+    again = evidence.measured(by_sequence(evidence.evaluator, [programs[number] for number in close]))
+    holding = [number for number, one in zip(close, again, strict=True) if one.interval[1] < evidence.bar]
+    says = f"no smaller part of it holds the bar: {tried}; the best has {min(losses, default=1.0):.3f}"
+    if holding:
+        smallest = max((gone[number] for number in holding), key=len)
+        says = f"the bar holds without {'; '.join(map(evidence.name, smallest))}"
+    numbers = {
+        "tried": len(gone),
+        "kind": "every subset" if len(rows) <= _EVERY_SUBSET else "pairs",
+        "holding": [[evidence.name(row) for row in gone[number]] for number in holding],
+        "least_mse": tidy(min(losses, default=1.0)),
+        "paths": len(evidence.paths),
+        "fewest_in_theory": minimum_paths(evidence.problem.hops),
+    }
+    return Part(not holding, says, numbers)
+
+
+def _random_parts(evidence: Evidence, rows: list[Row]) -> list[tuple[Row, ...]]:
+    """Random sets of at least three rows."""
+    generator, parts = evidence.random("parts"), []
+    for _ in range(evidence.effort.halves):
+        size = int(torch.randint(3, len(rows), (), generator=generator))
+        chosen = torch.randperm(len(rows), generator=generator)[:size].tolist()
+        parts.append(tuple(rows[number] for number in chosen))
+    return parts

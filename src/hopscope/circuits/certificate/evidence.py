@@ -1,0 +1,222 @@
+"""What a certificate is judged on: a model, a program, fresh sequences, and what one asks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.bootstrap import Interval, intervals
+from hopscope.circuits.certificate.part import Sense, tidy
+from hopscope.circuits.coordinates import visible_roles
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, one_hot
+from hopscope.circuits.hypotheses import Hypotheses, Rows
+from hopscope.problem.counter import derive_seed
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.training.data import held_out
+
+_SURE = 5.0
+"""Standard errors on a few sequences beyond which more of them would not change a verdict."""
+
+COUNTS = 0.2
+"""Rise of the loss, as a share of the bar, from which a row or path counts as doing something."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many sequences and random draws stand behind a certificate.
+
+    Attributes:
+        sequences: behind the losses of the circuit and of its rows.
+        few: behind comparisons with many programs.
+        rough: on which such programs are seen first; what is clear there is not measured again.
+        draws: random circuits where a p-value is quoted.
+        halves: random halves of what is outside, and random parts of what is inside.
+    """
+
+    sequences: int = 256
+    few: int = 48
+    rough: int = 8
+    draws: int = 200
+    halves: int = 32
+
+
+class Measured(NamedTuple):
+    """A mean over sequences with its 95% interval, rounded for people."""
+
+    mean: float
+    interval: Interval
+
+
+class Evidence:
+    """A program on fresh sequences.
+
+    Args:
+        evaluator: the model, on any batch; its transformer and problem are used.
+        hypotheses: of the search.
+        program: the circuit with its forms imposed, every row named.
+        bar: the loss a circuit may have at most.
+        seed: of the fresh sequences and random draws; no search sees them.
+        effort: how much of each.
+        sense: the reading that is certified.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        hypotheses: Hypotheses,
+        program: Rows,
+        bar: float,
+        seed: int,
+        effort: Effort,
+        sense: Sense = "natural",
+    ) -> None:
+        self.problem, self.bar, self.seed, self.effort, self.sense = evaluator.problem, bar, seed, effort, sense
+        self.hypotheses = hypotheses
+        batch = held_out(evaluator.problem, effort.sequences, seed, "circuit certificate")
+        self.evaluator = Evaluator(evaluator.transformer, evaluator.problem, batch)
+        self.few, self.rough = self.evaluator.part(effort.few), self.evaluator.part(effort.rough)
+        self.program = program
+        self.natural: Rows = {row: form if hypotheses.is_off(row, form) else KEEP for row, form in program.items()}
+        self.nothing: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
+        self.base = self.natural if sense == "natural" else program
+
+    @cached_property
+    def paths(self) -> list[AttentionPath]:
+        """Every path, first layer first."""
+        return [
+            AttentionPath(*row, key)
+            for row, form in sorted(self.program.items())
+            for key, _ in self.hypotheses.keys(row, form)
+        ]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Rows in use: those with a path, and helpers."""
+        return [row for row in self.evaluator.live_rows if not self.hypotheses.is_off(row, self.program[row])]
+
+    @cached_property
+    def helpers(self) -> list[Row]:
+        """Rows in use that attend to no other role of their own chain."""
+        with_path = {path.row for path in self.paths}
+        return [row for row in self.rows if row not in with_path]
+
+    @cached_property
+    def background(self) -> list[Row]:
+        """Rows that are off, but at their mean or positional mean and not uniform, zero or at themselves."""
+        return [row for row in self.outside if self.program[row] not in (UNIFORM, ZERO, IDENTITY)]
+
+    @cached_property
+    def outside(self) -> list[Row]:
+        """Rows that could reach an answer and are not in use."""
+        used = set(self.rows)
+        return [row for row in self.evaluator.live_rows if row not in used]
+
+    @cached_property
+    def free(self) -> list[Row]:
+        """Rows that the circuit says nothing about: uniform or zero in it."""
+        return [row for row in self.outside if self.program[row] in (UNIFORM, ZERO)]
+
+    @cached_property
+    def exempt(self) -> frozenset[Row]:
+        """Rows that imposed patterns make idle, so that only the natural reading can show what they are for.
+
+        In the strict sense those of the first layer in use (the paper's exception, Appendix E), else none.
+        """
+        first = min((row.layer for row in self.rows), default=0)
+        return frozenset(row for row in self.rows if self.sense == "strict" and row.layer == first)
+
+    @cached_property
+    def visible(self) -> Bool[Tensor, "role role"]:
+        """Whether a role may attend to another."""
+        return visible_roles(self.evaluator.batch.place, self.evaluator.shape.causal)
+
+    def around(self, row: Row) -> Rows:
+        """The program in which a row is judged."""
+        return self.natural if row in self.exempt else self.base
+
+    def without(self, path: AttentionPath) -> Rows:
+        """The imposed circuit without one path: its row uniform, or, where it has several keys, without this one."""
+        return {**self.program, path.row: removed(self.program[path.row], path)}
+
+    @cached_property
+    def off(self) -> dict[Row, Form]:
+        """How each row in use is switched off: in the way that costs least, of those a search may choose from.
+
+        In the strict sense as the other rows of its head are.
+        """
+        if self.sense == "strict":
+            heads = {(row.layer, row.head): self.program[row] for row in self.outside}
+            return {row: heads.get((row.layer, row.head), UNIFORM) for row in self.rows}
+        ways = [(row, off) for row in self.rows for off in self.hypotheses.offs(row)]
+        least: dict[Row, tuple[float, Form]] = {}
+        for (row, off), loss in zip(ways, self.settled([{**self.base, r: o} for r, o in ways], self.bar), strict=True):
+            if row not in least or loss < least[row][0]:
+                least[row] = loss, off
+        return {row: off for row, (_, off) in least.items()}
+
+    @cached_property
+    def lost(self) -> Float[Tensor, "row sequence"]:
+        """Losses by sequence without each row in use."""
+        self.evaluator.depart_from(self.base)
+        return by_sequence(self.evaluator, [{**self.around(row), row: self.off[row]} for row in self.rows])
+
+    @cached_property
+    def own(self) -> Float[Tensor, "row sequence"]:
+        """Losses by sequence of the program that each row is judged in."""
+        natural, base = by_sequence(self.evaluator, [self.natural, self.base])
+        return torch.stack([natural if row in self.exempt else base for row in self.rows])
+
+    def settled(self, programs: list[Rows], limit: float) -> list[float]:
+        """Mean losses; more sequences where a few leave it open on which side of `limit` a loss is."""
+        if not programs:
+            return []
+        self.rough.depart_from(self.base)
+        errors = by_sequence(self.rough, programs)
+        losses: list[float] = errors.mean(dim=1).tolist()
+        doubt = _SURE * errors.std(dim=1) / errors.shape[1] ** 0.5
+        close = [
+            n for n, (loss, more) in enumerate(zip(losses, doubt.tolist(), strict=True)) if abs(loss - limit) <= more
+        ]
+        self.few.depart_from(self.base)
+        for number, loss in zip(close, self.few.mse([programs[number] for number in close]), strict=True):
+            losses[number] = loss
+        return losses
+
+    def measured(self, values: Float[Tensor, "measurement sequence"]) -> list[Measured]:
+        """Means with their intervals."""
+        found = intervals(values, derive_seed(self.seed, "circuit certificate", "bootstrap"))
+        means: list[float] = values.mean(dim=1).tolist()
+        pairs = zip(means, found, strict=True)
+        return [Measured(tidy(mean), (tidy(low), tidy(high))) for mean, (low, high) in pairs]
+
+    def random(self, purpose: str) -> torch.Generator:
+        """A generator for one purpose."""
+        return torch.Generator().manual_seed(derive_seed(self.seed, "circuit certificate", purpose))
+
+    def name(self, row: Row) -> str:
+        """A row for people."""
+        return f"layer {row.layer + 1} head {row.head + 1} {self.problem.roles[row.query]}"
+
+
+def by_sequence(evaluator: Evaluator, programs: list[Rows]) -> Float[Tensor, "program sequence"]:
+    """Losses by sequence."""
+    return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)
+
+
+def faithfulness(nothing: float, loss: float, full: float) -> float:
+    """How far a loss goes from that of nothing (0) to that of the model (1)."""
+    return (nothing - loss) / max(nothing - full, 1e-12)
+
+
+def removed(edit: Form, path: AttentionPath) -> Form:
+    """A form without the key of one of its paths."""
+    if edit.kind is Intervention.MIXTURE:
+        (rest,) = [other for other in edit.keys if other != path.key]
+        return IDENTITY if rest == path.query else one_hot(rest)
+    return UNIFORM

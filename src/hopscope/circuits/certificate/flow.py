@@ -1,0 +1,50 @@
+"""The circuit against the theory: do its paths carry the answer, and do those that carry it matter?"""
+
+from __future__ import annotations
+
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence
+from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.hypotheses import Rows
+from hopscope.theory.delivery import deliver
+from hopscope.theory.depth import minimum_in_order
+
+
+def deliverability(evidence: Evidence) -> Part:
+    """Does information flow (Section 5), along the paths that matter and no others, carry x{D} to the query?
+
+    A path matters if its row, switched off, raises the loss of the circuit or of the model by a fifth of the bar. Paths
+    that do not are idle whatever the simulator makes of them; those that do are not, and where the simulator sees no
+    use in them they are named as unexplained.
+    """
+    hops, rows = evidence.problem.hops, evidence.rows
+    without: list[Rows] = [{row: evidence.off[row]} for row in rows]
+    full, *losses = evidence.few.mse([{}, *without])
+    rises = (evidence.lost - evidence.own).mean(dim=1).tolist()
+    effect = {row: max(rise, loss - full) for row, rise, loss in zip(rows, rises, losses, strict=True)}
+    matters = [path for path in evidence.paths if effect[path.row] >= COUNTS * evidence.bar]
+    idle = [path for path in evidence.paths if path not in matters]
+    flow = deliver(hops, matters)
+    layers = {path.layer for path in matters}
+    needed = minimum_in_order(evidence.problem)
+    says = (
+        f"its paths carry x{hops} to the query, under Assumptions 1 and 2, in {len(layers)} layers; {needed} would do"
+    )
+    if not flow.delivered:
+        says = flow.broken
+    if idle:
+        says += f"; {len(idle)} of them change nothing"
+    return Part(
+        flow.delivered,
+        says,
+        {
+            "growth": [list(held) for held in flow.growth],
+            "refused": [path.describe(hops) for path in flow.refused],
+            "idle": [path.describe(hops) for path in idle],
+            "unexplained": [path.describe(hops) for path in (*flow.refused, *flow.idle)],
+            "delivered_if_waived": flow.delivered_if_waived,
+            "effects": {evidence.name(row): tidy(one) for row, one in effect.items()},
+            "used": sorted([row.layer + 1, row.head + 1] for row in {row[:2]: row for row in rows}.values()),
+            "layers_used": len(layers),
+            "layers_needed": needed,
+        },
+    )

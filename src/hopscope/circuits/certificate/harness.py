@@ -1,0 +1,109 @@
+"""Do the tools do what they say? The evaluator against the plain transformer, by a path of its own."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hopscope.circuits.certificate.evidence import Evidence
+from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.form import RESAMPLE, Form, Intervention, Program
+from hopscope.model.edit import Edit, Pattern
+from hopscope.model.transformer import Transformer
+from hopscope.problem.vectors import Batch
+from hopscope.training.losses import squared_errors
+
+_SAME = 1e-4
+"""Largest difference of a loss that two orders of summation in fp32 may make."""
+
+_MOVED = 1e-3
+"""Least change of some loss that other patterns must make."""
+
+
+def harness(evidence: Evidence) -> Part:
+    """The evaluator gives what the plain transformer gives when every pattern is put in its place by hand.
+
+    Three runs of the plain transformer, on the model's weights and this file's own edit: the patterns recorded from the
+    model replayed; the program written position by position from where the chains stand; the natural circuit likewise.
+    Passes if all agree with the evaluator to fp32, and patterns of other sequences do change the losses (so that an
+    edit which silently does nothing is seen).
+    """
+    evaluator = evidence.rough
+    batch, plain = evaluator.batch, Transformer(evaluator.shape)
+    plain.load_state_dict(evaluator.transformer.state_dict())
+    programs: list[Program] = [{}, evidence.program, evidence.natural]
+    resampled: Program = dict.fromkeys(evaluator.live_rows, RESAMPLE)
+    own, *rest, moved = evaluator.errors([*programs, resampled])
+    with torch.no_grad():
+        replayed = [_Placed(plain.patterns(batch.inputs[None]), {}, batch, plain.shape.causal)]
+        for program in programs[1:]:
+            captured = evaluator.transformer.patterns(batch.inputs[None], evaluator.edit(program))
+            replayed.append(_Placed(captured, program, batch, plain.shape.causal))
+        answers = [plain(batch.inputs[None], edit) for edit in replayed]
+    errors = [squared_errors(answer[0], batch.targets, evidence.problem.symbol_dim) for answer in answers]
+    differences = [_difference(*pair) for pair in zip(errors, (own, *rest), strict=True)]
+    change = float((moved - own).abs().max())
+    same, moves = max(differences) <= _SAME, change >= _MOVED
+    if not same:
+        says = f"patterns put in place by hand and the evaluator differ by {max(differences):.2g}: the tools are broken"
+    elif not moves:
+        says = "patterns of other sequences change nothing: the tools are broken, or the model attends to nothing"
+    else:
+        says = (
+            f"patterns put in place by hand give the evaluator's losses to {max(differences):.1g}; patterns of other "
+            f"sequences change them by up to {change:.2g}"
+        )
+    names = ("replay_difference", "imposed_difference", "natural_difference")
+    numbers = dict(zip(names, map(tidy, differences), strict=True))
+    return Part(same and moves, says, {**numbers, "resample_difference": tidy(change)})
+
+
+def _difference(one: Float[Tensor, "sequence hop"], other: Float[Tensor, "sequence hop"]) -> float:
+    """The largest difference of two losses, relative where they are above 1."""
+    return float(((one - other).abs() / other.abs().clamp(min=1.0)).max())
+
+
+class _Placed(Edit):
+    """Patterns written where the roles stand, one row and chain after another.
+
+    Args:
+        captured: recorded patterns, for an empty program and for rows whose form is an average.
+        program: what stands in which rows; of `keep` rows what comes through stays.
+        batch: where the chains stand.
+        causal: whether positions see what stands before them alone.
+    """
+
+    def __init__(self, captured: list[Pattern], program: Program, batch: Batch, causal: bool) -> None:
+        self._captured, self._program, self._place, self._causal = captured, program, batch.place, causal
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern with this layer's rows in place."""
+        captured = self._captured[layer][..., -pattern.shape[-2] :, :]
+        if not self._program:
+            return captured
+        placed, hidden = pattern.clone(), pattern.shape[-1] - pattern.shape[-2]
+        sequence = torch.arange(len(self._place))[:, None]
+        for row, form in self._program.items():
+            query = self._place[..., row.query] - hidden
+            # Roles stand in blocks: all chains' queries are among the positions computed, or none.
+            if row.layer == layer and form.kind is not Intervention.KEEP and bool((query >= 0).all()):
+                before = captured[0, sequence, row.head, query]
+                placed[0, sequence, row.head, query] = self._weights(form, query + hidden, before)
+        return placed
+
+    def _weights(
+        self, form: Form, query: Int[Tensor, "sequence chain"], before: Float[Tensor, "sequence chain key"]
+    ) -> Float[Tensor, "sequence chain key"]:
+        """What one row attends to, in every chain."""
+        position = torch.arange(before.shape[-1]).expand_as(before)
+        if form.kind is Intervention.UNIFORM:
+            seen = (position <= query[..., None]) if self._causal else torch.ones_like(before)
+            return seen / seen.sum(dim=-1, keepdim=True)
+        if form.kind is Intervention.IDENTITY:
+            return (position == query[..., None]).float()
+        if form.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
+            shares = [share / sum(form.weights) for share in form.weights] or [1.0]
+            keys = [self._place[..., key, None] for key in form.keys]
+            return torch.stack([share * (position == key) for key, share in zip(keys, shares, strict=True)]).sum(dim=0)
+        return torch.zeros_like(before) if form.kind is Intervention.ZERO else before

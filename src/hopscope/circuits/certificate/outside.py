@@ -1,0 +1,141 @@
+"""The circuit against the rest of the model: random circuits, other ways to switch the rest off, parts of the rest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import torch
+
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence, faithfulness
+from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.certificate.rivals import rivals
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM
+from hopscope.circuits.hypotheses import Rows
+from hopscope.theory.path import AttentionPath, Row
+
+_MOST = 0.9
+"""Of the way from nothing to the model, what counts as almost all."""
+
+_RARE = 0.05
+"""Share of random circuits that may do as well."""
+
+_ALIKE, _LEAST_ALIKE = 0.5, 0.25
+"""Of the damage that rows do in the circuit, what they must do in the model: in the mean, and each alone."""
+
+
+def recovery(evidence: Evidence) -> Part:
+    """Faithfulness beside random circuits of the same size.
+
+    A random circuit keeps as many rows, with the model's own patterns, and has everything else uniform. They are drawn
+    from the rows that attend to some role; half of them deliver x{D} by theory. Passes if the circuit goes 90% of the
+    way from nothing to the model and at most one in twenty of them does as well; where there are fewer than twenty,
+    none.
+    """
+    heavy = [AttentionPath(*row, key) for row in evidence.evaluator.live_rows for key in evidence.hypotheses.heavy(row)]
+    drawn = rivals(
+        evidence.problem.hops, heavy, frozenset(evidence.rows), evidence.effort.draws, evidence.random("circuits")
+    )
+    nothing, full, own = evidence.few.mse([evidence.nothing, {}, evidence.base])
+    kept: list[Rows] = [{**evidence.nothing, **dict.fromkeys(rows, KEEP)} for rows in drawn]
+    losses = evidence.settled(kept, own)
+    mine, *others = (tidy(faithfulness(nothing, loss, full)) for loss in (own, *losses))
+    as_good = sum(loss <= own for loss in losses)
+    chance = (1 + as_good) / (1 + len(losses))
+    rare = chance <= _RARE if len(losses) >= 1 / _RARE else as_good == 0
+    best = (
+        f"the best of {len(others)} random circuits of its size goes {max(others):.0%}" if others else "it has no rival"
+    )
+    return Part(
+        mine >= _MOST and rare,
+        f"the circuit goes {mine:.0%} of the way from nothing to the model; {best} (p = {chance:.2g})",
+        {"recovery": mine, "random": others, "as_good": as_good, "p_value": tidy(chance)},
+    )
+
+
+def families(evidence: Evidence) -> Part:
+    """The circuit with everything else ablated in other ways than the search used.
+
+    `average` (each outside row's positional mean) and `resample` (its pattern on another sequence), everything at
+    once, beside `uniform`; and `identity` for each head that the circuit does not use alone: the worst of them. All
+    heads at themselves at once is no fair question, since each then writes its own symbol once more; it is told. Rows
+    that the circuit has at themselves or at their mean stay so. Passes if 90% of the way from nothing to the model is
+    kept each time.
+    """
+    ways = {"uniform": UNIFORM, "average": POSITIONAL, "resample": RESAMPLE, "all_identity": IDENTITY}
+    programs: list[Rows] = [{**evidence.base, **dict.fromkeys(evidence.free, form)} for form in ways.values()]
+    used, unused = {(row.layer, row.head) for row in evidence.rows}, defaultdict[tuple[int, int], Rows](dict)
+    for row in evidence.free:
+        if (row.layer, row.head) not in used:
+            unused[row.layer, row.head][row] = IDENTITY
+    alone: list[Rows] = [{**evidence.base, **rows} for rows in unused.values()]
+    nothing, full, *losses = evidence.few.mse([evidence.nothing, {}, *programs, *alone])
+    by_way = {**dict(zip(ways, losses, strict=False)), "identity": max(losses[len(ways) :], default=losses[0])}
+    kept = {name: tidy(faithfulness(nothing, loss, full)) for name, loss in by_way.items()}
+    judged = [name for name in kept if name != "all_identity"]
+    return Part(
+        all(kept[name] >= _MOST for name in judged),
+        "with everything else ablated the circuit keeps "
+        + ", ".join(f"{kept[name]:.0%} ({name})" for name in judged[:-1])
+        + f" of the way from nothing to the model; with any one unused head at itself {kept['identity']:.0%}",
+        {"mse": {name: tidy(loss) for name, loss in by_way.items()}, "kept": kept},
+    )
+
+
+def outside(evidence: Evidence) -> Part:
+    """The model without random halves of what the circuit says nothing about, each half and the other one.
+
+    Passes if the worst of them holds the bar.
+    """
+    generator, free = evidence.random("outside"), evidence.free
+    halves: list[list[Row]] = []
+    for _ in range(evidence.effort.halves // 2):
+        order = torch.randperm(len(free), generator=generator).tolist()
+        halves += [[free[number] for number in order[start::2]] for start in (0, 1)]
+    programs: list[Rows] = [dict.fromkeys(half, UNIFORM) for half in halves]
+    losses = evidence.settled(programs, evidence.bar)
+    worst = max(range(len(losses)), key=losses.__getitem__)
+    loss = evidence.evaluator.mse([programs[worst]])[0]
+    return Part(
+        loss <= evidence.bar,
+        f"the model without random halves of the other {len(free)} rows has a loss of at most {loss:.3f}; the bar is "
+        f"{evidence.bar:g}",
+        {"worst_mse": tidy(loss), "mse": [tidy(one) for one in losses]},
+    )
+
+
+def completeness(evidence: Evidence) -> Part:
+    """The same rows knocked out of the model and of the circuit: if the circuit is all there is, both suffer alike.
+
+    Single rows and random sets of them. Passes if the damage in the model is at least half of that in the circuit all
+    in all, and at least a quarter for every row alone; less means that something outside steps in.
+    """
+    generator, rows = evidence.random("completeness"), evidence.rows
+    sets: list[list[Row]] = [[row] for row in rows]
+    for _ in range(evidence.effort.halves // 2):
+        chosen = torch.rand(len(rows), generator=generator) < 0.5
+        some = [row for row, knocked in zip(rows, chosen.tolist(), strict=True) if knocked]
+        sets += [some] if some else []
+    cut: list[Rows] = [{row: evidence.off[row] for row in some} for some in sets]
+    inside: list[Rows] = [{**evidence.around(some[0]), **one} for some, one in zip(sets, cut, strict=True)]
+    (full,), own = evidence.few.mse([{}]), by_sequence(evidence.few, [evidence.natural, evidence.base]).mean(dim=1)
+    model = [loss - full for loss in evidence.few.mse(cut)]
+    starts = [float(own[0 if some[0] in evidence.exempt else 1]) for some in sets]
+    circuit = [loss - start for loss, start in zip(evidence.few.mse(inside), starts, strict=True)]
+    shares = {
+        evidence.name(row): tidy(one / other)
+        for row, one, other in zip(rows, model, circuit, strict=False)
+        if other > COUNTS * evidence.bar
+    }
+    all_in_all, least = sum(model) / max(sum(circuit), 1e-12), min(shares.values(), default=0.0)
+    return Part(
+        all_in_all >= _ALIKE and least >= _LEAST_ALIKE,
+        f"knocked out of the model, its rows do {all_in_all:.0%} of the damage they do in the circuit; the least of "
+        f"them does {least:.0%}",
+        {
+            "share": tidy(all_in_all),
+            "least": tidy(least),
+            "rows": shares,
+            "model": [tidy(one) for one in model],
+            "circuit": [tidy(one) for one in circuit],
+        },
+    )

@@ -1,0 +1,68 @@
+"""One part of a certificate, and all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+Sense = Literal["natural", "strict"]
+"""In which reading a circuit is certified. `natural`: its rows make their own patterns, everything else is off.
+`strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part.
+
+    Attributes:
+        passed: by its rule.
+        says: what was seen, in one sentence.
+        numbers: behind it, by name: numbers, text, and lists and objects of them.
+        seed: of the fresh sequences and random draws.
+    """
+
+    passed: bool
+    says: str
+    numbers: Mapping[str, Any]
+    seed: int = 0
+
+    def seeded(self, seed: int) -> Part:
+        """The same with its seed."""
+        return replace(self, seed=seed)
+
+    def to_json(self) -> dict[str, Any]:
+        """As records have it: the numbers beside `passed`, `says` and `seed`."""
+        return {"passed": self.passed, "says": self.says, **self.numbers, "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Every part, in the order in which a reader asks.
+
+    Attributes:
+        sense: the reading that it is about.
+        parts: by name.
+    """
+
+    sense: Sense
+    parts: Mapping[str, Part]
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The parts that did not pass."""
+        return tuple(name for name, part in self.parts.items() if not part.passed)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every part did."""
+        return not self.failed
+
+    def to_json(self) -> dict[str, dict[str, Any]]:
+        """As records have it: parts by name."""
+        return {name: part.to_json() for name, part in self.parts.items()}
+
+
+def tidy(value: float) -> float:
+    """Six digits: more would be noise."""
+    return float(f"{value:.6g}")

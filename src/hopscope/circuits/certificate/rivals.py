@@ -1,0 +1,74 @@
+"""Random circuits to compare with: as large, and made of rows that attend to something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.follow import arrives, by_layer
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.theory.scene import chain_scene
+
+Rows = frozenset[Row]
+
+_TRIES = 6
+"""Times as many attempts as draws are asked for: where few distinct circuits exist, all are found soon."""
+
+
+def random_rows(pool: Sequence[Row], size: int, generator: torch.Generator) -> Rows:
+    """So many rows of a pool."""
+    return frozenset(pool[number] for number in torch.randperm(len(pool), generator=generator)[:size].tolist())
+
+
+def random_deliverable(
+    hops: int, pool: Sequence[AttentionPath], size: int, generator: torch.Generator
+) -> tuple[AttentionPath, ...] | None:
+    """Random paths of a pool that carry x{D} to the query by theory, none of which it can do without.
+
+    Paths are drawn until they deliver, and taken away in random order while they still do. None if the pool does not
+    deliver, or if more than `size` rows come out.
+    """
+    scene = chain_scene(RetrievalProblem(hops=hops, chains=1))
+    shuffled = [pool[number] for number in torch.randperm(len(pool), generator=generator).tolist()]
+    count = 2 * size
+    while not arrives(scene, by_layer(hops, shuffled[:count])):
+        if count >= len(shuffled):
+            return None
+        count *= 2
+    kept = shuffled[:count]
+    for path in shuffled[:count]:
+        rest = [other for other in kept if other != path]
+        kept = rest if arrives(scene, by_layer(hops, rest)) else kept
+    return tuple(sorted(kept)) if len({path.row for path in kept}) <= size else None
+
+
+def rivals(hops: int, pool: Sequence[AttentionPath], own: Rows, draws: int, generator: torch.Generator) -> list[Rows]:
+    """Distinct circuits of the size of `own`: half of them any heavy rows, half delivering by theory.
+
+    Those that deliver are filled up to size with other heavy rows. Fewer than `draws` where there are fewer.
+
+    Args:
+        hops: D.
+        pool: a path for every role that a row attends to, for every row that attends to any.
+        own: the circuit's rows.
+        draws: how many are wanted.
+        generator: draws them.
+    """
+    heavy, size = sorted({path.row for path in pool} | own), len(own)
+    found: dict[Rows, None] = {}
+    for attempt in range(_TRIES * draws):
+        drawn = random_rows(heavy, size, generator)
+        if attempt % 2:
+            paths = random_deliverable(hops, pool, size, generator)
+            if paths is None:
+                continue
+            chosen = frozenset(path.row for path in paths)
+            rest = [row for row in heavy if row not in chosen]
+            drawn = chosen | random_rows(rest, size - len(chosen), generator)
+        if drawn != own:
+            found[drawn] = None
+        if len(found) == draws:
+            break
+    return list(found)

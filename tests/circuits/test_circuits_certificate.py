@@ -1,0 +1,257 @@
+"""Every part of the certificate can fail: each property broken alone, and the part that must see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from planted_models import attention, columns, copy_head, evidence_of, louder, softer, witness
+
+from hopscope.circuits import apply
+from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.certificate import PARTS, Certificate, Evidence, certify, no_circuit
+from hopscope.circuits.certificate import untrained as untrained_module
+from hopscope.circuits.form import IDENTITY, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.model.edit import Recorder
+from hopscope.model.transformer import Transformer
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.theory.witness import Witness
+
+LAST = 2
+ANSWER = AttentionPath(LAST, 0, 4, 3)
+"""The last path of the witness of two hops."""
+
+
+def also(*heads: int) -> dict[Row, Form]:
+    """The last path claimed of other heads too."""
+    return {ANSWER._replace(head=head).row: one_hot(ANSWER.key) for head in heads}
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+def test_the_built_in_circuit_passes_every_part(hops: int, sense: str) -> None:
+    found = certify(evidence_of(witness(hops), sense=sense))
+    assert found.failed == ()
+    assert list(found.parts) == list(PARTS)
+    assert found.sense == sense
+
+
+def shared(made: Witness) -> Evidence:
+    """Two heads do the last step, and the share of the second is so small that the bar holds without it."""
+    copy_head(made.transformer, LAST, 0, 1, 0.3)
+    louder(made.transformer, LAST, 0, 0.7)
+    return evidence_of(made, also(1))
+
+
+def cancelling_inside(made: Witness) -> Evidence:
+    """Two more heads, both claimed: without either the other does harm, without both nothing is missing."""
+    copy_head(made.transformer, LAST, 0, 1, 0.6)
+    copy_head(made.transformer, LAST, 0, 2, -0.6)
+    return evidence_of(made, also(1, 2))
+
+
+def cancelling_outside(made: Witness) -> Evidence:
+    """Three pairs of heads that cancel, none claimed: uniform or not, together they do nothing."""
+    for head in (1, 3, 5):
+        copy_head(made.transformer, LAST, 0, head, 0.2)
+        copy_head(made.transformer, LAST, 0, head + 1, -0.2)
+    return evidence_of(made)
+
+
+def loud_at_itself(made: Witness) -> Evidence:
+    """A head outside that is uniform in the model, and writes its own symbol into the answer if at itself."""
+    copy_head(made.transformer, LAST, 0, 1, 0.8)
+    with torch.no_grad():
+        attention(made.transformer, LAST).query.weight[..., columns(made.transformer, 1)] = 0.0
+        attention(made.transformer, LAST).query.bias[..., columns(made.transformer, 1)] = 0.0
+    return evidence_of(made)
+
+
+@pytest.mark.parametrize(
+    ("part", "spare_heads", "plant"),
+    [
+        ("necessity", 1, shared),
+        ("minimality", 2, cancelling_inside),
+        ("outside", 6, cancelling_outside),
+        ("families", 1, loud_at_itself),
+    ],
+)
+def test_exactly_this_part_fails(part: str, spare_heads: int, plant: Callable[[Witness], Evidence]) -> None:
+    assert certify(plant(witness(2, spare_heads))).failed == (part,)
+
+
+def test_minimality_names_what_can_go() -> None:
+    part = PARTS["minimality"](cancelling_inside(witness(2, 2)))
+    assert part.says == "the bar holds without layer 3 head 2 x0?; layer 3 head 3 x0?"
+    assert part.numbers["kind"] == "every subset"
+
+
+def test_harness_sees_a_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One-hot rows that are not quite: no other part could tell."""
+    drawn = apply.factors
+
+    def askew(form: Form, query: int, roles: int) -> torch.Tensor:
+        factor = drawn(form, query, roles)
+        if form.kind is Intervention.ONE_HOT:
+            factor[query] += 0.05
+        return factor
+
+    monkeypatch.setattr(apply, "factors", askew)
+    found = certify(evidence_of(witness(2)))
+    assert found.failed == ("harness",)
+    assert "differ by" in found.parts["harness"].says
+
+
+class Deaf(Transformer):
+    """A seam that ignores edits."""
+
+    def run(self, x, *, start=0, stop=None, edit=None, reads=None):
+        return super().run(x, start=start, stop=stop, edit=edit if isinstance(edit, Recorder) else None, reads=reads)
+
+
+def test_harness_sees_a_seam_that_ignores_edits() -> None:
+    made = witness(2)
+    deaf = Deaf(made.transformer.shape)
+    deaf.load_state_dict(made.transformer.state_dict())
+    found = certify(evidence_of(Witness(made.problem, deaf, made.circuit)))
+    assert "harness" in found.failed
+    assert "necessity" in found.failed  # nothing that is done to such a model hurts it
+    assert "sufficiency" not in found.failed
+
+
+def test_sufficiency_of_a_soft_head() -> None:
+    """A head that looks elsewhere for a part is not the one-hot head it is claimed to be: the model holds, it not."""
+    made = witness(2)
+    softer(made.transformer, LAST, 0, 0.03)
+    louder(made.transformer, LAST, 0, 1.5)
+    evidence = evidence_of(made, bar=0.1215)
+    found = certify(evidence)
+    numbers = found.parts["sufficiency"].numbers
+    assert numbers["natural_interval"][1] < 0.1215 < numbers["interval"][0]
+    assert numbers["hops"]["x2"]["mse"] > numbers["hops"]["x1"]["mse"]
+    assert found.failed == ("sufficiency",)
+
+
+def test_a_missing_path_fails_sufficiency_and_not_necessity() -> None:
+    made = witness(3)
+    found = certify(evidence_of(made, {made.circuit[-1].row: UNIFORM}))
+    assert {"sufficiency", "recovery", "outside", "deliverability"} <= set(found.failed)
+    assert found.parts["harness"].passed
+    assert found.parts["untrained"].passed
+
+
+def test_a_wrong_key_in_the_first_layer() -> None:
+    """Imposed patterns make the first layer idle, so its keys must be judged among rows that make their own."""
+    made = witness(2)
+    row = made.circuit[1].row
+    found = certify(evidence_of(made, {row: one_hot(row.query)}))
+    assert found.failed == ("random_keys", "deliverability")
+    assert found.parts["sufficiency"].passed
+    (wrong,) = [one for one in found.parts["random_keys"].numbers["rows"] if one["better"]]
+    assert wrong["better"] == ["x1>"]
+
+
+def test_a_row_without_effect_is_idle_whatever_the_simulator_credits() -> None:
+    """A silent twin of the pair-tying head is claimed in its place: by theory it delivers."""
+    made = witness(2)
+    copy_head(made.transformer, 0, 0, 1, 0.0)
+    silent = tuple(path._replace(head=1) if path.layer == 0 else path for path in made.circuit)
+    found = certify(evidence_of(made, paths=silent, sense="strict"))
+    part = found.parts["deliverability"]
+    assert not part.passed
+    assert len(part.numbers["idle"]) == 2
+    assert part.numbers["delivered_if_waived"]
+    assert found.parts["sufficiency"].passed  # imposed, the first layer is idle anyway
+    assert {"necessity", "untrained"} <= set(found.failed)
+
+
+def test_a_backup_outside_fails_completeness() -> None:
+    """Another head ties pairs as well: taken out of the model, the circuit's own is hardly missed."""
+    made = witness(2)
+    copy_head(made.transformer, 0, 0, 1)
+    found = certify(evidence_of(made))
+    part = found.parts["completeness"]
+    assert not part.passed
+    assert part.numbers["least"] < 0.25 < 0.5 < part.numbers["share"]  # the mean alone hid it
+    assert not {"harness", "necessity", "minimality", "random_keys"} & set(found.failed)
+
+
+def test_many_equals_fail_recovery() -> None:
+    """Six heads tie pairs as well as the one that is claimed: circuits as good are no rarity."""
+    made = witness(2, spare_heads=6)
+    for head in range(1, 7):
+        copy_head(made.transformer, 0, 0, head)
+    part = PARTS["recovery"](evidence_of(made))
+    assert not part.passed
+    assert part.numbers["recovery"] > 0.9
+    assert part.numbers["p_value"] > 0.05
+    assert len(part.numbers["random"]) == 200
+
+
+def test_an_untrained_head_that_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = witness(2)
+
+    def as_trained(evidence: Evidence) -> Transformer:
+        return evidence.evaluator.transformer
+
+    monkeypatch.setattr(untrained_module, "fresh_weights", as_trained)
+    assert certify(evidence_of(made)).failed == ("untrained",)
+
+
+def test_rows_at_their_mean_are_no_part_of_a_strict_circuit() -> None:
+    made = witness(2)
+    first = made.circuit[0].row
+    idle = Row(0, 1, 4)
+    natural, strict = (evidence_of(made, {idle: POSITIONAL}, sense=sense) for sense in ("natural", "strict"))
+    assert natural.background == strict.background == [idle]
+    assert PARTS["sufficiency"](natural).passed
+    part = PARTS["sufficiency"](strict)
+    assert not part.passed
+    assert part.says.endswith("it stands on 1 rows at their mean beside its paths")
+    assert strict.exempt == {path.row for path in made.circuit if path.layer == 0}
+    assert first in strict.exempt
+    assert natural.exempt == frozenset()
+
+
+def test_rows_are_switched_off_in_the_way_that_costs_least() -> None:
+    """A row that identity serves as well as its path is not needed, however much uniform hurts."""
+    made = witness(2)
+    evidence = evidence_of(made, {Row(LAST, 1, 4): IDENTITY})
+    assert set(evidence.off.values()) <= {UNIFORM, IDENTITY}
+    assert Row(LAST, 1, 4) not in evidence.rows
+
+
+def test_a_certificate_in_json_and_none() -> None:
+    found = certify(evidence_of(witness(1)))
+    values = found.to_json()
+    assert values["sufficiency"]["passed"] is True
+    assert values["sufficiency"]["seed"] == 1
+    assert values["sufficiency"]["sense"] == "natural"
+    lost = no_circuit(0.3, 0.05, 0)
+    assert isinstance(lost, Certificate)
+    assert not lost.passed
+    assert "does not solve the problem" in lost.parts["sufficiency"].says
+
+
+def test_the_same_evidence_gives_the_same_certificate() -> None:
+    made = witness(2)
+    before = torch.random.get_rng_state()
+    assert certify(evidence_of(made)) == certify(evidence_of(made))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_bootstrap_intervals_hold_what_they_say() -> None:
+    """95% intervals of 200 samples hold the true mean about 95 times in 100, and shrink with the square root."""
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.randn(200, 100, generator=generator).exp()
+    truth = float(torch.tensor(0.5).exp())
+    found = intervals(samples, seed=3)
+    hold = sum(low <= truth <= high for low, high in found)
+    assert 170 <= hold <= 198
+    wide = sum(high - low for low, high in found) / 200
+    narrow = sum(h - low for low, h in intervals(torch.randn(200, 400, generator=generator).exp(), seed=3)) / 200
+    assert 1.6 < wide / narrow < 2.5
+    assert intervals(samples, seed=3) == found
+    constant = intervals(torch.full((1, 10), 0.25), seed=0)
+    assert constant == [(pytest.approx(0.25), pytest.approx(0.25))]

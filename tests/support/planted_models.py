@@ -1,0 +1,71 @@
+"""Witnesses with something planted in them: heads that share work, cancel, back up, or do harm."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.circuits.certificate import Effort, Evidence
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import UNIFORM, Form, one_hot
+from hopscope.circuits.search.units import Units
+from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.theory.witness import Witness, build_witness
+from hopscope.training.data import held_out
+
+LITTLE = Effort(sequences=48, few=24, rough=8, draws=200, halves=16)
+
+
+def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5) -> Witness:
+    """A fresh witness whose weights may be changed; the spare heads write nothing and attend uniformly."""
+    made = build_witness(hops, spare_heads=spare_heads)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in made.transformer.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * noise * parameter.abs().max())
+    return made
+
+
+def attention(model: Transformer, layer: int) -> Attention:
+    block = model.blocks[layer]
+    assert isinstance(block, Block)
+    return block.attention
+
+
+def columns(model: Transformer, head: int) -> slice:
+    return slice(head * model.shape.d_head, (head + 1) * model.shape.d_head)
+
+
+@torch.no_grad()
+def copy_head(model: Transformer, layer: int, source: int, target: int, gain: float = 1.0) -> None:
+    """Make one head attend as another does, and write `gain` times what it writes."""
+    at, one, other = attention(model, layer), columns(model, source), columns(model, target)
+    for linear in (at.query, at.key, at.value):
+        linear.weight[..., other] = linear.weight[..., one]
+        linear.bias[..., other] = linear.bias[..., one]
+    at.out.weight[:, other] = gain * at.out.weight[:, one]
+
+
+@torch.no_grad()
+def louder(model: Transformer, layer: int, head: int, gain: float) -> None:
+    """Make a head write `gain` times what it writes."""
+    attention(model, layer).out.weight[:, columns(model, head)] *= gain
+
+
+@torch.no_grad()
+def softer(model: Transformer, layer: int, head: int, gain: float) -> None:
+    """Divide a head's scores."""
+    attention(model, layer).query.weight[..., columns(model, head)] *= gain
+    attention(model, layer).query.bias[..., columns(model, head)] *= gain
+
+
+def evidence_of(
+    made: Witness, change: dict[Row, Form] | None = None, *, paths: tuple[AttentionPath, ...] | None = None, **options
+) -> Evidence:
+    """The built-in circuit, imposed, on fresh sequences; or other paths, or some rows changed."""
+    batch = held_out(made.problem, 64, 0, "circuit search")
+    evaluator = Evaluator(made.transformer, made.problem, batch)
+    program = dict.fromkeys(evaluator.rows, UNIFORM)
+    program |= {path.row: one_hot(path.key) for path in (made.circuit if paths is None else paths)}
+    options = {"bar": 0.05, "seed": 1, "effort": LITTLE, **options}
+    return Evidence(evaluator, Units.of(evaluator).hypotheses, program | (change or {}), **options)
