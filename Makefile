@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test lint race clean
+.PHONY: reproduce test lint race claims clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -30,6 +30,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(RUN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.installed
+
+claims: $(VENV)/.installed
+	$(RUN)/hopscope report results/laptop --claims-only
+	$(RUN)/hopscope report results/paper --claims-only
+	$(RUN)/python -m hopscope.paper.table README.md laptop=results/laptop/claims.json paper=results/paper/claims.json
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.paper.claims import VERDICTS, Claim, Finding, complete, read_claims, write_claims
+from hopscope.paper.presets import named
+from hopscope.paper.reproduce import read
 from hopscope.paper.rules import ROWS
+from hopscope.paper.table import FIRST, LAST, between_marks, markdown
 
 IDS = [f"C{number}" for number in range(1, 16)]
 ROOT = Path(__file__).parents[2]
@@ -136,3 +140,20 @@ def test_a_damaged_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="untouched"):
         read_claims(path)
     assert path.read_text() == text
+
+
+def test_the_readme_says_what_the_stored_claims_say() -> None:
+    """`make claims` makes both."""
+    tables = {name: read_claims(ROOT / "results" / name / "claims.json") for name in ("laptop", "paper")}
+    readme = (ROOT / "README.md").read_text()
+    assert between_marks(readme, markdown(tables)) == readme
+    assert f"| C3 | {ROWS['C3'].title} | inconclusive: no positive control | not run |" in readme
+    for broken in (readme.replace(LAST, ""), readme + FIRST):
+        with pytest.raises(InputError, match="marks"):
+            between_marks(broken, "")
+
+
+@pytest.mark.parametrize("name", ["laptop", "paper"])
+def test_the_stored_claims_are_what_the_rules_say_of_the_stored_data(name: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "results" / name, tmp_path / name)
+    assert read(named(name), tmp_path / name).claims == tuple(read_claims(ROOT / "results" / name / "claims.json"))

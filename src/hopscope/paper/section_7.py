@@ -132,7 +132,8 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
         what = "the summary of a depth study"
         return DepthResult(study, convert(read_json(summary, what), tuple[Group, ...], what), (), at)
     groups = tuple(Group.of(run, os.path.relpath(run.path, folder)) for run in runs.values())
-    write_json(summary, plain(groups))
+    if groups:
+        write_json(summary, plain(groups))
     curves = tuple((run.recipe.layers, run.metrics) for run in runs.values() if run.problem.curriculum)
     return DepthResult(study, groups, curves, at)
 

@@ -1,0 +1,56 @@
+"""The claims as a table in Markdown, a column a preset: what the README says between its two marks.
+
+python -m hopscope.paper.table README.md laptop=results/laptop/claims.json paper=results/paper/claims.json
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hopscope.errors import InputError
+from hopscope.files import write_text
+from hopscope.paper.claims import Claim, read_claims
+from hopscope.paper.rules import ROWS
+
+FIRST, LAST = "<!-- claims: made by `make claims` -->", "<!-- end of claims -->"
+"""The marks."""
+
+
+def markdown(tables: Mapping[str, Sequence[Claim]]) -> str:
+    """A row a claim: the verdict with its n, or the reason why there is none."""
+    lines = [f"| | claim | {' | '.join(tables)} |", f"|---|---|{'---|' * len(tables)}"]
+    for place, (claim, row) in enumerate(ROWS.items()):
+        cells = [_cell(table[place]) for table in tables.values()]
+        lines.append(f"| {claim} | {row.title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(claim: Claim) -> str:
+    if claim.verdict in ("inconclusive", "not run"):
+        return claim.verdict + (f": {claim.reason.split(':')[0]}" if claim.reason else "")
+    return f"**{claim.verdict}**, n = {claim.n}"
+
+
+def between_marks(text: str, table: str) -> str:
+    """The text with the table between its marks.
+
+    Raises:
+        InputError: it has not both marks, once each.
+    """
+    if text.count(FIRST) != 1 or text.count(LAST) != 1:
+        raise InputError(f"the text must have each of the marks {FIRST} and {LAST} once")
+    before, _, rest = text.partition(FIRST)
+    return f"{before}{FIRST}\n{table}\n{LAST}{rest.partition(LAST)[2]}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the table into a file: its path, then `name=claims.json` for every column."""
+    path = Path(arguments[0])
+    tables = {name: read_claims(Path(file)) for name, _, file in (one.partition("=") for one in arguments[1:])}
+    write_text(path, between_marks(path.read_text(encoding="utf-8"), markdown(tables)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
