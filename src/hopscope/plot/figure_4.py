@@ -47,16 +47,13 @@ def figure_4(*of: Group | Run, theory: bool = True) -> Figure:
     by_hops = _with_curriculum(groups)
     with house():
         figure = new_figure(COLUMN * (1 + len(by_hops)), 3.1)
-        axes = figure.subplots(1, 1 + len(by_hops), squeeze=False)[0]
-        _draw_final(axes[0], groups, {})
-        for place, (hops, found) in enumerate(by_hops.items(), start=1):
+        parts = figure.subfigures(1, 1 + len(by_hops), squeeze=False)[0]
+        _draw_final(parts[0].subplots(), groups, {})
+        for part, (hops, found) in zip(parts[1:], by_hops.items(), strict=True):
             minima = {hop: depths(hop).causal for hop in range(1, hops + 1)} if theory else {}
-            _draw_partial(axes[place], groups, hops, found, minima)
-            axes[place].set_title(f"IC, D = {hops}")
-        axes[0].set_ylabel("final validation loss")
-        axes[0].legend(loc="upper right")
-        if by_hops:
-            axes[-1].legend(loc="upper right")
+            _draw_partial(part.subplots(), groups, hops, found, minima)
+        for part in parts:
+            part.legend(loc="outside upper left", ncols=5)
     return figure
 
 
@@ -76,7 +73,6 @@ def final_losses(groups: Sequence[Group], theory: Mapping[str, float] | None = N
         figure = new_figure(COLUMN, 3.1)
         axes = figure.subplots()
         _draw_final(axes, _groups(groups), theory or {})
-        axes.set_ylabel("final validation loss")
         figure.legend(loc="outside upper left", ncols=2)
     return figure
 
@@ -94,6 +90,7 @@ def _draw_final(axes: Axes, groups: Sequence[Group], theory: Mapping[str, float]
         label = f"{'IC' if curriculum else 'no IC'}, D = {hops}"
         series.append(_Series(label, curriculum_look(curriculum, nth), dict(sorted(found[kind].items()))))
     _draw(axes, series)
+    axes.set_ylabel("final validation loss")
     _plateau(axes, groups)
     for (label, layers), dash in zip(theory.items(), cycle(_THEORY_DASHES), strict=False):
         axes.axvline(layers, color=INK, linewidth=0.9, linestyle=dash, zorder=1, label=label)
@@ -118,7 +115,8 @@ def partial_losses(groups: Sequence[Group], theory: Mapping[int, float] | None =
         for axes, (hops, found) in zip(panels, by_hops.items(), strict=True):
             _draw_partial(axes, groups, hops, found, theory or {})
             axes.set_title(f"IC, D = {hops}" if len(by_hops) > 1 else "")
-        panels[0].set_ylabel("final partial loss")
+        for axes in panels[1:]:
+            axes.set_ylabel("")
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=5)
     return figure
@@ -150,6 +148,7 @@ def _draw_partial(
         for hop in range(1, hops + 1)
     ]
     _draw(axes, series)
+    axes.set_ylabel("final partial loss")
     _plateau(axes, groups)
     _mark_theory(axes, {hop: layers for hop, layers in theory.items() if hop <= hops}, max(found))
 
@@ -164,8 +163,9 @@ def _draw(axes: Axes, series: Sequence[_Series]) -> None:
         under, aside = len(series) - 1 - nth, 0.09 * (nth - (len(series) - 1) / 2)
         _draw_series(axes, line, 1.3 + 0.45 * under, aside)
         crosses = [layers + aside for layers, seeds in line.losses.items() for loss in seeds if not _shown(loss)]
-        axes.plot(crosses, [top] * len(crosses), color=line.look.color, marker="x", linestyle="none", clip_on=False,
-                  label=f"_off the scale {line.label}", zorder=5)  # fmt: skip
+        if crosses:
+            axes.plot(crosses, [top] * len(crosses), color=line.look.color, marker="x", linestyle="none",
+                      clip_on=False, label=f"_off the scale {line.label}", zorder=5)  # fmt: skip
     if not all(map(_shown, losses)):
         axes.annotate("×: diverged or off the scale", (1, 1), xytext=(0, 5), xycoords="axes fraction",
                       textcoords="offset points", ha="right", fontsize=6.5)  # fmt: skip
