@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -119,6 +120,17 @@ def test_a_summary_without_its_runs_suffices_for_section_7(tiny: tuple[Path, str
     for claim in ("C1", "C2", "C3", "C4", "C5"):
         assert here[claim] == there[claim]
     assert (tmp_path / "summary.json").read_bytes() == (tiny[0] / "summary.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_examples_run(tiny: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import hopscope.paper.reproduce as module
+
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "tiny").symlink_to(tiny[0])
+    monkeypatch.chdir(tmp_path)
+    assert doctest.testmod(module) == (0, 4)
+    assert doctest.testmod(hs.plot) == (0, 5)
 
 
 def test_transformers_trained_by_themselves_join(tmp_path: Path) -> None:

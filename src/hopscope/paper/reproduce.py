@@ -70,9 +70,10 @@ def reproduce(
 
     Examples:
         >>> import hopscope as hs
-        >>> found = hs.reproduce("tiny", "runs/tiny", workers=1, precision="fp32")
-        >>> [claim.id for claim in found.claims if claim.verdict == "reproduced"]
-        ['C15']
+        >>> found = hs.reproduce("tiny", workers=2, precision="fp32")  # seconds; into runs/tiny
+        >>> claim = found.claims[4]
+        >>> claim.id, claim.verdict, claim.reason
+        ('C5', 'inconclusive', 'no informative run: none learned two hops')
     """
     ask_held_head = options.pop("held_head", False)
     work = work or Work(**options)

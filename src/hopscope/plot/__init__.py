@@ -1,6 +1,14 @@
 """Figures, one file each: typed values in, matplotlib figures out; nothing is measured here.
 
 The names of this package are the functions; the file of each has the same name.
+
+    >>> import hopscope as hs
+    >>> runs = [hs.Run(f"runs/tiny/sweep/{name}") for name in ("ic-layers-1", "ic-layers-2", "non-ic-layers-2")]
+    >>> len(hs.plot.figure_4(*runs).axes)
+    2
+    >>> figure = hs.plot.figure_6(runs[1].metrics)
+    >>> [path.name for path in hs.plot.save(figure, "losses")]
+    ['losses.png', 'losses.svg', 'losses.pdf']
 """
 
 from hopscope.plot.appendix_c import appendix_c, one_prompt

@@ -142,13 +142,13 @@ def thousands(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step / 1000:g}k" if step >= 1000 else f"{step:g}"))
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
+def save(figure: Figure, stem: Path | str) -> list[Path]:
     """Write `stem`.png (200 dots an inch), .svg and .pdf, each whole or not at all, without dates or hosts.
 
     Returns:
         the three files. The same figure drawn by the same matplotlib gives the same bytes.
     """
-    paths = []
+    paths, stem = [], Path(stem)
     with house():
         for suffix in FORMATS:
             path = stem.with_name(f"{stem.name}.{suffix}")
