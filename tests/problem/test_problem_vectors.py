@@ -17,6 +17,7 @@ from hopscope.problem.counter import derive_seed, random_bits, to_normal
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names, role_number, symbol_of
 from hopscope.problem.vectors import Batch, Examples, position_codes, sample
+from hopscope.records import convert
 
 
 def orders(hops: int) -> st.SearchStrategy[str]:
@@ -239,7 +240,7 @@ def test_bad_fields_are_named_with_their_value(field, value):
 
 def test_unknown_field_in_a_record():
     with pytest.raises(InputError, match="hop_count"):
-        RetrievalProblem.from_dict({"hops": 3, "hop_count": 3})
+        convert({"hops": 3, "hop_count": 3}, RetrievalProblem, "problem")
 
 
 def test_role_names_and_numbers():

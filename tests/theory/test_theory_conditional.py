@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import convert
 from hopscope.theory.conditional import (
     FUNCTIONS,
     NAMED,
@@ -134,7 +135,7 @@ def test_more_keys_are_never_easier() -> None:
 def test_graphs_that_make_no_sense(steps: list[tuple[str, str]], known: list[str], target: str, sentence: str) -> None:
     record = {"steps": [{"keys": [key], "value": value} for key, value in steps], "known": known, "target": target}
     with pytest.raises(InputError, match=sentence):
-        ConditionalProblem.from_dict(record)
+        convert(record, ConditionalProblem, "a graph of lookups")
 
 
 def test_a_step_without_a_key() -> None:
@@ -143,14 +144,18 @@ def test_a_step_without_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "record",
-    [[], 3, {}, {"steps": [], "known": "a", "target": "a"}, {"steps": [{"keys": "ab", "value": "c"}], "known": ["a"]},
-     {"steps": [], "known": ["a"], "target": "a", "surplus": 1}, {"steps": [], "known": ["a"], "target": 3},
-     {"steps": [], "known": ["a"], "target": "a", "causal": "yes"}],
+    ("record", "sentence"),
+    [([], "a graph of lookups: Expected object"), (3, "a graph of lookups: Expected object"), ({}, "field steps"),
+     ({"steps": [], "known": "a", "target": "a"}, "known is 'a'"),
+     ({"steps": [{"keys": "ab", "value": "c"}], "known": ["a"], "target": "c"}, r"steps\[0\].keys is 'ab'"),
+     ({"steps": [], "known": ["a"], "target": "a", "surplus": 1}, "has no field surplus"),
+     ({"steps": [], "known": ["a"], "target": 3}, "target is 3"),
+     ({"steps": [], "known": ["a"], "target": "a", "causal": "yes"}, "causal is 'yes'")],
 )  # fmt: skip
-def test_records_of_another_shape(record: object) -> None:
-    with pytest.raises(InputError, match="a graph of lookups looks like"):
-        ConditionalProblem.from_dict(record)
+def test_records_of_another_shape(tmp_path: Path, record: object, sentence: str) -> None:
+    (tmp_path / "graph.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=sentence):
+        load(str(tmp_path / "graph.json"))
 
 
 def test_from_a_file(tmp_path: Path) -> None:

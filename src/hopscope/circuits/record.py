@@ -28,6 +28,7 @@ from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
+from hopscope.records import convert
 
 SCHEMA = 1
 """Of circuit.json; another is refused."""
@@ -259,10 +260,7 @@ def _feed(values: Any, what: str) -> Feed:
 def _problem(values: Any) -> RetrievalProblem:
     if not isinstance(values, dict):
         raise InputError("problem is not an object")
-    try:
-        return RetrievalProblem.from_dict(values)
-    except (InputError, TypeError) as error:
-        raise InputError(f"problem is damaged ({error})") from None
+    return convert(values, RetrievalProblem, "problem")
 
 
 def _need(values: dict[str, Any], names: list[str], what: str) -> None:

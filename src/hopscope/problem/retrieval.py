@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from hopscope.errors import InputError
@@ -120,19 +120,6 @@ class RetrievalProblem:
     def roles(self) -> tuple[str, ...]:
         """Names of the 2D + 1 roles of a chain, by role number."""
         return role_names(self.hops)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> RetrievalProblem:
-        """The problem a record describes.
-
-        Raises:
-            InputError: an unknown field, or a value out of range.
-        """
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise InputError(f"unknown problem field {unknown[0]!r}; the fields are {', '.join(sorted(known))}")
-        return cls(**values)
 
 
 def _one_spelling(order: Any, hops: int) -> str:

@@ -41,7 +41,8 @@ def _partial_losses(result: DepthResult, figures: Path) -> PageFigure:
     return PageFigure(
         stem,
         "Figure 4, right. The same with the implicit curriculum, hop by hop. Dotted lines, in the colour of their hop: "
-        "the exact minimum depth floor(log2 k) + 2 of hop k, left of which theory lets no run learn it.",
+        "the exact minimum depth floor(log2 k) + 2 of hop k (under Assumptions 1 and 2, deepest or shallowest pairs "
+        "first), left of which theory lets no run learn it.",
     )
 
 
@@ -74,7 +75,8 @@ def _theory_says(layers: tuple[int, ...]) -> str:
         f"{_layers(number)} {reach(number)} hop{'s' if reach(number) != 1 else ''}" for number in layers
     )
     return (
-        "The exact minimum depth under a causal mask, floor(log2 D) + 2, says how far each can reach: "
+        "The exact minimum depth under a causal mask, floor(log2 D) + 2 (under Assumptions 1 and 2, deepest or "
+        "shallowest pairs first), says how far each can reach: "
         f"{reached}. Theorem 1, a lower bound, would allow more."
     )
 

@@ -15,14 +15,13 @@ Assumption 1 again, and the depth is that of a chain.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any
 
 from hopscope.errors import InputError
 from hopscope.files import read_json
+from hopscope.records import convert
 
 
 @dataclass(frozen=True)
@@ -78,32 +77,6 @@ class ConditionalProblem:
             known = ", ".join(self.known) or "nothing"
             raise InputError(f"{self.target!r} cannot be reached from {known}; a fact that leads to it is missing")
 
-    @classmethod
-    def from_dict(cls, record: Any) -> ConditionalProblem:
-        """The problem a JSON object describes: `steps` (objects with `keys` and `value`), `known`, `target`, `causal`.
-
-        Raises:
-            InputError: a field is missing, unknown or of the wrong kind.
-        """
-        shape = '{"steps": [{"keys": ["f"], "value": "a"}, ...], "known": ["f"], "target": "a", "causal": true}'
-        try:
-            steps = tuple(Step(_symbols(step["keys"]), *_symbols([step["value"]])) for step in record["steps"])
-            known, (target,) = _symbols(record["known"]), _symbols([record["target"]])
-            causal = record.get("causal", True)
-            extra = sorted(set(record) - {"steps", "known", "target", "causal"})
-            if extra or not isinstance(causal, bool):
-                raise TypeError
-        except (KeyError, TypeError, AttributeError):
-            text = json.dumps(record)
-            raise InputError(f"a graph of lookups looks like {shape}, got {text[:80]}") from None
-        return cls(steps, known, target, causal)
-
-
-def _symbols(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise TypeError
-    return tuple(values)
-
 
 FUNCTIONS = ConditionalProblem(
     steps=(Step(("a", "0"), "3"), Step(("f",), "a"), Step(("i",), "0")), known=("f", "i"), target="3"
@@ -129,14 +102,15 @@ NAMED = {"functions": FUNCTIONS, "relatives": RELATIVES}
 
 
 def load(source: str) -> ConditionalProblem:
-    """A problem by name (`functions`, `relatives`) or from a JSON file.
+    """A problem by name (`functions`, `relatives`) or from a JSON file with the fields of `ConditionalProblem`.
 
     Raises:
         InputError: no such file, or not a graph of lookups.
     """
     if source in NAMED:
         return NAMED[source]
-    return ConditionalProblem.from_dict(read_json(Path(source), "a graph of lookups (or name functions or relatives)"))
+    what = "a graph of lookups"
+    return convert(read_json(Path(source), f"{what} (or name functions or relatives)"), ConditionalProblem, what)
 
 
 def growth(problem: ConditionalProblem) -> tuple[tuple[str, ...], ...]:
