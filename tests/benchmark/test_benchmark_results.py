@@ -138,6 +138,7 @@ def test_a_folder_of_the_first_schema_goes_on(tmp_path: Path) -> None:
     [found] = benchmark([model], tmp_path, *ONE, 1, Settings(mode="exact")).points
     assert found.limit == pytest.approx(4 / 7)
     assert found.accuracy == pytest.approx(4 / 7)
+    assert found.one_spelling == 1  # weighed as 0.1.0 did
     assert len(path.read_text().splitlines()) == 1
 
 
@@ -241,6 +242,7 @@ def test_exact_mode_summary(tmp_path: Path) -> None:
     assert found.limit == pytest.approx(0.6 / 0.9)
     assert (found.first_accuracy, found.first_acceptance) == (pytest.approx(0.6), pytest.approx(0.9))
     assert found.mean_attempts == pytest.approx(1 / 0.9)
+    assert found.one_spelling == 0
     assert found.accepted == pytest.approx(10 * (1 - 0.1**3))
     [pair] = summary.comparisons
     assert (pair.difference, pair.p) == (pytest.approx(0), None)

@@ -35,6 +35,7 @@ class Point:
         low, high: its 95% Wilson interval.
         lowest, highest: the accuracy if the questions never accepted had all been wrong, or all right.
         limit: exact mode: mean of P(correct) / P(acceptable), the accuracy if one asked without end.
+        one_spelling: exact mode: questions weighed in one spelling of their answers, which sampling does not do.
         first_accuracy: right at the first attempt, among the answered.
         first_acceptance: acceptable at the first attempt, among the answered.
         mean_attempts: replies a question took; in exact mode, would take without end.
@@ -63,6 +64,7 @@ class Point:
     lowest: float
     highest: float
     limit: float | None
+    one_spelling: int
     first_accuracy: float | None
     first_acceptance: float | None
     mean_attempts: float | None
@@ -161,6 +163,7 @@ def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
         point["lowest"] = right / answered if answered else 0.0
         point["highest"] = (right + point["never_accepted"]) / answered if answered else 1.0
         point["limit"] = point["accuracy"] if point["mode"] == "exact" else None
+        point["one_spelling"] = point["asked"] if point["mode"] == "exact" else 0
     for pair in there.get("comparisons", ()):
         pair["low"] = pair["high"] = None
     return there
@@ -192,6 +195,7 @@ def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Setti
         lowest=right / len(answered) if answered else 0.0,
         highest=(right + never) / len(answered) if answered else 1.0,
         limit=_mean([record.rate for record in answered]) if exact else None,
+        one_spelling=sum(record.one_spelling is not False for record in answered) if exact else 0,
         first_accuracy=_mean([record.p_correct for record in answered]),
         first_acceptance=_mean([record.p_acceptable for record in answered]),
         mean_attempts=_mean([1 / max(r.p_acceptable, 1e-300) if exact else r.attempts for r in answered]),

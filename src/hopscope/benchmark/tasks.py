@@ -73,11 +73,11 @@ class Asking:
             Exception: the call failed; Inspect puts the question again.
         """
         key = str(state.sample_id), state.epoch
-        question, found = self.questions[key[0]], {}
+        question, found = self.questions[key[0]], dict[str, Any]()
         trial = self.trials.setdefault(key, Trial(question, self.settings.rule, self.settings.attempts))
         try:
             if self.settings.mode == "exact" and not self.refused:
-                found["weights"] = await _weights(model, question)
+                found |= {"weights": await _weights(model, question), "one_spelling": True}
             while not (found or trial.settled or self.refused):
                 trial.replies.append(await self._reply(model, state.messages))
         except LimitExceededError:

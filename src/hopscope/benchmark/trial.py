@@ -26,6 +26,8 @@ class Record:
         input_tokens, output_tokens, reasoning_tokens, reasoned, cost: as in `Reply`, over all attempts.
         weights: exact mode: the probability of each acceptable answer, whole, with its end.
         unweighed: exact mode: the probability of texts that might still have been acceptable and were not followed.
+        one_spelling: exact mode: answers were weighed in one spelling alone, which is another quantity than sampling
+            measures (endpoints, and folders of version 0.1.0).
     """
 
     model: str
@@ -56,6 +58,7 @@ class Record:
     cost: float | None = None
     weights: dict[str, float] | None = None
     unweighed: float = 0.0
+    one_spelling: bool | None = None
 
     @property
     def cell(self) -> Cell:
@@ -165,5 +168,6 @@ class Trial:
 
 
 def weighed(question: Question, model: str, rule: str, weights: dict[str, float], unweighed: float = 0.0) -> Record:
-    """The record of a question in exact mode."""
-    return Trial(question, rule, 1).record(model, "exact", weights=weights, unweighed=unweighed)
+    """The record of a question in exact mode, every spelling of its answers weighed."""
+    given = {"weights": weights, "unweighed": unweighed, "one_spelling": False}
+    return Trial(question, rule, 1).record(model, "exact", **given)
