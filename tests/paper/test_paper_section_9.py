@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
 from report_data import D_LIKE, SERIAL, loss, strict, studied
 
 from hopscope.emergence.crossing import Crossing
 from hopscope.emergence.history import Emergence, PathHistory
+from hopscope.emergence.of_run import emergence_of_run
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
-from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, Followed, judge
+from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, Followed, all_learned_at, judge, read
+from hopscope.records import content_hash
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
 
 NEVER = Crossing(None, None, None, None)
 
@@ -143,3 +149,22 @@ class TestC12:
 def test_nothing_is_not_run() -> None:
     assert {finding.verdict for finding in judged().values()} == {"not run"}
     assert judged(Followed(model(), None, None, None))["C13"].verdict == "not run"
+
+
+def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers 1, 2 and 3 of a witness are switched on at steps 200, 300 and 500: x1 comes, then x2 and x3 together."""
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "transformers" / "d")
+    assert all_learned_at(run, 0) == 500
+    (run.path / "circuits").mkdir()
+    circuit_json(run, run.path / "circuit.json")
+    circuit_json(run, run.path / "circuits" / "step-000500.json", model=content_hash([run.model_hashes[0], 500]))
+    final, first = emergence_of_run(run, 0), emergence_of_run(run, 0, step=500)
+    assert (run.path / "emergence" / "step-000500.json").exists()
+    study = EmergenceStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
+    (followed,) = read(study, tmp_path).followed
+    assert (followed.final, followed.first) == (final, first)
+    found = judge(EmergenceResult(study, (followed,)))[1]
+    assert found.verdict == "not reproduced"
+    assert "losses in order in 0, paths in 0" in found.ours
+    assert "(when all are learned, 6 of 6 paths cross 0.5)" in found.ours
