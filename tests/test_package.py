@@ -110,21 +110,6 @@ def test_every_public_name_is_there():
         _ = hs.nonsense
 
 
-def test_the_readmes_python_example(tmp_path):
-    """As in the README, with a run of a few steps."""
-    from dataclasses import replace
-
-    problem = hs.RetrievalProblem(hops=1)
-    recipe = replace(hs.recipes.LAPTOP, steps=3, layers=1, final_steps=2)
-    run = hs.train(recipe, problem, tmp_path / "first", seeds=[0, 1])
-    assert len(run.result.models[0].held_out_partial_losses) == 1
-    import torch
-
-    inputs = hs.sample(problem, 2, torch.Generator().manual_seed(0)).inputs.expand(2, 2, 12, 8)
-    patterns = run.transformer().patterns(inputs)
-    assert [tuple(pattern.shape) for pattern in patterns] == [(2, 2, recipe.heads, 12, 12)]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -67,6 +67,9 @@ class Ablated:
 class Model:
     """One trained model.
 
+        >>> run[0].seed, run[0].loss > 0
+        (3, True)
+
     Attributes:
         run: it belongs to.
         number: in the run, from 0.

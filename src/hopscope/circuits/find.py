@@ -83,7 +83,7 @@ def find_circuit(
         >>> witness = build_witness(hops=1)
         >>> circuit = find_circuit(witness.transformer, witness.problem, effort="quick")
         >>> [str(path) for path in circuit.paths]
-        ['layer 1 head 1: x0? -> >x1']
+        ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
     budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
     origin = origin or Origin(content_hash({name: w.tolist() for name, w in transformer.state_dict().items()}))

@@ -114,7 +114,11 @@ class CircuitPath:
 
 @dataclass(frozen=True)
 class Circuit:
-    """What was found in one model. Fields as in `circuit.json`, above."""
+    """What was found in one model. Fields as in `circuit.json`, above.
+
+    >>> run[0].circuit().found  # a model of a few steps has no circuit
+    False
+    """
 
     model: str
     seed: int

@@ -12,6 +12,9 @@ from hopscope.model.held import HeldHead, check_held
 class Architecture:
     """A GPT-2 style, pre-LayerNorm transformer on vectors.
 
+        >>> hs.recipes.LAPTOP.architecture(hs.RetrievalProblem(hops=3)).d_head
+        16
+
     Args:
         d_input: numbers at an input position.
         d_output: numbers of an answer.

@@ -91,7 +91,12 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """M transformers of one architecture. Weights are zero until initialised or loaded."""
+    """M transformers of one architecture. Weights are zero until initialised or loaded.
+
+    >>> batch = hs.sample(run.problem, 5, torch.Generator().manual_seed(0))
+    >>> run.transformer()(batch.inputs.expand(2, -1, -1, -1)).shape  # the answers of a run's two models
+    torch.Size([2, 5, 4, 4])
+    """
 
     block: ClassVar[type[Block]] = Block
 

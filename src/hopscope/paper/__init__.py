@@ -1,4 +1,8 @@
-"""The paper, section by section: what is run, what came out, and what that says of its claims."""
+"""The paper, section by section: what is run, what came out, and what that says of its claims.
+
+>>> hs.paper.D.problem.hops, hs.paper.D.recipe.layers
+(4, 24)
+"""
 
 from hopscope.paper.recipes import LAPTOP, SWEEP, A, B, C, D
 

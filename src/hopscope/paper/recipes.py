@@ -1,4 +1,8 @@
-"""The paper's recipes and transformers, and a quick recipe of our own. `dataclasses.replace` varies them."""
+"""The paper's recipes and transformers, and a quick recipe of our own. `dataclasses.replace` varies them.
+
+>>> hs.recipes.SWEEP.batch_size
+512
+"""
 
 from __future__ import annotations
 

@@ -32,6 +32,9 @@ class RetrievalProblem:
     A sequence is D blocks of N pairs, then a block of N queries; the chains are shuffled within each block. Every
     position holds its symbol's vector followed by its position's code.
 
+        >>> hs.RetrievalProblem(hops=3).sequence_length  # N(2D + 1)
+        28
+
     Args:
         hops: D, retrieval steps a chain.
         chains: N, chains interleaved in one sequence.

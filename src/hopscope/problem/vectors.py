@@ -23,6 +23,10 @@ from hopscope.problem.roles import query_role, symbol_of
 class Batch:
     """Sequences, what is asked of them, and where everything stands.
 
+        >>> batch = hs.sample(hs.RetrievalProblem(hops=2), 5, torch.Generator().manual_seed(0))
+        >>> batch.targets.shape, batch.place.shape  # 5 sequences of 4 chains: 2 hops of 4 numbers, 5 roles
+        (torch.Size([5, 4, 8]), torch.Size([5, 4, 5]))
+
     `*batch` is `batch`, or `model batch` where every model has its own examples.
 
     Attributes:
@@ -121,6 +125,9 @@ def sample(
 ) -> Batch:
     """`batch` random sequences, on the generator's device.
 
+        >>> hs.sample(hs.RetrievalProblem(hops=2), 5, torch.Generator().manual_seed(0)).inputs.shape
+        torch.Size([5, 20, 8])
+
     Raises:
         InputError: `batch` below 1.
     """
@@ -141,6 +148,10 @@ class Examples:
 
     The same address gives the same example on any machine (to rounding). A finite training set is the first `size`
     indices of a seed.
+
+        >>> examples = hs.Examples(hs.RetrievalProblem(hops=2))
+        >>> examples.at(torch.tensor(7), torch.arange(3)).inputs.shape
+        torch.Size([3, 20, 8])
     """
 
     problem: RetrievalProblem

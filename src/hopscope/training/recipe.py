@@ -18,7 +18,10 @@ CheckpointPrecision = Literal["fp32", "bf16"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a transformer is shaped and trained (Sections 7.1, 8.1, 9.1).
+    """How a transformer is shaped and trained (Sections 7.1, 8.1, 9.1). `dataclasses.replace` varies it.
+
+        >>> hs.Recipe(layers=2, heads=1, d_model=64, steps=100, batch_size=32).learning_rate_at(0)
+        0.001
 
     Args:
         layers: blocks.

@@ -13,7 +13,6 @@ from hopscope.training.recipe import Recipe
 class Setup:
     """What to train. `dataclasses.replace` varies it.
 
-        >>> import hopscope as hs
         >>> hs.paper.B.recipe == hs.paper.A.recipe, hs.paper.A.seeds, hs.paper.B.seeds
         (True, (0,), (1,))
 
