@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hopscope.benchmark.lm_eval_tasks import FOLDER
+from hopscope.benchmark.lm_eval_tasks import questions as harness
 from hopscope.benchmark.lm_eval_tasks.questions import accuracies
 from hopscope.problem.text.questions import FORMULATIONS
 
@@ -19,6 +20,7 @@ def test_a_task_file_for_every_formulation() -> None:
         text = (FOLDER / f"hopscope_{form.task}.yaml").read_text()
         assert f"task: hopscope_{form.task}\n" in text
         assert f"custom_dataset: !function questions.{form.task}\n" in text
+        assert callable(getattr(harness, form.task))
 
 
 def test_accuracies_from_log_likelihoods() -> None:

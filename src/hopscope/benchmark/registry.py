@@ -1,5 +1,5 @@
 """What Inspect AI finds through its entry point: `hopscope/equations`, `/lives_with`, `/kingdoms`, ..."""
 
-from hopscope.benchmark.tasks import equations, functions, kingdoms, lives_with, relatives
+from hopscope.benchmark.tasks import TASKS
 
-__all__ = ["equations", "functions", "kingdoms", "lives_with", "relatives"]
+globals().update(TASKS)

@@ -253,4 +253,5 @@ def _from_text(value: Any, type: Any) -> Any:
         raise InputError(f"{value!r} does not fit: {error}") from None
 
 
-equations, lives_with, kingdoms, functions, relatives = map(_formulation, FORMULATIONS)
+TASKS = {form.task: _formulation(name) for name, form in FORMULATIONS.items()}
+"""By the name that follows `hopscope/`."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hopscope.cli._common import field_options, given
 from hopscope.errors import InputError
 from hopscope.files import json_lines, replacing, write_text
 from hopscope.problem.retrieval import RetrievalProblem
@@ -73,31 +75,13 @@ def vectors(count: int, seed: int, as_json: bool, **fields: Any) -> None:
             click.echo(f"  chain {c}  {name:>4}  " + " ".join(f"{value:6.2f}" for value in row))
 
 
-_EXTENSIONS: dict[str, Callable[..., Any]] = {
-    "names": click.option("--names", default="paper", show_default=True, help="Extension: paper, extended or random."),
-    "lines": click.option(
-        "--lines", default="blocks", show_default=True, help="Extension: blocks, reversed, shuffled."
-    ),
-    "links": click.option(
-        "--links", default="drawn", show_default=True, help="Extension: drawn, or fixed as published."
-    ),
-    "latin": click.option("--latin", is_flag=True, help="Extension: functions that differ at every argument."),
-    "repeat": click.option(
-        "--repeat", type=int, default=1, show_default=True, help="Extension: print the facts again."
-    ),
-    "filler": click.option("--filler", type=int, default=0, show_default=True, help="Extension: dots at the end."),
-    "shots": click.option("--shots", type=int, default=0, show_default=True, help="Extension: solved questions first."),
-    "think": click.option("--think", is_flag=True, help="Extension: ask for the reasoning before the answer."),
-}
-
-
 def _formulation(form: Formulation[Any]) -> None:
     """Add the subcommand of a formulation."""
 
     def run(
         hops: int, chains: int, count: int, seed: int, roles: bool, text: bool, out: Path | None, **extensions: Any
     ) -> None:
-        dress = Extensions(**extensions)
+        dress = Extensions(**given(extensions, Extensions))
         drawn = (question(form.name, hops, seed, index, chains, dress) for index in range(count))
         if text:
             for item in drawn:
@@ -130,7 +114,7 @@ def _formulation(form: Formulation[Any]) -> None:
         click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role."),
         click.option("--text", is_flag=True, help="Print prompts for people instead."),
         click.option("--out", type=click.Path(path_type=Path), help="Write a .jsonl or .parquet file instead."),
-        *(option for name, option in _EXTENSIONS.items() if name in form.allowed),
+        field_options(Extensions, skip=tuple({part.name for part in fields(Extensions)} - form.allowed)),
     ]
     for option in reversed(options):
         run = option(run)

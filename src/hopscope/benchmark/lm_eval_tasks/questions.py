@@ -34,11 +34,7 @@ def dataset(name: str) -> Callable[..., dict[str, Any]]:
     return build
 
 
-equations = dataset("equations")
-lives_with = dataset("lives-with")
-kingdoms = dataset("kingdoms")
-functions = dataset("functions")
-relatives = dataset("relatives")
+globals().update({form.task: dataset(name) for name, form in text.FORMULATIONS.items()})
 
 
 def accuracies(doc: Mapping[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str, float]:
