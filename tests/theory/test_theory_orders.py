@@ -1,4 +1,4 @@
-"""Orders of the pairs: Theorems 6 and 7, their proofs' claims as properties, and the order that is built."""
+"""Orders of the pairs: Theorems 4 and 6, their proofs' claims as properties, and the order that is built."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from collections import Counter
 from itertools import permutations
 
 import pytest
-from flow_oracle import breadth_first_depth, depths_of_all_orders
+from flow_oracle import breadth_first_depth, depths_of_all_orders, exhaustive_one_place_depth, relaxed_one_place_depth
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.delivery import deliver
-from hopscope.theory.depth import minimum_best_order, minimum_causal, minimum_in_order, minimum_paths
+from hopscope.theory.depth import (
+    minimum_best_order,
+    minimum_causal,
+    minimum_in_order,
+    minimum_one_head,
+    minimum_paths,
+)
 from hopscope.theory.information_flow import minimum_layers, simulate
 from hopscope.theory.orders import best_order
 from hopscope.theory.scene import members, place_in_sequence, reachability
@@ -82,14 +88,14 @@ def test_every_order_lies_between_the_best_and_the_two_block_orders(problem: Ret
 
 @given(orders(60), st.integers(1, 5))
 def test_the_claims_of_the_proofs_hold_for_every_position(problem: RetrievalProblem, layers: int) -> None:
-    """docs/theory.md; e{i} is bit i + 1 of a holding; q bounds runs from above, 2^t - 1 the query's from below."""
+    """docs/theory.md; e{i} is bit i + 1 of a holding; q bounds runs from above, 2^t - 2 the query's from below."""
     q, end = 3 ** (layers - 1), 2 * problem.hops
     holdings = simulate(problem, layers).holdings[layers]
     for role, holding in enumerate(holdings):
         i, held = reachability(role, problem.hops), members(holding)
         first, last = held[0] - 1, held[-1] - 1
         if i == 0:
-            assert min(2**layers - 1, end) <= last <= q
+            assert min(2**layers - 2, end) <= last <= q
         elif i % 2:
             assert i - 2 - q <= first
             assert last == i
@@ -105,22 +111,24 @@ def test_one_hop_beyond_full_layers_is_out_of_reach(layers: int, data: st.DataOb
     assert minimum_layers(ordered(*pairs)) > layers
 
 
-@given(orders(30))
-def test_a_schedule_in_any_order_is_lawful_and_looks_at_two_places(problem: RetrievalProblem) -> None:
-    schedule = shortest_schedule(problem)
+@given(orders(40), st.booleans())
+def test_schedules_in_any_order_are_lawful_and_look_at_one_place_or_two(
+    problem: RetrievalProblem, one_place: bool
+) -> None:
+    schedule = shortest_schedule(problem, one_place=one_place)
     delivery = deliver(problem.hops, schedule)
     assert delivery.delivered
     assert not delivery.refused
     assert not delivery.idle
-    assert schedule[-1].layer + 1 == minimum_layers(problem)
+    assert schedule[-1].layer + 1 == (minimum_one_head(problem.hops) if one_place else minimum_layers(problem))
     assert len(schedule) == minimum_paths(problem.hops)
-    assert max(Counter((path.layer, path.query) for path in schedule).values()) <= 2
+    assert max(Counter((path.layer, path.query) for path in schedule).values()) <= 2 - one_place
     for path in schedule:
         assert place_in_sequence(problem, 0, path.key) <= place_in_sequence(problem, 0, path.query)
 
 
-def test_one_place_a_layer_is_known_for_two_orders_alone() -> None:
-    with pytest.raises(InputError, match="known for deepest-first and shallowest-first alone, got order '1,2,4,3'"):
-        shortest_schedule(ordered(1, 2, 4, 3), one_place=True)
-    free = RetrievalProblem(4, causal=False, order="1,2,4,3")
-    assert shortest_schedule(free, one_place=True)[-1].layer == 3
+def test_one_place_a_layer_never_takes_fewer_layers() -> None:
+    for pairs in permutations((1, 2, 3)):
+        assert exhaustive_one_place_depth(3, causal=True, order=",".join(map(str, pairs))) == minimum_one_head(3)
+    for pairs in permutations((1, 2, 3, 4)):
+        assert relaxed_one_place_depth(4, causal=True, order=",".join(map(str, pairs))) == minimum_one_head(4)

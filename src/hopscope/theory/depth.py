@@ -26,7 +26,7 @@ def minimum_without_mask(hops: int) -> int:
 def minimum_causal(hops: int) -> int:
     """floor(log2 D) + 2: exactly enough under a causal mask, deepest or shallowest pairs first (Theorem 3).
 
-    With any number of heads. Enough in any other order too (Theorem 7), where fewer layers may do: `minimum_in_order`.
+    With any number of heads. Enough in any other order too (Theorem 4), where fewer layers may do: `minimum_in_order`.
     """
     return _checked(hops).bit_length() + 1
 
@@ -47,10 +47,7 @@ def minimum_in_order(problem: RetrievalProblem) -> int:
 
 
 def minimum_one_head(hops: int) -> int:
-    """floor(log2 D) + 2: exactly enough with one head a layer, causal mask or none (Theorem 4).
-
-    Deepest or shallowest pairs first; never fewer in any order.
-    """
+    """floor(log2 D) + 2: exactly enough with one head a layer, causal mask or none, in any order (Theorem 4)."""
     return _checked(hops).bit_length() + 1
 
 

@@ -2,20 +2,21 @@
 
 A schedule is the witness for an upper bound on depth. Without any one of its attentions x{D} does not arrive, and it
 has 2D of them, the fewest there can be (Theorem 5). With any number of heads it is cut out of the simulation,
-backwards from the query. With one place a position and layer it is the construction of Theorem 4, pointer doubling,
-which needs no search because the theorem proves it shortest.
+backwards from the query. With one place a position and layer it is the construction of Theorem 4, pointer doubling
+in any order, which needs no search because the theorem proves it shortest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from hopscope.errors import InputError
-from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.follow import arrives, by_layer
 from hopscope.theory.information_flow import minimum_layers, simulate
 from hopscope.theory.path import AttentionPath
-from hopscope.theory.scene import Scene, members, role_at
+from hopscope.theory.scene import Scene, members
 
 
 def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> tuple[AttentionPath, ...]:
@@ -26,20 +27,12 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
         one_place: whether a position may attend to one place only in a layer, as with one head.
 
     Raises:
-        InputError: x{D} never reaches the query, or `one_place` under a causal mask in an order that is neither deepest
-            nor shallowest first.
+        InputError: x{D} never reaches the query.
     """
     problem = replace(problem, chains=1)
     layers = minimum_layers(problem)
     if one_place:
-        if problem.causal and problem.order not in NAMED_ORDERS:
-            raise InputError(
-                f"with one place a layer a schedule is known for {' and '.join(NAMED_ORDERS)} alone, got order "
-                f"{problem.order!r}; allow any number of heads"
-            )
-        learn = _upwards if problem.causal and problem.order == "shallowest-first" else _downwards
-        roles = [role_at(i, problem.hops) for i in range(2 * problem.hops + 1)]
-        return tuple(sorted(AttentionPath(layer, 0, roles[i], roles[j]) for layer, i, j in learn(problem.hops)))
+        return tuple(sorted(_halving(problem)))
     flow = simulate(problem, layers)
     return _pruned(flow.scene, problem.hops, _cut_out(flow.scene, flow.holdings))
 
@@ -76,30 +69,28 @@ def _match(scene: Scene, shared: int, position: int, key: int) -> int:
     return 1 << max(members(shared), key=lambda piece: sum(holding >> piece & 1 for holding in start))
 
 
-def _downwards(hops: int) -> list[tuple[int, int, int]]:
-    """Deepest first: second members learn their first member, then ever longer runs down the chain.
+def _halving(problem: RetrievalProblem) -> Iterator[AttentionPath]:
+    """Pointer doubling in any order of the pairs.
 
-    `>x{k}` is attended to once, by `>x{k - 2^a}` (by the query where k = 2^a) in layer a + 2, where 2^a is the lowest
-    bit of k: a binomial tree. As (layer from 0, i, j) for s{i} and s{j}.
+    Second members learn their first member. Then, of two neighbouring stretches of 2^a pairs, the second member that
+    stands last of all attends to the last of the other stretch; the query attends to the last of pair 1, of pairs 2 and
+    3, of pairs 4 to 7, ....
     """
-    inside = [(0, 2 * k, 2 * k - 1) for k in range(1, hops + 1)]
-    return inside + [((k & -k).bit_length(), 2 * (k - (k & -k)), 2 * k) for k in range(1, hops + 1)]
+    hops = problem.hops
+    block = {pair: number for number, pair in enumerate(problem.blocks)}
 
+    def last(first: int, size: int) -> int:
+        return max(range(first, min(first + size, hops + 1)), key=block.__getitem__)
 
-def _upwards(hops: int) -> list[tuple[int, int, int]]:
-    """Shallowest first: positions learn ever longer runs up the chain, and the query walks down to meet them.
-
-    In layer t the query attends to the last of the s{j} with 2^(t-1) <= j < 2^t (and j <= 2D); each of these blocks
-    gathers in its last position along a binomial tree, as above. As (layer from 0, i, j) for s{i} and s{j}.
-    """
-    steps = []
-    for layer in range((2 * hops).bit_length()):
-        last = min((2 << layer) - 1, 2 * hops)
-        steps.append((layer, 0, last))
-        for behind in range(1, last - (1 << layer) + 1):
-            bit = behind & -behind
-            steps.append((bit.bit_length() - 1, last - behind + bit, last - behind))
-    return steps
+    for k in range(1, hops + 1):
+        yield AttentionPath(0, 0, second_member(k), first_member(k))
+    for layer in range(1, hops.bit_length() + 1):
+        size = 1 << layer - 1
+        yield AttentionPath(layer, 0, query_role(hops), second_member(last(size, size)))
+        # Below 2^layer the stretches are the query's own.
+        for first in range(2 * size, hops + 1 - size, 2 * size):
+            earlier, later = sorted((last(first, size), last(first + size, size)), key=block.__getitem__)
+            yield AttentionPath(layer, 0, second_member(later), second_member(earlier))
 
 
 def _pruned(scene: Scene, hops: int, paths: list[AttentionPath]) -> tuple[AttentionPath, ...]:
