@@ -13,7 +13,7 @@ from hopscope.cli._common import numbers
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory import orders
-from hopscope.theory.depth import Depths, depths, minimum_best_order, minimum_causal, minimum_in_order
+from hopscope.theory.depth import depths, minimum_best_order, minimum_causal, minimum_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,32 +94,40 @@ def command(
             raise InputError("without a mask the order of the pairs makes no difference; leave out --no-mask")
         _orders([_ordered(number, order, best_order) for number in chains], as_json)
         return
-    rows = [depths(number) for number in chains]
-    if as_json:
-        click.echo(json.dumps([asdict(row) for row in rows]))
-    else:
-        _table(rows)
+    rows = [asdict(depths(number)) for number in chains]
+    headings = ("D", "Theorem 1\nat least", "no mask\nexactly", "causal\nexactly", "causal, one head\nexactly")
+    caption = f"{_EXACT}, deepest or shallowest pairs first. No-mask needs two heads a layer; with one, as causal."
+    _table("Layers for a chain of D hops", headings, rows, caption, as_json)
 
 
 def _ordered(hops: int, order: str | None, best: bool) -> RetrievalProblem:
-    if not best:
-        return RetrievalProblem(hops, order="deepest-first" if order is None else order)
-    if hops > _MOST_SHOWN:
+    if hops > _MOST_SHOWN and (best or order is not None):
         raise InputError(f"orders are written out up to {_MOST_SHOWN} hops, got {hops}; ask for fewer")
-    return RetrievalProblem(hops, order=",".join(map(str, orders.best_order(hops))))
+    return RetrievalProblem(
+        hops, order=_written(orders.best_order(hops)) if best else "deepest-first" if order is None else order
+    )
+
+
+def _written(pairs: tuple[int, ...]) -> str:
+    return ",".join(map(str, pairs))
 
 
 def _orders(problems: Sequence[RetrievalProblem], as_json: bool) -> None:
     rows = [
         {
             "hops": problem.hops,
-            "order": ",".join(map(str, problem.blocks)),
+            "order": _written(problem.blocks),
             "layers": minimum_in_order(problem),
             "fewest": minimum_best_order(problem.hops),
             "most": minimum_causal(problem.hops),
         }
         for problem in problems
     ]
+    headings = ("D", "order, first to last", "in this order\nexactly", "in the best\nexactly", "in any\nenough")
+    _table("Layers under a causal mask, by the order of the pairs", headings, rows, f"{_EXACT}.", as_json)
+
+
+def _table(title: str, headings: Sequence[str], rows: Sequence[dict[str, object]], caption: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows))
         return
@@ -127,29 +135,11 @@ def _orders(problems: Sequence[RetrievalProblem], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="Layers under a causal mask, by the order of the pairs", caption=f"{_EXACT}.")
-    table.add_column("D", justify="right")
-    table.add_column("order, first to last", overflow="fold")
-    for heading in ("in this order\nexactly", "in the best\nexactly", "in any\nenough"):
-        table.add_column(heading, justify="right")
+    table = Table(title=title, caption=caption)
+    for heading in headings:
+        table.add_column(heading, justify="right", overflow="fold")
     for row in rows:
         table.add_row(*map(str, row.values()))
-    Console().print(table)
-
-
-def _table(rows: Sequence[Depths]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    caption = f"{_EXACT}, deepest or shallowest pairs first. No-mask needs two heads a layer; with one, as causal."
-    table = Table(title="Layers for a chain of D hops", caption=caption)
-    table.add_column("D", justify="right")
-    table.add_column("Theorem 1\nat least", justify="right")
-    table.add_column("no mask\nexactly", justify="right")
-    table.add_column("causal\nexactly", justify="right")
-    table.add_column("causal, one head\nexactly", justify="right")
-    for row in rows:
-        table.add_row(*(str(value) for value in asdict(row).values()))
     Console().print(table)
 
 
