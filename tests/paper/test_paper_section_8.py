@@ -77,6 +77,13 @@ def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
     assert found["C7"].verdict == found["C8"].verdict == "inconclusive"
 
 
+def test_a_strict_search_that_ended_without_paths_is_no_circuit() -> None:
+    """Though the natural search found one."""
+    found = judged(*abc(), studied(strict(()), "d"))
+    assert found["C10"].verdict == "not reproduced"
+    assert found["C8"].verdict == "inconclusive"
+
+
 def test_nothing_is_not_run() -> None:
     assert {finding.verdict for finding in judged().values()} == {"not run"}
 

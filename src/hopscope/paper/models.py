@@ -64,9 +64,9 @@ class Studied:
 
     @property
     def strict(self) -> StrictReading | None:
-        """The strict reading of its circuit, where the record has one."""
+        """The strict reading of its circuit, where the record has one that found paths."""
         strict: StrictReading | None = getattr(self.circuit, "strict", None)
-        return strict
+        return strict if strict is not None and strict.paths else None
 
     @property
     def solves(self) -> bool:
@@ -76,8 +76,10 @@ class Studied:
 
     @property
     def lost(self) -> bool:
-        """Whether a circuit was looked for and there is none."""
-        return self.circuit is not None and not self.circuit.found and self.strict is None
+        """Whether a circuit was looked for and there is none, by the strict reading where it was made."""
+        if self.circuit is None or self.strict is not None:
+            return False
+        return not self.circuit.found or getattr(self.circuit, "strict", None) is not None
 
     @property
     def shape(self) -> tuple[int, int, int]:
