@@ -31,6 +31,9 @@ install_import_hook(
         "hopscope.theory.witness_unmasked",
         "hopscope.circuits",
         "hopscope.emergence",
+        "hopscope.benchmark.local",
+        "hopscope.benchmark.weighing",
+        "hopscope.benchmark.own_model",
     ],
     "beartype.beartype",
 )

@@ -22,8 +22,8 @@ from hopscope.errors import InputError
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
 DIGITS = ("0", "1", "2", "3")
-SAMPLING = Settings(attempts=300, max_tokens=4, temperature=2)
-WEIGHING = Settings(mode="exact", attempts=300, max_tokens=4, temperature=2)
+SAMPLING = Settings(attempts=300, max_tokens=4, temperature=2.0)
+WEIGHING = Settings(mode="exact", attempts=300, max_tokens=4, temperature=2.0)
 """Hot, so that replies are rejected too."""
 
 
