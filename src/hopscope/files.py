@@ -94,23 +94,6 @@ def read_lines(path: Path, what: str) -> list[bytes]:
     return _read(path, what).split(b"\n")[:-1]
 
 
-def read_json_lines(path: Path, what: str) -> list[Any]:
-    """Read one JSON value a line, of `read_lines`.
-
-    Raises:
-        InputError: the file is missing, or a finished line is not JSON.
-    """
-    rows = []
-    for number, line in enumerate(read_lines(path, what), start=1):
-        try:
-            rows.append(msgspec.json.decode(line))
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"line {number} of {path} is not JSON ({error}), so this is not {what}; it was left untouched"
-            ) from None
-    return rows
-
-
 def _read(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()

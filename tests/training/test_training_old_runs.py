@@ -17,7 +17,7 @@ from hopscope.training.run import Run
 GOLDEN = Path(__file__).parent / "golden" / "run"
 """Written when run.json said `format` and result.json said nothing of itself: 1 layer, 3 steps, seeds 1 and 2."""
 
-RESULTS = Path(__file__).parents[2] / "results" / "paper"
+RESULTS = Path(__file__).parents[2] / "results" / "paper" / "transformers"
 
 
 def test_an_old_run_folder_is_read():

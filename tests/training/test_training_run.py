@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
+from hopscope.cli.train import command
 from hopscope.errors import InputError
 from hopscope.paper import recipes
 from hopscope.problem.counter import derive_seed
@@ -171,6 +173,34 @@ def test_foreign_and_damaged_folders_are_named_and_left_alone(tmp_path):
     assert (run.path / "run.json").read_text() == "{"
     with pytest.raises(InputError, match="nowhere"):
         Run(tmp_path / "nowhere")
+
+
+def test_a_run_has_one_writer_and_the_hold_ends_with_its_process(tmp_path):
+    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    hold = (
+        "import sys; from hopscope.training.run import Run\n"
+        "with Run(sys.argv[1]).writing(): print('held', flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, run.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        other.stdout.readline()
+        with pytest.raises(InputError, match=r"another process is training in .*run; wait for it, or stop it"):
+            run.writing(patience=0.1).__enter__()
+        other.kill()
+    with run.writing(patience=0.0), pytest.raises(InputError, match="another process"):
+        run.writing(patience=0.0).__enter__()
+    assert (run.path / ".writer").read_bytes() == b""
+
+
+def test_recipes_of_the_command_line_bring_their_seeds(tmp_path):
+    tiny = ["--layers", "1", "--steps", "1", "--batch-size", "2", "--device", "cpu"]
+    for name, seeds in (("a", (0,)), ("b", (1,)), ("c", (2,)), ("d", (0,))):
+        told = CliRunner().invoke(command, [str(tmp_path / name), "--recipe", name, *tiny])
+        assert told.exit_code == 0, told.output
+        assert Run(tmp_path / name).seeds == seeds
+    CliRunner().invoke(command, [str(tmp_path / "other"), "--recipe", "b", "--seeds", "4-5", *tiny])
+    assert Run(tmp_path / "other").seeds == (4, 5)
 
 
 def test_a_damaged_state_is_refused(tmp_path, monkeypatch):

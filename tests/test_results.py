@@ -1,0 +1,47 @@
+"""What the repository keeps of runs, whatever version wrote it, is read by the readers of today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.history import Emergence
+from hopscope.paper.claims import read_claims
+from hopscope.training.run import Run
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def stored(pattern: str) -> list[Path]:
+    found = sorted(RESULTS.glob(f"**/{pattern}"))
+    assert found, f"no {pattern} among the results"
+    return found
+
+
+@pytest.mark.parametrize("path", stored("run.json"), ids=str)
+def test_runs(path):
+    run = Run(path.parent)
+    assert run.finished
+    assert [model.seed for model in run.result.models] == list(run.seeds)
+    assert run.metrics.steps[-1] == run.result.steps == run.recipe.steps
+    assert all(step is not None for step in run.metrics.first_below()[0])
+
+
+@pytest.mark.parametrize("path", stored("circuit*.json"), ids=str)
+def test_circuits(path):
+    circuit = Circuit.load(path)
+    assert len(circuit.losses) >= 1
+    assert circuit.found or "laptop" in str(path)  # where one of the two models has none
+
+
+@pytest.mark.parametrize("path", stored("emergence.json"), ids=str)
+def test_emergences(path):
+    emergence = Emergence.load(path)
+    assert len(emergence.paths) == len(Circuit.load(path.with_name("circuit.json")).paths)
+
+
+@pytest.mark.parametrize("path", stored("claims.json"), ids=str)
+def test_claims(path):
+    assert [claim.id for claim in read_claims(path)] == [f"C{number}" for number in range(1, 16)]
