@@ -168,3 +168,13 @@ def test_json_output_of_train(tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert [model["seed"] for model in told["models"]] == [0, 1]
     assert hs.Run(told["folder"]).finished
+
+
+def test_no_two_classes_share_a_name():
+    """One word, one type."""
+    homes: dict[str, list[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(file.name)
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

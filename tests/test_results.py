@@ -9,7 +9,7 @@ import pytest
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.paper.claims import read_claims
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -22,7 +22,7 @@ def stored(pattern: str) -> list[Path]:
 
 @pytest.mark.parametrize("path", stored("run.json"), ids=str)
 def test_runs(path):
-    run = Run(path.parent)
+    run = RunFolder(path.parent)
     assert run.finished
     assert [model.seed for model in run.result.models] == list(run.seeds)
     assert run.metrics.steps[-1] == run.result.steps == run.recipe.steps

@@ -33,7 +33,7 @@ from hopscope.theory.path import AttentionPath, Row
 from hopscope.training import trainer
 from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import Run as RunFiles
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 ABLATIONS: Mapping[str, Form] = {
@@ -76,7 +76,7 @@ class Model:
         seed: it was trained from; people name it by that.
     """
 
-    def __init__(self, run: RunFiles, number: int, step: int | None = None) -> None:
+    def __init__(self, run: RunFolder, number: int, step: int | None = None) -> None:
         self.run, self.number, self.step = run, number, step
         self.seed, self.problem = run.seeds[number], run.problem
 
@@ -185,7 +185,7 @@ class Model:
         return [Row(layer, head, query) for query in queries], None
 
 
-class Run(RunFiles, Sequence[Model]):
+class Run(RunFolder, Sequence[Model]):
     """A run on disk, and a sequence of its models.
 
         >>> len(run), run[0].seed

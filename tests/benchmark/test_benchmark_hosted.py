@@ -23,7 +23,7 @@ from loopback import FAULTS, WEIGHTS, Server, serving
 
 from hopscope.benchmark.hosted import HostedModel
 from hopscope.benchmark.points import Point
-from hopscope.benchmark.run import Program, benchmark
+from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import Cell, Settings, cells
 from hopscope.benchmark.tables import cells as cells_of
 from hopscope.errors import InputError
@@ -76,7 +76,7 @@ def check_closed_form(point: Point, limit: int) -> None:
 def test_closed_form_of_a_known_reliability(tmp_path: Path) -> None:
     settings = Settings(attempts=3)
     rng = random.Random(0)
-    program = Program("program", lambda item: say(item, rng))
+    program = ProgramRespondent("program", lambda item: say(item, rng))
     summary = benchmark([program], tmp_path / "out", ["equations"], [3], 2500, settings)
     [point] = summary.points
     check_closed_form(point, 3)

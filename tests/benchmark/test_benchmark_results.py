@@ -18,7 +18,7 @@ import pytest
 from hopscope.benchmark.names import file_name, redacted
 from hopscope.benchmark.points import Point, Summary, compare, places, summarise
 from hopscope.benchmark.results import Results
-from hopscope.benchmark.run import Program, benchmark
+from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import Cell, Settings
 from hopscope.benchmark.statistics import wilson
 from hopscope.benchmark.trial import Record, weighed
@@ -31,7 +31,7 @@ from hopscope.problem.text.questions import Question
 Say = Callable[[Question], str]
 
 
-class Asked(Program):
+class Asked(ProgramRespondent):
     """A program that can stop in the middle, counts what it is asked, and can be weighed."""
 
     def __init__(self, name: str, say: Say, stop_after: int | None = None) -> None:
@@ -181,7 +181,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
 
 def test_what_a_model_drops_is_counted_and_asked_again(tmp_path: Path) -> None:
-    class Lossy(Program):
+    class Lossy(ProgramRespondent):
         def ask(self, questions: Sequence[Question], settings: Settings, keep: Any) -> None:
             super().ask(questions[::2], settings, keep)
 
@@ -195,7 +195,7 @@ def test_what_a_model_drops_is_counted_and_asked_again(tmp_path: Path) -> None:
 def records(say: Say, count: int, name: str = "p", **settings: Any) -> list[Record]:
     found: list[Record] = []
     chosen = Settings(**settings)
-    Program(name, say).ask(chosen.questions(CELL, count), chosen, found.append)
+    ProgramRespondent(name, say).ask(chosen.questions(CELL, count), chosen, found.append)
     return found
 
 
@@ -275,7 +275,7 @@ def test_both_modes_count_hard_questions_alike_under_the_attempt_cap(attempts: i
         return "no idea"
 
     sampled: list[Record] = []
-    Program("p", say).ask(items, settings, sampled.append)
+    ProgramRespondent("p", say).ask(items, settings, sampled.append)
     exact = [weighed(item, "p", "exact", chances(item)) for item in items]
     tried = point(sampled, attempts=attempts)
     expected = point(exact, attempts=attempts, mode="exact")
@@ -386,10 +386,10 @@ def test_by_its_short_name(tmp_path: Path) -> None:
     import hopscope as hs
     import hopscope.benchmark
 
-    summary = hs.benchmark([Program("m", right)], tmp_path, ["kingdoms"], count=3)
+    summary = hs.benchmark([ProgramRespondent("m", right)], tmp_path, ["kingdoms"], count=3)
     assert [(p.formulation, p.hops, p.accuracy) for p in summary.points] == [("kingdoms", 5, 1.0)]
     assert hopscope.benchmark.run.__name__ == "hopscope.benchmark.run"
     with pytest.raises(InputError, match="is a program and gives no probabilities"):
-        hs.benchmark([Program("m", right)], tmp_path / "exact", ["kingdoms"], settings=Settings(mode="exact"))
+        hs.benchmark([ProgramRespondent("m", right)], tmp_path / "exact", ["kingdoms"], settings=Settings(mode="exact"))
     with pytest.raises(InputError, match="is neither a folder nor a provider's model"):
         hs.benchmark(["nobody"], tmp_path)

@@ -16,12 +16,12 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.trainer import train
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """Two models, hardly trained."""
     recipe = Recipe(
         layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4, checkpoint_every=1
@@ -54,7 +54,7 @@ def call(*arguments: str) -> int:
     return stop.value.code
 
 
-def test_no_circuit_is_an_answer(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(str(run.path)) == 0
     out = capsys.readouterr().out
     assert out.startswith("no circuit: model")
@@ -73,7 +73,7 @@ def test_no_circuit_is_an_answer(run: Run, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "".join(out.partition("wrote")[0])
 
 
-def test_the_second_model_has_its_own_record(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_second_model_has_its_own_record(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(str(run.path), "--model", "1", "--json", "--no-figures") == 0
     assert json.loads(capsys.readouterr().out)["seed"] == 1
     assert (run.path / "circuit-1.json").exists()
@@ -81,7 +81,7 @@ def test_the_second_model_has_its_own_record(run: Run, capsys: pytest.CaptureFix
     assert "model must be from 0 to 1 (the run has 2), got 2" in capsys.readouterr().err
 
 
-def test_a_checkpoint_has_its_own_record(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     few = ("--effort", "quick", "--json")
     records = {}
     for step in ("0", "1"):
@@ -96,7 +96,7 @@ def test_a_checkpoint_has_its_own_record(run: Run, capsys: pytest.CaptureFixture
     assert "no checkpoint at step 7; the nearest is at step 1" in capsys.readouterr().err
 
 
-def test_bad_input(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(str(tmp_path / "nowhere")) == 2
     assert "does not exist" in capsys.readouterr().err
     assert call(str(run.path), "--bar", "0.9") == 2
@@ -114,7 +114,7 @@ def test_nothing_to_show_yet(tmp_path: Path) -> None:
     assert call(str(other.path), "--show") == 2
 
 
-def test_a_record_of_other_settings_is_made_anew(run: Run) -> None:
+def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
     few = Budget(orders=1, growing=0, sequences=8, confirming=8)
     first = circuit_of_run(run, 0, effort=few)
     assert circuit_of_run(run, 0, effort=few) == first

@@ -23,7 +23,7 @@ from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
@@ -125,7 +125,7 @@ def test_holding_is_what_the_seam_would_do():
 def test_held_heads_are_held_through_training_and_after(tmp_path):
     held = (HeldHead(1, 1, "previous"), HeldHead(2, 2, "nothing"))
     run = train(replace(TINY, held=held, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2], engine=ENGINE)
-    again = Run(tmp_path / "run")
+    again = RunFolder(tmp_path / "run")
     assert again.recipe.held == held
     train(run.recipe, PROBLEM, tmp_path / "run", seeds=[1, 2])  # the same run is found again
     with pytest.raises(InputError, match="held"):
@@ -184,11 +184,11 @@ def test_the_study_of_the_handed_head_runs(tmp_path):
     assert read(study, tmp_path) is None
     found = run(study, tmp_path, work)
     assert [arm.name for arm in found.arms] == ["free", "handed", "control"]
-    handed = Run(tmp_path / "held-head" / "handed")
+    handed = RunFolder(tmp_path / "held-head" / "handed")
     assert handed.recipe.held == (HeldHead(1, 1, "previous"),)
     assert not handed.recipe.checkpoint_every
     assert not torch.equal(
-        Run(tmp_path / "sweep" / "free").transformer().embed.weight, handed.transformer().embed.weight
+        RunFolder(tmp_path / "sweep" / "free").transformer().embed.weight, handed.transformer().embed.weight
     )
     told = json.loads((tmp_path / "held-head.json").read_text())
     assert list(told) == ["verdict", "arms", "sentence"]

@@ -16,7 +16,7 @@ from hopscope.errors import InputError
 from hopscope.paper.claims import VERDICTS, Claim, Finding, complete, read_claims, write_claims
 from hopscope.paper.presets import named
 from hopscope.paper.reproduce import read
-from hopscope.paper.rules import ROWS
+from hopscope.paper.rules import RULES
 from hopscope.paper.table import FIRST, LAST, between_marks, markdown
 
 IDS = [f"C{number}" for number in range(1, 16)]
@@ -54,12 +54,12 @@ def test_numbers_of_the_paper_stand_in_their_rows() -> None:
         "C15": "1/16",
     }
     for claim, number in numbers.items():
-        assert number in ROWS[claim].number
+        assert number in RULES[claim].number
 
 
 def test_every_rule_says_when_it_is_met_and_stands_in_the_docs() -> None:
     told = " ".join((ROOT / "docs" / "claims.md").read_text().split())
-    for claim, row in ROWS.items():
+    for claim, row in RULES.items():
         assert "Reproduced" in row.rule, claim
         assert " ".join(row.rule.split()) in told, claim
         assert f"**{claim}** {row.title}" in told
@@ -94,7 +94,7 @@ def test_findings_that_do_not_say_what_they_rest_on_are_refused(change: dict[str
 
 
 def test_the_rule_is_the_claims_own() -> None:
-    assert finding("C3").rule == ROWS["C3"].rule
+    assert finding("C3").rule == RULES["C3"].rule
     assert finding("C3", rule="another").rule == "another"
 
 
@@ -115,9 +115,9 @@ def test_the_file_is_a_list_of_plain_objects(tmp_path: Path) -> None:
     rows = json.loads((tmp_path / "claims.json").read_text())
     assert len(rows) == 15
     assert rows[3] == {
-        "id": "C4", "title": ROWS["C4"].title, "paper": f"{ROWS['C4'].number} ({ROWS['C4'].where})", "ours": "yes",
-        "n": 8, "unit": ROWS["C4"].unit, "interval": [0.1, 0.2], "scale": "laptop: D = 3", "verdict": "reproduced",
-        "reason": "", "rule": ROWS["C4"].rule, "run": "sweep",
+        "id": "C4", "title": RULES["C4"].title, "paper": f"{RULES['C4'].number} ({RULES['C4'].where})", "ours": "yes",
+        "n": 8, "unit": RULES["C4"].unit, "interval": [0.1, 0.2], "scale": "laptop: D = 3", "verdict": "reproduced",
+        "reason": "", "rule": RULES["C4"].rule, "run": "sweep",
     }  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def test_the_readme_says_what_the_stored_claims_say() -> None:
     tables = {name: read_claims(ROOT / "results" / name / "claims.json") for name in ("laptop", "paper")}
     readme = (ROOT / "README.md").read_text()
     assert between_marks(readme, markdown(tables)) == readme
-    assert f"| C3 | {ROWS['C3'].title} | inconclusive: no positive control | not run |" in readme
+    assert f"| C3 | {RULES['C3'].title} | inconclusive: no positive control | not run |" in readme
     for broken in (readme.replace(LAST, ""), readme + FIRST):
         with pytest.raises(InputError, match="marks"):
             between_marks(broken, "")

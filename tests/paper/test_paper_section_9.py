@@ -17,7 +17,7 @@ from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
-from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, Followed, all_learned_at, judge, read
+from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, FollowedModel, all_learned_at, judge, read
 from hopscope.records import content_hash
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -45,7 +45,7 @@ def model(name: str = "d", learned: Learned | None = None, **changes: Any) -> St
     return studied(strict(SERIAL, **changes), name, D_LIKE, learned or Learned(0.031, 0.03, (0.029, 0.033)))
 
 
-def judged(*followed: Followed, scale: str = "paper") -> dict[str, Finding]:
+def judged(*followed: FollowedModel, scale: str = "paper") -> dict[str, Finding]:
     study = EmergenceStudy(scale, (D_LIKE,), "transformers", "quick")
     return {finding.claim: finding for finding in judge(EmergenceResult(study, followed))}
 
@@ -53,8 +53,8 @@ def judged(*followed: Followed, scale: str = "paper") -> dict[str, Finding]:
 AS_TOLD = emergence()
 
 
-def follow(count: int = 3, first: Emergence | None = AS_TOLD, **changes: Any) -> list[Followed]:
-    return [Followed(model(f"d{number}"), emergence(**changes), first, None) for number in range(count)]
+def follow(count: int = 3, first: Emergence | None = AS_TOLD, **changes: Any) -> list[FollowedModel]:
+    return [FollowedModel(model(f"d{number}"), emergence(**changes), first, None) for number in range(count)]
 
 
 def test_the_papers_own_history_would_be_reproduced() -> None:
@@ -119,7 +119,7 @@ class TestC13:
 
 class TestC12:
     def one(self, studied_model: Studied) -> Finding:
-        return judged(Followed(studied_model, emergence(), None, None))["C12"]
+        return judged(FollowedModel(studied_model, emergence(), None, None))["C12"]
 
     def test_one_model_is_what_the_paper_has(self) -> None:
         found = self.one(model())
@@ -148,7 +148,7 @@ class TestC12:
 
 def test_nothing_is_not_run() -> None:
     assert {finding.verdict for finding in judged().values()} == {"not run"}
-    assert judged(Followed(model(), None, None, None))["C13"].verdict == "not run"
+    assert judged(FollowedModel(model(), None, None, None))["C13"].verdict == "not run"
 
 
 def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

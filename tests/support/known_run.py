@@ -14,7 +14,7 @@ from hopscope.theory.witness import Witness, build_witness
 from hopscope.training.engine import Engine
 from hopscope.training.metrics import MetricsRow
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 WITNESS = build_witness(3)
@@ -41,14 +41,14 @@ def weights_at(step: int, witness: Witness = WITNESS, on: dict[int, int] | None 
     return weights
 
 
-def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = None) -> Run:
+def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = None) -> RunFolder:
     """A run folder with the checkpoints of that schedule and the metrics that belong to it.
 
     `on` gives each model a schedule of its own. Tests patch `Recipe.architecture` with `witness_shape`.
     """
     problem = WITNESS.problem
     schedules = on or [SWITCHED_ON] * models
-    run = Run.create(path, Setup("known", problem, recipe(), tuple(range(len(schedules)))), Engine())
+    run = RunFolder.create(path, Setup("known", problem, recipe(), tuple(range(len(schedules)))), Engine())
     for step in range(0, STEPS + 1, EVERY):
         parts = [weights_at(step, on=schedule) for schedule in schedules]
         run.save_checkpoint(step, {name: torch.cat([part[name] for part in parts]) for name in parts[0]})
@@ -66,7 +66,7 @@ def witness_shape(self: Recipe, problem: RetrievalProblem):
     return WITNESS.transformer.shape
 
 
-def circuit_json(run: Run, path: Path, number: int = 0, **changes: object) -> Path:
+def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object) -> Path:
     """The record of the witness's own circuit, as `hopscope circuit` would write it."""
     interval = [0.5, 0.6]
     paths = [

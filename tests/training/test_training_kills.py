@@ -66,12 +66,12 @@ from pathlib import Path
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 recipe = Recipe(layers=1, heads=1, d_model=8, steps=300, batch_size=4, log_every=5, final_steps=1, validation_size=2)
 setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), recipe, (seed,)) for seed in range(3)]
-plain, seen = Run.append_metrics, 0
+plain, seen = RunFolder.append_metrics, 0
 
 def append(self, rows):
     global seen
@@ -80,7 +80,7 @@ def append(self, rows):
     if str(seen) == sys.argv[2]:
         os.kill(os.getppid(), signal.SIGKILL)  # a worker's parent
 
-Run.append_metrics = append
+RunFolder.append_metrics = append
 if __name__ == "__main__":
     train_all(setups, Path(sys.argv[1]), workers=2, precision="fp32", compiled=False)
 """

@@ -12,7 +12,7 @@ import torch
 import hopscope as hs
 from hopscope.errors import InputError
 from hopscope.training.engine import Engine
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 
 GOLDEN = Path(__file__).parent / "golden" / "run"
 """Written when run.json said `format` and result.json said nothing of itself: 1 layer, 3 steps, seeds 1 and 2."""
@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parents[2] / "results" / "paper" / "transformers"
 
 
 def test_an_old_run_folder_is_read():
-    run = Run(GOLDEN)
+    run = RunFolder(GOLDEN)
     assert (run.problem.hops, run.recipe.steps, run.seeds) == (1, 3, (1, 2))
     assert run.engine == Engine(threads=1, models_at_once=2)
     assert run.finished
@@ -33,7 +33,7 @@ def test_an_old_run_folder_is_read():
 
 def test_an_old_run_is_found_again_and_not_trained(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "run")
-    run = Run(tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     hs.train(run.recipe, run.problem, tmp_path / "run", seeds=[1, 2])
     assert before == {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
@@ -42,14 +42,14 @@ def test_an_old_run_is_found_again_and_not_trained(tmp_path):
 def test_an_old_run_cut_short_is_continued(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "run")
     (tmp_path / "run" / "result.json").unlink()
-    run = Run(tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
     hs.train(run.recipe, run.problem, tmp_path / "run", seeds=[1, 2])
-    assert run.result == Run(GOLDEN).result
+    assert run.result == RunFolder(GOLDEN).result
 
 
 def test_the_same_seeds_give_the_same_numbers_as_then(tmp_path):
     """To the bit on the machine that made it; others round otherwise in the last places."""
-    old = Run(GOLDEN)
+    old = RunFolder(GOLDEN)
     new = hs.train(old.recipe, old.problem, tmp_path / "run", seeds=old.seeds, engine=old.engine)
     assert new.record.content_hash == old.record.content_hash
     assert new.model_hashes == old.model_hashes
@@ -62,7 +62,7 @@ def test_the_same_seeds_give_the_same_numbers_as_then(tmp_path):
 
 @pytest.mark.parametrize("name", ["a", "d"])
 def test_the_stored_runs_of_the_paper_are_read(name):
-    run = Run(RESULTS / name)
+    run = RunFolder(RESULTS / name)
     assert run.require(getattr(hs.paper, name.upper())) is run
     assert len(run.result.models) == 1
     assert run.metrics.steps[-1] == run.recipe.steps
@@ -78,4 +78,4 @@ def test_a_newer_run_is_refused_in_one_sentence(tmp_path):
         del fields["format"]
         record.write_text(json.dumps({**fields, name: 2}))
         with pytest.raises(InputError, match=r"run\.json has schema 2 and this hopscope reads 1 at most.*untouched"):
-            Run(tmp_path / "run")
+            RunFolder(tmp_path / "run")

@@ -17,7 +17,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import precision
 from hopscope.training.engine import choose_engine
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 SETUP = Setup("tiny", RetrievalProblem(hops=1), Recipe(layers=1, heads=1, d_model=8, steps=2, batch_size=2))
@@ -81,10 +81,10 @@ def test_the_command_says_precision_once_keeps_it_and_writes_it_down(monkeypatch
     of_processor(monkeypatch)
     again = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY])
     assert "cpu in bf16, for which this device has no unit" in again.stderr
-    assert Run(tmp_path / "run").engine.precision == "bf16"
+    assert RunFolder(tmp_path / "run").engine.precision == "bf16"
     other = CliRunner().invoke(command, [str(tmp_path / "other"), *TINY, "--precision", "fp32"])
     assert other.stderr.strip() == "matrix products on cpu in fp32"
-    assert Run(tmp_path / "other").engine.precision == "fp32"
+    assert RunFolder(tmp_path / "other").engine.precision == "fp32"
 
 
 ASK = "print(bool(torch.tensor([1e-40]) * 1 == 0), [n for n in asked if n == 'mallopt'])"

@@ -22,7 +22,7 @@ from hopscope.training.data import Data
 from hopscope.training.engine import Engine, _can_compile, choose_engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
@@ -88,7 +88,7 @@ def test_the_folder_tells_the_story(tmp_path):
         assert told.final_validation_loss == pytest.approx(metrics.validation_loss[-7:, model].mean())
         assert told.final_partial_losses == pytest.approx(metrics.partial_losses[-7:, model].mean(axis=0))
         assert 0 < told.held_out_loss < 2
-    reopened = Run(tmp_path / "run")
+    reopened = RunFolder(tmp_path / "run")
     assert (reopened.problem, reopened.recipe, reopened.seeds) == (PROBLEM, TINY, (1, 2, 3))
     assert len(set(reopened.model_hashes)) == 3
     assert not torch.equal(reopened.transformer(0).embed.weight, reopened.transformer().embed.weight)
@@ -166,20 +166,20 @@ def test_foreign_and_damaged_folders_are_named_and_left_alone(tmp_path):
     for change, words in (({"schema": 99}, "99"), ({"kind": "cake"}, "not the record"), ({"recipe": {}}, "damaged")):
         (run.path / "run.json").write_text(json.dumps({**record, **change}))
         with pytest.raises(InputError, match=words):
-            Run(run.path)
+            RunFolder(run.path)
     (run.path / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run\.json"):
-        Run(run.path)
+        RunFolder(run.path)
     assert (run.path / "run.json").read_text() == "{"
     with pytest.raises(InputError, match="nowhere"):
-        Run(tmp_path / "nowhere")
+        RunFolder(tmp_path / "nowhere")
 
 
 def test_a_run_has_one_writer_and_the_hold_ends_with_its_process(tmp_path):
     run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
     hold = (
-        "import sys; from hopscope.training.run import Run\n"
-        "with Run(sys.argv[1]).writing(): print('held', flush=True); input()"
+        "import sys; from hopscope.training.run import RunFolder\n"
+        "with RunFolder(sys.argv[1]).writing(): print('held', flush=True); input()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", hold, run.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -198,9 +198,9 @@ def test_recipes_of_the_command_line_bring_their_seeds(tmp_path):
     for name, seeds in (("a", (0,)), ("b", (1,)), ("c", (2,)), ("d", (0,))):
         told = CliRunner().invoke(command, [str(tmp_path / name), "--recipe", name, *tiny])
         assert told.exit_code == 0, told.output
-        assert Run(tmp_path / name).seeds == seeds
+        assert RunFolder(tmp_path / name).seeds == seeds
     CliRunner().invoke(command, [str(tmp_path / "other"), "--recipe", "b", "--seeds", "4-5", *tiny])
-    assert Run(tmp_path / "other").seeds == (4, 5)
+    assert RunFolder(tmp_path / "other").seeds == (4, 5)
 
 
 def test_a_damaged_state_is_refused(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from hopscope.errors import InputError
 from hopscope.problem.text.questions import Question
 
 
-class Model(Protocol):
+class Respondent(Protocol):
     """Something that can be asked; its `identity`, plain JSON values, tells another model of its name apart."""
 
     name: str
@@ -28,7 +28,7 @@ class Model(Protocol):
         """Exact mode: weigh the acceptable answers of each question; `keep` gets each record as it comes."""
 
 
-class Program:
+class ProgramRespondent:
     """A Python function as a model, `say` its reply to a question: a baseline, a blind solver, a test."""
 
     def __init__(self, name: str, say: Callable[[Question], str]) -> None:
@@ -48,7 +48,7 @@ class Program:
         raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
 
 
-def open_model(name: str, logs: Path, device: str | None = None, batch: int = 64, **hosting: Any) -> Model:
+def open_model(name: str, logs: Path, device: str | None = None, batch: int = 64, **hosting: Any) -> Respondent:
     """A model by name: a folder on disk, or anything that Inspect AI knows.
 
     `device` and `batch` are for `hopscope.benchmark.local.LocalModel`, the others for `hosted.HostedModel`.
@@ -70,7 +70,7 @@ def open_model(name: str, logs: Path, device: str | None = None, batch: int = 64
 
 
 def benchmark(
-    models: Sequence[Model | str],
+    models: Sequence[Respondent | str],
     folder: Path | str = "benchmark",
     formulations: Sequence[str] = (),
     hops: Sequence[int] = EQUATION_HOPS,
@@ -81,7 +81,7 @@ def benchmark(
     """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
 
     Args:
-        models: who is asked, one after the other: model folders, names of Inspect AI, or anything that is a `Model`.
+        models: who is asked, one after the other: model folders, names of Inspect AI, or a `Respondent`.
         folder: where the results are or shall be; `docs/benchmark.md` says what it holds.
         formulations: equations, lives-with, kingdoms, functions, relatives; all by default.
         hops: D of equations; the others have the paper's.
@@ -96,8 +96,8 @@ def benchmark(
     Examples:
         >>> import tempfile
         >>> import hopscope as hs
-        >>> from hopscope.benchmark.run import Program
-        >>> last = Program("last value", lambda question: question.facts[3].text[-1])
+        >>> from hopscope.benchmark.run import ProgramRespondent
+        >>> last = ProgramRespondent("last value", lambda question: question.facts[3].text[-1])
         >>> summary = hs.benchmark([last], tempfile.mkdtemp(), ["equations"], hops=[1, 2], count=20)
         >>> [(point.hops, point.accuracy) for point in summary.points]
         [(1, 0.3), (2, 0.2)]
@@ -117,7 +117,7 @@ def benchmark(
     return write_tables(results)
 
 
-def _one(model: Model, questions: Sequence[Question], settings: Settings, results: Results, watch: Keep) -> None:
+def _one(model: Respondent, questions: Sequence[Question], settings: Settings, results: Results, watch: Keep) -> None:
     """Ask one model what it has not answered."""
     results.mend(model.name)
     there = results.records(model.name)

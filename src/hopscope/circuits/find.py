@@ -24,7 +24,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.data import held_out
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 
 _LEAST_ATTENTION = 0.1
 """Fall of a later path's attention, from which it counts as fed."""
@@ -126,7 +126,7 @@ def find_circuit(
 
 
 def circuit_of_run(
-    run: Run,
+    run: RunFolder,
     number: int = 0,
     step: int | None = None,
     *,
@@ -189,7 +189,7 @@ def circuit_of_run(
     return circuit
 
 
-def record_path(run: Run, number: int, step: int | None = None) -> Path:
+def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:
     """Where the circuit of a model is kept.
 
     `circuit.json` (`circuit-N.json` for model N > 0) for the model as it is; for the model as it was at a checkpoint,

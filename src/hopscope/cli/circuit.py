@@ -17,7 +17,7 @@ from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from hopscope.circuits.record import Circuit
-    from hopscope.training.run import Run
+    from hopscope.training.run import RunFolder
 
 
 class _RunOrVerb(click.Group):
@@ -77,9 +77,9 @@ def find(
       hopscope circuit compare runs/a runs/b runs/c     circuits side by side
       hopscope circuit census runs/sweep/*              what many models learned
     """
-    from hopscope.training.run import Run
+    from hopscope.training.run import RunFolder
 
-    folder = Run(run)
+    folder = RunFolder(run)
     circuit = _shown(folder, number, step) if show else _found(folder, number, step, anew, settings)
     written = [] if show or not figures else _draw(folder, circuit, step)
     if as_json:
@@ -139,14 +139,14 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
     click.echo(json.dumps(counted) if as_json else describe_census(counted), nl=as_json)
 
 
-def _shown(folder: Run, number: int, step: int | None) -> Circuit:
+def _shown(folder: RunFolder, number: int, step: int | None) -> Circuit:
     from hopscope.circuits.find import record_path
     from hopscope.circuits.record import Circuit
 
     return Circuit.load(record_path(folder, number, step))
 
 
-def _found(folder: Run, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
+def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.circuits.find import circuit_of_run
     from hopscope.own_process import settle
     from hopscope.training.engine import Engine, available_cores, using_threads
@@ -168,7 +168,7 @@ def _progress() -> Iterator[Any]:
         yield lambda stage, done, stages: bar.update(task, description=stage, completed=done, total=stages)
 
 
-def _draw(folder: Run, circuit: Circuit, step: int | None) -> list[Path]:
+def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     import torch
 
     from hopscope.circuits.evaluator import Evaluator, single

@@ -35,9 +35,9 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
       hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
     """
     from hopscope.emergence.of_run import emergence_of_run
-    from hopscope.training.run import Run
+    from hopscope.training.run import RunFolder
 
-    run = Run(folder)
+    run = RunFolder(folder)
     settings = Following(**given(fields, Following))
 
     def watch(step: int, last: int) -> None:

@@ -65,12 +65,12 @@ def command(
     from hopscope.cli._progress import training_bar
     from hopscope.records import plain
     from hopscope.training.engine import choose_engine
-    from hopscope.training.run import Run
+    from hopscope.training.run import RunFolder
     from hopscope.training.trainer import train
 
     engine = choose_engine(setup, device=device, threads=threads, precision=precision, compiled=compiled)
     if (Path(folder) / "run.json").exists():
-        engine = Run(folder).engine  # a run that resumes keeps its own
+        engine = RunFolder(folder).engine  # a run that resumes keeps its own
     say_precision(engine.device, engine.precision)
     with training_bar(setup) as watch:
         run = train(setup, folder, engine=engine, watch=watch)

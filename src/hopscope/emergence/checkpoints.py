@@ -8,10 +8,10 @@ import torch
 
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 
 
-def readable(run: Run, trouble: Callable[[str], None]) -> Iterator[tuple[int, Transformer]]:
+def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[int, Transformer]]:
     """Steps and transformers, in order, as far as the run has come.
 
     Args:
@@ -44,12 +44,12 @@ def readable(run: Run, trouble: Callable[[str], None]) -> Iterator[tuple[int, Tr
         yield step, transformer
 
 
-def _missing(run: Run, last: int) -> list[int]:
+def _missing(run: RunFolder, last: int) -> list[int]:
     """Steps up to `last`, or up to the end of a finished run, that the schedule asks for and that are not there."""
     last = run.recipe.steps if run.finished else last
     return [step for step in range(last + 1) if run.recipe.checkpoints(step) and step not in run.checkpoints]
 
 
-def _planned(run: Run, step: int) -> bool:
+def _planned(run: RunFolder, step: int) -> bool:
     recipe = run.recipe
     return step <= recipe.steps and (recipe.checkpoints(step) or recipe.checkpoints_in_jump(step))

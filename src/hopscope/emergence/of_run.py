@@ -16,11 +16,11 @@ from hopscope.emergence.history import Emergence
 from hopscope.emergence.settings import Following
 from hopscope.emergence.track import track
 from hopscope.errors import InputError
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 
 
 def emergence_of_run(
-    run: Run,
+    run: RunFolder,
     number: int = 0,
     settings: Following | None = None,
     *,
@@ -65,18 +65,18 @@ def emergence_of_run(
     return emergence
 
 
-def record_path(run: Run, number: int, step: int | None = None) -> Path:
+def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:
     """Where the emergence of a model is kept."""
     model = f"-{number}" if number else ""
     return run.path / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
 
 
-def maps_over_time_path(run: Run, number: int) -> Path:
+def maps_over_time_path(run: RunFolder, number: int) -> Path:
     """Where a model's role maps over time are kept."""
     return run.path / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
 
 
-def _still_holds(known: Emergence, run: Run, circuit: Circuit, settings: Following) -> bool:
+def _still_holds(known: Emergence, run: RunFolder, circuit: Circuit, settings: Following) -> bool:
     return (
         known.model == run.model_hashes[circuit.number]
         and known.steps == tuple(sorted(run.checkpoints))

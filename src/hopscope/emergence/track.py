@@ -25,11 +25,11 @@ from hopscope.errors import InputError
 from hopscope.records import content_hash
 from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 
 
 def track(
-    run: Run,
+    run: RunFolder,
     circuit: Circuit,
     settings: Following | None = None,
     watch: Callable[[int, int], None] | None = None,
@@ -58,7 +58,7 @@ def track(
     return follow(run, paths, circuit.number, settings or Following(), circuit.losses, watch)
 
 
-def _is_of(circuit: Circuit, run: Run) -> bool:
+def _is_of(circuit: Circuit, run: RunFolder) -> bool:
     """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
     if circuit.number >= len(run.seeds):
         return False
@@ -67,7 +67,7 @@ def _is_of(circuit: Circuit, run: Run) -> bool:
 
 
 def follow(
-    run: Run,
+    run: RunFolder,
     paths: Sequence[AttentionPath],
     number: int,
     settings: Following,
@@ -104,7 +104,7 @@ def follow(
 
 
 def _history(
-    run: Run,
+    run: RunFolder,
     paths: Sequence[AttentionPath],
     number: int,
     settings: Following,

@@ -21,7 +21,7 @@ from hopscope.model.hold import hold
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.transformer import Attention, Block, Transformer
 
-Rows = Float[Tensor, "model row d_in"]
+Flat = Float[Tensor, "model row d_in"]
 Weight = Float[Tensor, "model d_in d_out"]
 Bias = Float[Tensor, "model 1 d_out"]
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -55,7 +55,7 @@ class FastBlock(Block):
         return out.view(x.shape)
 
     def _attend(
-        self, rows: Rows, query_rows: Float[Tensor, "model query_row d_in"], batch: int
+        self, rows: Flat, query_rows: Float[Tensor, "model query_row d_in"], batch: int
     ) -> tuple[Pattern, Heads]:
         """The pattern and the values."""
         attention = self.attention
@@ -68,7 +68,7 @@ class FastBlock(Block):
         grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
 
-    def _heads(self, rows: Rows, batch: int, *maps: Linear) -> tuple[Heads, ...]:
+    def _heads(self, rows: Flat, batch: int, *maps: Linear) -> tuple[Heads, ...]:
         """What each map makes of the rows, cut into heads: one product for all, so that rows are read once."""
         attention = self.attention
         scales = [1 / math.sqrt(attention.d_head) if one is attention.query else 1.0 for one in maps]
@@ -102,12 +102,12 @@ def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention) -> Hea
     return x.transpose(1, 2).reshape(-1, x.shape[1], attention.d_head)
 
 
-def _last(rows: Rows, batch: int, last: int) -> Float[Tensor, "model query_row d_in"]:
+def _last(rows: Flat, batch: int, last: int) -> Float[Tensor, "model query_row d_in"]:
     """The rows of the last positions of every sequence."""
     return rows.view(rows.shape[0], batch, -1, rows.shape[-1])[:, :, -last:].flatten(1, 2)
 
 
-def _normalised(norm: nn.Module, x: Rows) -> Rows:
+def _normalised(norm: nn.Module, x: Flat) -> Flat:
     """Every row to mean 0 and deviation 1; gain and offset are for `_folded`."""
     if not isinstance(norm, LayerNorm):
         return x
@@ -126,7 +126,7 @@ def _folded(norm: nn.Module, weight: Weight, bias: Bias) -> tuple[Weight, Bias]:
     return norm.weight.mT * weight, torch.baddbmm(bias, norm.bias, weight)
 
 
-def _affine(x: Rows, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
+def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
     """x @ weight + bias."""
     if not torch.compiler.is_compiling():
         return torch.baddbmm(bias, x, weight)
@@ -134,7 +134,7 @@ def _affine(x: Rows, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_o
     return made
 
 
-def _gelu(x: Rows) -> Rows:
+def _gelu(x: Flat) -> Flat:
     """GELU in its tanh form. Compiled, it takes one exponential in place of a hyperbolic tangent."""
     if not torch.compiler.is_compiling():
         return F.gelu(x, approximate="tanh")

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
-from hopscope.paper.rules import ROWS
+from hopscope.paper.rules import RULES
 from hopscope.records import convert
 
 Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
@@ -32,10 +32,10 @@ class Finding:
         claim: C1 to C15.
         verdict: one of `VERDICTS`.
         ours: the numbers found, in words; never empty where something ran.
-        n: how many models, runs, pairs or questions the verdict rests on; `ROWS` says which.
+        n: how many models, runs, pairs or questions the verdict rests on; `RULES` says which.
         interval: of what was found; see `Interval`.
         scale: how large the study was, beginning with the preset's name: `laptop: D = 3, 1..4 layers x 2 seeds`.
-        rule: by which it was judged; the claim's own in `ROWS` where empty.
+        rule: by which it was judged; the claim's own in `RULES` where empty.
         reason: why it is inconclusive, or not run; empty elsewhere.
         run: the folder that holds the evidence, relative to the report's; None where there is none.
 
@@ -55,11 +55,11 @@ class Finding:
     run: str | None = None
 
     def __post_init__(self) -> None:
-        if self.claim not in ROWS:
-            raise InputError(f"a claim must be one of C1 to C{len(ROWS)}, got {self.claim!r}")
+        if self.claim not in RULES:
+            raise InputError(f"a claim must be one of C1 to C{len(RULES)}, got {self.claim!r}")
         if self.verdict not in VERDICTS:
             raise InputError(f"the verdict on {self.claim} must be one of {', '.join(VERDICTS)}, got {self.verdict!r}")
-        object.__setattr__(self, "rule", self.rule or ROWS[self.claim].rule)
+        object.__setattr__(self, "rule", self.rule or RULES[self.claim].rule)
         object.__setattr__(self, "interval", _interval(self.claim, self.interval))
         if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 0:
             raise InputError(f"n of {self.claim} must be a whole number of at least 0, got {self.n!r}")
@@ -100,7 +100,7 @@ def complete(found: Iterable[Finding]) -> list[Claim]:
         if finding.claim in by_claim:
             raise InputError(f"{finding.claim} was judged twice, {by_claim[finding.claim].ours!r} and {finding.ours!r}")
         by_claim[finding.claim] = finding
-    return [_row(by_claim.get(claim) or Finding(claim, "not run")) for claim in ROWS]
+    return [_row(by_claim.get(claim) or Finding(claim, "not run")) for claim in RULES]
 
 
 def write_claims(path: Path, claims: Iterable[Claim]) -> None:
@@ -140,7 +140,7 @@ def _finding(row: Claim) -> Finding:
 
 
 def _row(finding: Finding) -> Claim:
-    row = ROWS[finding.claim]
+    row = RULES[finding.claim]
     return Claim(
         id=finding.claim,
         title=row.title,

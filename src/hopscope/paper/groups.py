@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hopscope.errors import InputError
 from hopscope.training.metrics import LEARNED
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 
@@ -59,7 +59,7 @@ class Group:
                 raise InputError(f"losses {where} must have {len(self.asked)} hops, got {len(losses)}")
 
     @classmethod
-    def of(cls, run: Run, name: str) -> Group:
+    def of(cls, run: RunFolder, name: str) -> Group:
         """What a finished run came to."""
         models = run.result.models
         return cls(

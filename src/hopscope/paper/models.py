@@ -9,7 +9,7 @@ from pathlib import Path
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.paper.judging import BAR, counted
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 
@@ -28,7 +28,7 @@ class Learned:
     held_out: tuple[float, float] | None
 
     @classmethod
-    def of(cls, run: Run, number: int) -> Learned:
+    def of(cls, run: RunFolder, number: int) -> Learned:
         """Of a model of a finished run."""
         import numpy as np
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Row:
+class Rule:
     """What the paper claims, and how it is judged.
 
     Attributes:
@@ -28,8 +28,8 @@ class Row:
     rule: str
 
 
-ROWS: Mapping[str, Row] = {
-    "C1": Row(
+RULES: Mapping[str, Rule] = {
+    "C1": Rule(
         "With t < log3(2D) layers, D hops cannot be solved",
         "no D solved in fewer layers; simulated for D = 1..64 at least",
         "Theorem 1",
@@ -39,7 +39,7 @@ ROWS: Mapping[str, Row] = {
         "lies beyond its depth and a deeper run of the study learned that hop. Reproduced: both hold, and three runs "
         "or more put it to the test. Not reproduced: an exception in either. Inconclusive: fewer than three runs.",
     ),
-    "C2": Row(
+    "C2": Rule(
         "Information in a residual stream stays one contiguous run of length <= 3^t + 1",
         "no exception; tested by simulation",
         "Lemmas 1 to 3, Appendix B",
@@ -50,7 +50,7 @@ ROWS: Mapping[str, Row] = {
         "learned a hop. Reproduced: no exception in either, and three runs or more put it to the test. Not reproduced: "
         "an exception. Inconclusive: fewer than three runs.",
     ),
-    "C3": Row(
+    "C3": Rule(
         "Without the implicit curriculum, training fails even at D = 3",
         "final validation loss > 0.7 in 100% of runs, 1..8 layers x 8 seeds",
         "Section 7.2",
@@ -61,7 +61,7 @@ ROWS: Mapping[str, Row] = {
         "Not reproduced: any run without the curriculum ends at 0.7 or below. Reproduced: none does, and the upper 95% "
         "Clopper-Pearson bound on how often one would, from the pairs that count, is below 10%. Else inconclusive.",
     ),
-    "C4": Row(
+    "C4": Rule(
         "Later hops are harder and need more layers (D = 5, with the implicit curriculum)",
         "partial loss by layers; no numbers published",
         "Section 7.2, Figure 4 right",
@@ -73,7 +73,7 @@ ROWS: Mapping[str, Row] = {
         "it, with p < 0.05 in Fisher's exact test; at the paper's scale with D = 5. Not reproduced: (1) fails, or the "
         "order of (3) fails in 20 runs or more. Else inconclusive.",
     ),
-    "C5": Row(
+    "C5": Rule(
         "Hops are learned in order",
         "partial loss falls below 0.5 for x1 first, then x2, and so on, in 100% of runs with the curriculum",
         "Section 7.2",
@@ -84,7 +84,7 @@ ROWS: Mapping[str, Row] = {
         "none, and the lower 95% Clopper-Pearson bound on the share in order, unresolved runs counted against it, is "
         "at least 90%. Else inconclusive.",
     ),
-    "C6": Row(
+    "C6": Rule(
         "Transformers A, B and C (12 layers, 1 head, D = 3) learn the task",
         "validation MSE < 0.01",
         "Section 8.2",
@@ -94,7 +94,7 @@ ROWS: Mapping[str, Row] = {
         "number, the mean over the last 100 steps, is told beside. Reproduced: three models or more, and all do. Not "
         "reproduced: a model diverged, or its median or whole interval is at 0.01 or above. Else inconclusive.",
     ),
-    "C7": Row(
+    "C7": Rule(
         "Few heads matter",
         "4 heads in each of A, B, C; 3 would suffice",
         "Section 8.2",
@@ -104,7 +104,7 @@ ROWS: Mapping[str, Row] = {
         "theory asks of one head a layer. Reproduced: three models or more, each with few. Not reproduced: a model "
         "with more. Else inconclusive.",
     ),
-    "C8": Row(
+    "C8": Rule(
         "The first relevant head ties the second to the first member of each pair",
         "in all of A, B, C",
         "Section 8.2",
@@ -113,7 +113,7 @@ ROWS: Mapping[str, Row] = {
         "path. Reproduced: three models or more, and all of them. Not reproduced: a model in which a pair is not "
         "tied, or in which the layer does something else too. Else inconclusive.",
     ),
-    "C9": Row(
+    "C9": Rule(
         "Beyond the first head, the three circuits differ",
         "A, B and C compared",
         "Section 8.2",
@@ -124,7 +124,7 @@ ROWS: Mapping[str, Row] = {
         "and less than any two searches of one of them. Not reproduced: two models overlap as much as searches within "
         "a model do, or by more than a half. Inconclusive: fewer than three models, or one searched in one order only.",
     ),
-    "C10": Row(
+    "C10": Rule(
         "The circuit alone solves the task",
         "MSE < 0.05 with everything else ablated",
         "Appendix E",
@@ -134,7 +134,7 @@ ROWS: Mapping[str, Row] = {
         "0.05. Not reproduced: with each filling some model's interval lies at 0.05 or above, or a model that solves "
         "the task has no such circuit. Else inconclusive.",
     ),
-    "C11": Row(
+    "C11": Rule(
         "Every path of the circuit is needed",
         "MSE 0.17 to 0.89 with one path ablated; 0.05 to 0.10 with the first useful layer made uniform",
         "Appendix E",
@@ -146,7 +146,7 @@ ROWS: Mapping[str, Row] = {
         "reproduced: the upper bound is below 90%. Else inconclusive. How many losses lie in the paper's ranges is "
         "told.",
     ),
-    "C12": Row(
+    "C12": Rule(
         "Transformer D (24 layers, D = 4) learns the task, and its circuit alone solves it",
         "validation MSE 0.031; circuit alone 0.045",
         "Section 9.2",
@@ -156,7 +156,7 @@ ROWS: Mapping[str, Row] = {
         "95% intervals lie below 0.05. Not reproduced: a model's interval lies at 0.05 or above, with each filling, or "
         "it has no such circuit. Else inconclusive.",
     ),
-    "C13": Row(
+    "C13": Rule(
         "Heads emerge one by one, in order",
         "a plateau of about 450 epochs, B first, then C, D, E, the last much later; "
         "the attention of the 13 paths crosses 0.5 in that order",
@@ -169,7 +169,7 @@ ROWS: Mapping[str, Row] = {
         "where all hops are learned. Reproduced: three models or more, and all of them. Not reproduced: a model fails "
         "one. Inconclusive: fewer, a certainty between 5% and 95%, or no circuit at that checkpoint.",
     ),
-    "C14": Row(
+    "C14": Rule(
         "Language models solve the problem untuned",
         "equations near perfect for D <= 5; the other four formulations high",
         "Figure 2",
@@ -181,7 +181,7 @@ ROWS: Mapping[str, Row] = {
         "model asked everything has a point whose upper bound lies below 90%. Else inconclusive. How many models were "
         "tried is told: one of many is the best of many.",
     ),
-    "C15": Row(
+    "C15": Rule(
         "Random guessing sets the floor",
         "1/4 for formulations 1 to 4, 1/16 for formulation 5",
         "Figure 2",

@@ -86,9 +86,9 @@ def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitR
 def find(path: Path, number: int, effort: Effort) -> None:
     """Find the circuit of one model of the run in `path`; one that stands beside it is kept."""
     from hopscope.circuits.find import circuit_of_run
-    from hopscope.training.run import Run
+    from hopscope.training.run import RunFolder
 
-    circuit_of_run(Run(path), number, effort=effort)
+    circuit_of_run(RunFolder(path), number, effort=effort)
 
 
 def read(study: CircuitStudy, folder: Path) -> CircuitResult:

@@ -19,7 +19,7 @@ from hopscope.paper.judging import BAR, Outcome, below, counted, every_model, lo
 from hopscope.paper.models import Studied, read_models, shape_in_words
 from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 LEAST_PLATEAU = 0.28
@@ -47,7 +47,7 @@ class EmergenceStudy:
 
 
 @dataclass(frozen=True)
-class Followed:
+class FollowedModel:
     """One model followed through training.
 
     Attributes:
@@ -73,7 +73,7 @@ class EmergenceResult:
     """
 
     study: EmergenceStudy
-    followed: tuple[Followed, ...]
+    followed: tuple[FollowedModel, ...]
 
 
 def run(study: EmergenceStudy, folder: Path, work: Work | None = None) -> EmergenceResult:
@@ -94,7 +94,7 @@ def follow(path: Path, number: int, effort: Effort) -> None:
     from hopscope.circuits.find import circuit_of_run
     from hopscope.emergence.of_run import emergence_of_run
 
-    run = Run(path)
+    run = RunFolder(path)
     if circuit_of_run(run, number, effort=effort).found:
         emergence_of_run(run, number)
     step = all_learned_at(run, number)
@@ -102,7 +102,7 @@ def follow(path: Path, number: int, effort: Effort) -> None:
         emergence_of_run(run, number, step=step)
 
 
-def all_learned_at(run: Run, number: int) -> int | None:
+def all_learned_at(run: RunFolder, number: int) -> int | None:
     """The first checkpoint at which all hops have been learned; None if there is none, or it is the last."""
     learned = run.metrics.first_below()[number]
     if None in learned:
@@ -127,7 +127,7 @@ def read(study: EmergenceStudy, folder: Path) -> EmergenceResult:
         final = _record(place / f"emergence{which}.json")
         first = next((_record(path) for path in sorted(place.glob(f"emergence/step-??????{which}.json"))), None)
         run = runs.get(model.setup.name)
-        followed.append(Followed(model, final, first, run.metrics if run else None))
+        followed.append(FollowedModel(model, final, first, run.metrics if run else None))
     return EmergenceResult(study, tuple(followed))
 
 
@@ -169,7 +169,7 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
     return Finding("C12", verdict, f"{ours}; {circuit.ours}", len(read) + missing, interval, scale, reason=reason)
 
 
-def _in_order(followed: Sequence[Followed], scale: str) -> Finding:
+def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
     """C13."""
     there = [(one, one.final) for one in followed if one.final]
     if not there:
@@ -194,7 +194,7 @@ def _in_order(followed: Sequence[Followed], scale: str) -> Finding:
     return Finding("C13", verdict, ours, n, interval, scale, reason=reason)
 
 
-def _parts(one: Followed, final: Emergence) -> tuple[Outcome, Outcome, Outcome]:
+def _parts(one: FollowedModel, final: Emergence) -> tuple[Outcome, Outcome, Outcome]:
     """Length of the plateau, order of the losses, order of the paths."""
     left, steps = final.plateau.left, final.total_steps
     length: Outcome = "meets" if left is not None and left >= LEAST_PLATEAU * steps else "fails"
@@ -220,7 +220,7 @@ def _paths(emergence: Emergence) -> Outcome:
     return "meets" if min(emergence.order.certainty, default=1.0) >= CERTAIN else "open"
 
 
-def _told(one: Followed, final: Emergence) -> str:
+def _told(one: FollowedModel, final: Emergence) -> str:
     learned = ", ".join(_epoch(final, step) for step in final.plateau.learned)
     circuits = [("at the end", final), *([("when all are learned", one.first)] if one.first else [])]
     paths = ", ".join(

@@ -12,7 +12,7 @@ from pathlib import Path
 from hopscope.errors import InputError
 from hopscope.files import write_text
 from hopscope.paper.claims import Claim, read_claims
-from hopscope.paper.rules import ROWS
+from hopscope.paper.rules import RULES
 
 FIRST, LAST = "<!-- claims: made by `make claims` -->", "<!-- end of claims -->"
 """The marks."""
@@ -21,7 +21,7 @@ FIRST, LAST = "<!-- claims: made by `make claims` -->", "<!-- end of claims -->"
 def markdown(tables: Mapping[str, Sequence[Claim]]) -> str:
     """A row a claim: the verdict with its n, or the reason why there is none."""
     lines = [f"| | claim | {' | '.join(tables)} |", f"|---|---|{'---|' * len(tables)}"]
-    for place, (claim, row) in enumerate(ROWS.items()):
+    for place, (claim, row) in enumerate(RULES.items()):
         cells = [_cell(table[place]) for table in tables.values()]
         lines.append(f"| {claim} | {row.title} | {' | '.join(cells)} |")
     return "\n".join(lines)

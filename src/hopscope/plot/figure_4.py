@@ -12,7 +12,7 @@ from hopscope.errors import InputError
 from hopscope.paper.groups import Group
 from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
 from hopscope.theory.depth import depths
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ class _Series:
     losses: dict[int, list[float]]
 
 
-def figure_4(*of: Group | Run, theory: bool = True) -> Figure:
+def figure_4(*of: Group | RunFolder, theory: bool = True) -> Figure:
     """Both halves side by side: the final validation loss, and with the implicit curriculum its part for each hop.
 
     Args:

@@ -15,7 +15,7 @@ Steps = list[list[AttentionPath]]
 
 
 @dataclass(frozen=True)
-class Followed:
+class Flowed:
     """What flowed.
 
     Attributes:
@@ -48,7 +48,7 @@ def by_layer(hops: int, paths: Iterable[AttentionPath]) -> Steps:
     return steps
 
 
-def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Followed:
+def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Flowed:
     """Attend along the steps, all of a layer at once.
 
     Args:
@@ -70,7 +70,7 @@ def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Followed:
                 idle.append(path)
             after[path.query] |= other
         history.append(tuple(after))
-    return Followed(tuple(history), tuple(refused), tuple(idle))
+    return Flowed(tuple(history), tuple(refused), tuple(idle))
 
 
 def arrives(scene: Scene, steps: Steps) -> bool:

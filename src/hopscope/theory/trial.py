@@ -28,7 +28,7 @@ class WithoutLayer:
 
 
 @dataclass(frozen=True)
-class Trial:
+class WitnessTrial:
     """How a witness did.
 
     Attributes:
@@ -50,7 +50,7 @@ class Trial:
     without: tuple[WithoutLayer, ...]
 
 
-def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> Trial:
+def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> WitnessTrial:
     """Run a witness, and what is left of it when a layer is missing, on the same random sequences."""
     problem, shape = witness.problem, witness.transformer.shape
     batch = sample(problem, sequences, torch.Generator().manual_seed(seed))
@@ -59,7 +59,7 @@ def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> Trial:
         rest = witness.without_layer(layer)
         why = deliver(problem.hops, rest.circuit).broken
         without.append(WithoutLayer(layer, _losses(rest, batch)[-1], why))
-    return Trial(
+    return WitnessTrial(
         problem.hops, shape.layers, shape.heads, witness.circuit, sequences, _losses(witness, batch), tuple(without)
     )
 

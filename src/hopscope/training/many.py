@@ -15,7 +15,7 @@ from hopscope.parallel import in_processes
 from hopscope.training.engine import available_cores, choose_engine, default_device
 from hopscope.training.precision import Precision
 from hopscope.training.progress import Progress, progress_of
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
@@ -79,7 +79,7 @@ def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
     return sorted(left, key=lambda setup: -setup.work)
 
 
-def finished(setups: Iterable[Setup], folder: Path) -> dict[str, Run]:
+def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
     """The runs that are at their end, by name.
 
     Raises:
@@ -88,7 +88,7 @@ def finished(setups: Iterable[Setup], folder: Path) -> dict[str, Run]:
     runs = {}
     for setup in setups:
         if (folder / setup.name / "result.json").exists():
-            run = Run(folder / setup.name)
+            run = RunFolder(folder / setup.name)
             runs[setup.name] = run.require(setup)
     return runs
 

@@ -39,7 +39,7 @@ _RUN: dict[str, Any] = {"kind": "hopscope run", "schema": 1}
 _RESULT: dict[str, Any] = {"kind": "hopscope result", "schema": 1}
 
 
-class Run:
+class RunFolder:
     """One run: an ensemble of models that share problem and recipe and differ by their seeds.
 
     Args:
@@ -56,7 +56,7 @@ class Run:
         self.engine = self.record.engine
 
     @classmethod
-    def create(cls, path: Path | str, setup: Setup, engine: Engine) -> Run:
+    def create(cls, path: Path | str, setup: Setup, engine: Engine) -> RunFolder:
         """Begin a run in a folder that is new or empty, or find the same run there.
 
         Raises:
@@ -77,7 +77,7 @@ class Run:
         write_record(path / "run.json", RunRecord(named, problem, recipe, seeds, engine, versions), **_RUN)
         return cls(path)
 
-    def require(self, setup: Setup) -> Run:
+    def require(self, setup: Setup) -> RunFolder:
         """This run, if it is of that setup, whatever its name.
 
         Raises:

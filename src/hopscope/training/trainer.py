@@ -21,7 +21,7 @@ from hopscope.training.losses import squared_errors
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
 from hopscope.training.setup import Setup
 
@@ -38,7 +38,7 @@ def train(
     *,
     engine: Engine | None = None,
     watch: Callable[[Progress], None] | None = None,
-) -> Run: ...
+) -> RunFolder: ...
 @overload
 def train(
     recipe: Recipe,
@@ -48,7 +48,7 @@ def train(
     seeds: Sequence[int] = (0,),
     engine: Engine | None = None,
     watch: Callable[[Progress], None] | None = None,
-) -> Run: ...
+) -> RunFolder: ...
 def train(
     recipe: Setup | Recipe,
     problem: RetrievalProblem | Path | str,
@@ -57,7 +57,7 @@ def train(
     seeds: Sequence[int] | None = None,
     engine: Engine | None = None,
     watch: Callable[[Progress], None] | None = None,
-) -> Run:
+) -> RunFolder:
     """Train an ensemble, one model a seed, or continue where an earlier call was stopped.
 
     `train(setup, folder)` trains a setup, `train(recipe, problem, folder, seeds=...)` one that is put together here.
@@ -85,8 +85,8 @@ def train(
         path = Path(folder)
         setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
     if not (path / "run.json").exists():
-        Run.create(path, setup, engine or choose_engine(setup))
-    run = Run(path).require(setup)
+        RunFolder.create(path, setup, engine or choose_engine(setup))
+    run = RunFolder(path).require(setup)
     if not run.finished:
         with run.writing(), using_threads(run.engine):
             if not run.finished:
@@ -95,7 +95,7 @@ def train(
     return run
 
 
-def _continue(run: Run, watch: Callable[[Progress], None] | None) -> None:
+def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
     """Take a run from its last saved state to its end."""
     recipe = run.recipe
     data = Data(run.problem, recipe, run.seeds, run.engine.device)
@@ -143,7 +143,7 @@ def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"])
     return bool(((validation > 0.1) & (validation < 0.93 * plateau)).any())
 
 
-def _finish(run: Run) -> None:
+def _finish(run: RunFolder) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
     last = run.metrics.after(run.recipe.steps - run.recipe.final_steps)
     errors = held_out_errors(run, _HELD_OUT)
@@ -165,7 +165,7 @@ def _finish(run: Run) -> None:
     run.finish(Result(run.recipe.steps, _HELD_OUT, tuple(models)))
 
 
-def held_out_errors(run: Run, size: int, step: int | None = None) -> Float[Tensor, "model sequence hop"]:
+def held_out_errors(run: RunFolder, size: int, step: int | None = None) -> Float[Tensor, "model sequence hop"]:
     """Squared errors of every model on the fixed held-out set, sequence by sequence, in fp32."""
     batch = held_out(run.problem, size)
     transformer = run.transformer(step)

@@ -11,13 +11,13 @@ from hopscope.theory.follow import arrives, by_layer
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.theory.scene import chain_scene
 
-Rows = frozenset[Row]
+RowSet = frozenset[Row]
 
 _TRIES = 6
 """Times as many attempts as draws are asked for: where few distinct circuits exist, all are found soon."""
 
 
-def random_rows(pool: Sequence[Row], size: int, generator: torch.Generator) -> Rows:
+def random_rows(pool: Sequence[Row], size: int, generator: torch.Generator) -> RowSet:
     """So many rows of a pool."""
     return frozenset(pool[number] for number in torch.randperm(len(pool), generator=generator)[:size].tolist())
 
@@ -44,7 +44,9 @@ def random_deliverable(
     return tuple(sorted(kept)) if len({path.row for path in kept}) <= size else None
 
 
-def rivals(hops: int, pool: Sequence[AttentionPath], own: Rows, draws: int, generator: torch.Generator) -> list[Rows]:
+def rivals(
+    hops: int, pool: Sequence[AttentionPath], own: RowSet, draws: int, generator: torch.Generator
+) -> list[RowSet]:
     """Distinct circuits of the size of `own`: half of them any heavy rows, half delivering by theory.
 
     Those that deliver are filled up to size with other heavy rows. Fewer than `draws` where there are fewer.
@@ -57,7 +59,7 @@ def rivals(hops: int, pool: Sequence[AttentionPath], own: Rows, draws: int, gene
         generator: draws them.
     """
     heavy, size = sorted({path.row for path in pool} | own), len(own)
-    found: dict[Rows, None] = {}
+    found: dict[RowSet, None] = {}
     for attempt in range(_TRIES * draws):
         drawn = random_rows(heavy, size, generator)
         if attempt % 2:
