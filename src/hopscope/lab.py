@@ -246,7 +246,13 @@ def train(
     Raises:
         InputError: no seeds, repeated seeds, or a folder that holds something else.
     """
-    call: Any = trainer.train  # which says what is wrong with an odd mixture of arguments
-    places = (recipe, problem) if folder is None else (recipe, problem, folder)
-    given = {} if seeds is None else {"seeds": seeds}
-    return Run(call(*places, **given, engine=engine, watch=watch).path)
+    if isinstance(recipe, Setup):
+        if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
+            raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
+        setup, path = recipe, Path(problem)
+    else:
+        if not isinstance(problem, RetrievalProblem) or folder is None:
+            raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
+        path = Path(folder)
+        setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
+    return Run(trainer.train(setup, path, engine=engine, watch=watch).path)

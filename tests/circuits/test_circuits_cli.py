@@ -13,11 +13,11 @@ from hopscope.circuits.find import Origin, circuit_of_run, find_circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.cli import main
 from hopscope.errors import InputError
+from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
-from hopscope.training.trainer import train
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from small_models import answers_with
 from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
+from hopscope.lab import train
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
@@ -25,7 +26,6 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
-from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=2)
 TINY = Recipe(

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from hopscope.cli.train import command
 from hopscope.errors import InputError
+from hopscope.lab import train
 from hopscope.paper import recipes
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
@@ -24,7 +25,6 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
-from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=2)
 TINY = Recipe(

@@ -17,7 +17,7 @@ from hopscope.training.recipe import Recipe
 
 
 @click.command()
-@click.argument("folder", type=click.Path(file_okay=False))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--recipe",
     "name",
@@ -33,7 +33,7 @@ from hopscope.training.recipe import Recipe
 @field_options(RetrievalProblem)
 @field_options(Recipe)
 def command(
-    folder: str,
+    folder: Path,
     name: str,
     seeds: str | None,
     device: str | None,
@@ -69,7 +69,7 @@ def command(
     from hopscope.training.trainer import train
 
     engine = choose_engine(setup, device=device, threads=threads, precision=precision, compiled=compiled)
-    if (Path(folder) / "run.json").exists():
+    if (folder / "run.json").exists():
         engine = RunFolder(folder).engine  # a run that resumes keeps its own
     say_precision(engine.device, engine.precision)
     with training_bar(setup) as watch:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import overload
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.errors import InputError
 from hopscope.files import number_or_null, sweep
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data, held_out
@@ -20,7 +18,6 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.losses import squared_errors
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress
-from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
 from hopscope.training.setup import Setup
@@ -30,63 +27,30 @@ _HELD_OUT = 4096
 """Sequences of the fixed held-out set behind a run's result."""
 
 
-@overload
 def train(
-    recipe: Setup,
-    folder: Path | str,
-    /,
+    setup: Setup,
+    folder: Path,
     *,
-    engine: Engine | None = None,
-    watch: Callable[[Progress], None] | None = None,
-) -> RunFolder: ...
-@overload
-def train(
-    recipe: Recipe,
-    problem: RetrievalProblem,
-    folder: Path | str,
-    *,
-    seeds: Sequence[int] = (0,),
-    engine: Engine | None = None,
-    watch: Callable[[Progress], None] | None = None,
-) -> RunFolder: ...
-def train(
-    recipe: Setup | Recipe,
-    problem: RetrievalProblem | Path | str,
-    folder: Path | str | None = None,
-    *,
-    seeds: Sequence[int] | None = None,
     engine: Engine | None = None,
     watch: Callable[[Progress], None] | None = None,
 ) -> RunFolder:
     """Train an ensemble, one model a seed, or continue where an earlier call was stopped.
 
-    `train(setup, folder)` trains a setup, `train(recipe, problem, folder, seeds=...)` one that is put together here.
     A run that was killed at any moment and called again gives, on a CPU, the bits of one left alone: its data are a
     function of seed and step, and its state is written whole or not at all.
 
     Args:
-        recipe: how; or a `Setup`, and the folder next.
-        problem: what on.
+        setup: what; weights, data and validation all derive from its seeds.
         folder: where the run is kept; new, empty, or holding this same run.
-        seeds: one a model; weights, data and validation all derive from it.
         engine: how steps are computed; `None` for the fastest here. A run that resumes keeps its own.
         watch: told where the run stands after every row of metrics.
 
     Raises:
-        InputError: no seeds, repeated seeds, or a folder that holds something else.
+        InputError: a folder that holds something else.
     """
-    if isinstance(recipe, Setup):
-        if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
-            raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
-        setup, path = recipe, Path(problem)
-    else:
-        if not isinstance(problem, RetrievalProblem) or folder is None:
-            raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
-        path = Path(folder)
-        setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
-    if not (path / "run.json").exists():
-        RunFolder.create(path, setup, engine or choose_engine(setup))
-    run = RunFolder(path).require(setup)
+    if not (folder / "run.json").exists():
+        RunFolder.create(folder, setup, engine or choose_engine(setup))
+    run = RunFolder(folder).require(setup)
     if not run.finished:
         with run.writing(), using_threads(run.engine):
             if not run.finished:
