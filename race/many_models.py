@@ -131,7 +131,7 @@ def ensemble(ours: Ensemble, recipe: Recipe) -> Step:
 def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str) -> dict[str, Step]:
     """All racers, from the same weights."""
     seeds = list(range(models))
-    engine = choose_engine(Setup("race", problem, recipe, tuple(seeds)), device=device)
+    engine = choose_engine(Setup("race", problem, recipe, tuple(seeds)), device=device, precision="fp32")
     first = Ensemble(problem, recipe, seeds, replace(engine, compiled=False))
     weights = first.weights()
 
@@ -207,7 +207,7 @@ def main() -> None:
     recipe = replace(recipes.SWEEP, layers=arguments.layers, batch_size=arguments.batch)
     results = []
     for models in map(int, arguments.models.split(",")):
-        engine = choose_engine(Setup("race", problem, recipe), device=arguments.device)
+        engine = choose_engine(Setup("race", problem, recipe), device=arguments.device, precision="fp32")
         with using_threads(engine):
             data = Data(problem, recipe, list(range(models)), arguments.device)
             racers = field(problem, recipe, models, arguments.device)
