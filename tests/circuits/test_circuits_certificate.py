@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
-from planted_models import attention, columns, copy_head, evidence_of, louder, softer, witness
+from planted_models import LITTLE, attention, columns, copy_head, evidence_of, louder, softer, witness
 
 from hopscope.circuits import apply
 from hopscope.circuits.bootstrap import intervals
@@ -182,7 +183,7 @@ def test_many_equals_fail_recovery() -> None:
     made = witness(2, spare_heads=6)
     for head in range(1, 7):
         copy_head(made.transformer, 0, 0, head)
-    part = PARTS["recovery"](evidence_of(made))
+    part = PARTS["recovery"](evidence_of(made, effort=replace(LITTLE, draws=200)))
     assert not part.passed
     assert part.numbers["recovery"] > 0.9
     assert part.numbers["p_value"] > 0.05

@@ -13,7 +13,7 @@ from hopscope.theory.path import AttentionPath, Row
 from hopscope.theory.witness import Witness, build_witness
 from hopscope.training.data import held_out
 
-LITTLE = Effort(sequences=48, few=24, rough=8, draws=200, halves=16)
+LITTLE = Effort(sequences=48, few=24, rough=8, draws=60, halves=16)
 
 
 def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5) -> Witness:

@@ -215,8 +215,10 @@ def _described(outcome: Outcome, budget: Budget, seed: int) -> dict[str, Any]:
 def _paths(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[str, Any], ...]]:
     """The paths with their ablations and uses, and the helper rows."""
     names = evidence.problem.roles
-    imposed = evidence.measured(by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths]))
-    natural = dict(zip(evidence.rows, evidence.measured(evidence.lost), strict=True))
+    imposed = evidence.measured(
+        list(by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths]))
+    )
+    natural = dict(zip(evidence.rows, evidence.measured(list(evidence.lost.values())), strict=True))
     patcher = Patcher(evidence.few, evidence.natural)
     uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
     paths = tuple(

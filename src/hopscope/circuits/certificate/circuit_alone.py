@@ -22,12 +22,11 @@ def sufficiency(evidence: Evidence) -> Part:
     Passes if the interval of its loss ends below the bar: imposed, and in the natural sense with its own patterns too;
     in the strict sense only if no row stands at its mean and none in use is without a path.
     """
-    programs: list[Rows] = [{}, evidence.program, evidence.natural, evidence.nothing]
-    errors = evidence.evaluator.errors(programs).double()
-    full, imposed, natural, nothing = evidence.measured(errors.mean(dim=2))
+    errors = evidence.alone
+    full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
     hops = {}
     for index, hop in enumerate(evidence.problem.target_hops):
-        (measured,) = evidence.measured(errors[1:2, :, index])
+        (measured,) = evidence.measured([errors[1, :, index]])
         whole = tidy(float(errors[0, :, index].mean()))
         hops[f"x{hop}"] = {"mse": measured.mean, "interval": measured.interval, "full_mse": whole}
     judged = [imposed, natural] if evidence.sense == "natural" else [imposed]
@@ -64,7 +63,8 @@ def necessity(evidence: Evidence) -> Part:
     fifth of the bar: a circuit just below the bar must not make every grain of sand necessary. Rows that imposed
     patterns make idle (`exempt`) must raise the natural circuit's loss by the bar.
     """
-    without, rise = evidence.measured(evidence.lost), evidence.measured(evidence.lost - evidence.own)
+    without = evidence.measured(list(evidence.lost.values()))
+    rise = evidence.measured([lost - evidence.own(row)[: len(lost)] for row, lost in evidence.lost.items()])
     needed = []
     for row, lost, more in zip(evidence.rows, without, rise, strict=True):
         share = 1.0 if row in evidence.exempt else COUNTS
@@ -98,7 +98,7 @@ def minimality(evidence: Evidence) -> Part:
     programs: list[Rows] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
     losses = evidence.settled(programs, evidence.bar)
     close = [number for number, loss in enumerate(losses) if loss <= evidence.bar]
-    again = evidence.measured(by_sequence(evidence.evaluator, [programs[number] for number in close]))
+    again = evidence.measured(list(by_sequence(evidence.evaluator, [programs[number] for number in close])))
     holding = [number for number, one in zip(close, again, strict=True) if one.interval[1] < evidence.bar]
     says = f"no smaller part of it holds the bar: {tried}; the best has {min(losses, default=1.0):.3f}"
     if holding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -51,6 +52,22 @@ class Measured(NamedTuple):
 
     mean: float
     interval: Interval
+
+
+class Levels(NamedTuple):
+    """Losses between which a circuit stands."""
+
+    full: float
+    nothing: float
+    own: float
+
+    def faithfulness(self, loss: float) -> float:
+        """How far a loss goes from that of nothing (0) to that of the model (1)."""
+        return (self.nothing - loss) / max(self.nothing - self.full, 1e-12)
+
+    def at(self, faithfulness: float) -> float:
+        """The loss that goes so far."""
+        return self.nothing - faithfulness * (self.nothing - self.full)
 
 
 class Evidence:
@@ -161,16 +178,45 @@ class Evidence:
         return {row: off for row, (_, off) in least.items()}
 
     @cached_property
-    def lost(self) -> Float[Tensor, "row sequence"]:
-        """Losses by sequence without each row in use."""
-        self.evaluator.depart_from(self.base)
-        return by_sequence(self.evaluator, [{**self.around(row), row: self.off[row]} for row in self.rows])
+    def alone(self) -> Float[Tensor, "program sequence hop"]:
+        """Errors of the model, of the imposed and the natural circuit, and of nothing."""
+        return self.evaluator.errors([{}, self.program, self.natural, self.nothing]).double()
 
     @cached_property
-    def own(self) -> Float[Tensor, "row sequence"]:
-        """Losses by sequence of the program that each row is judged in."""
-        natural, base = by_sequence(self.evaluator, [self.natural, self.base])
-        return torch.stack([natural if row in self.exempt else base for row in self.rows])
+    def levels(self) -> Levels:
+        """Losses on `few` sequences of the model, of nothing, and of the circuit as it is judged."""
+        full, imposed, natural, nothing = self.alone[:, : self.few.sequences].mean(dim=(1, 2)).tolist()
+        return Levels(full, nothing, natural if self.sense == "natural" else imposed)
+
+    def own(self, row: Row) -> Float[Tensor, " sequence"]:
+        """Losses by sequence of the program that a row is judged in."""
+        natural = self.sense == "natural" or row in self.exempt
+        return self.alone[2 if natural else 1].mean(dim=1)
+
+    @cached_property
+    def lost(self) -> dict[Row, Float[Tensor, " sequence"]]:
+        """Losses by sequence without each row in use; on `few` sequences where these leave no doubt."""
+        programs: list[Rows] = [{**self.around(row), row: self.off[row]} for row in self.rows]
+        for evaluator in (self.few, self.evaluator):
+            evaluator.depart_from(self.base)
+        found = dict(zip(self.rows, by_sequence(self.few, programs), strict=True))
+        for row, program in zip(self.rows, programs, strict=True):
+            doubt = _SURE * float(found[row].std()) / self.few.sequences**0.5
+            if float(found[row].mean()) - doubt <= 2 * self.bar:
+                (found[row],) = by_sequence(self.evaluator, [program])
+        return found
+
+    @cached_property
+    def rises(self) -> dict[Row, float]:
+        """How much the circuit's loss rises without each row in use."""
+        return {row: float((lost - self.own(row)[: len(lost)]).mean()) for row, lost in self.lost.items()}
+
+    @cached_property
+    def rises_in_model(self) -> dict[Row, float]:
+        """How much the model's own loss rises without each row in use."""
+        full, counts = self.levels.full, COUNTS * self.bar
+        losses = self.settled([{row: self.off[row]} for row in self.rows], full + counts)
+        return {row: loss - full for row, loss in zip(self.rows, losses, strict=True)}
 
     def settled(self, programs: list[Rows], limit: float) -> list[float]:
         """Mean losses; more sequences where a few leave it open on which side of `limit` a loss is."""
@@ -188,12 +234,13 @@ class Evidence:
             losses[number] = loss
         return losses
 
-    def measured(self, values: Float[Tensor, "measurement sequence"]) -> list[Measured]:
-        """Means with their intervals."""
-        found = intervals(values, derive_seed(self.seed, "circuit certificate", "bootstrap"))
-        means: list[float] = values.mean(dim=1).tolist()
-        pairs = zip(means, found, strict=True)
-        return [Measured(tidy(mean), (tidy(low), tidy(high))) for mean, (low, high) in pairs]
+    def measured(self, values: Sequence[Float[Tensor, " sequence"]]) -> list[Measured]:
+        """Means with their intervals, each over as many sequences as it has."""
+        return [self._measured(one) for one in values]
+
+    def _measured(self, values: Float[Tensor, " sequence"]) -> Measured:
+        ((low, high),) = intervals(values[None], derive_seed(self.seed, "circuit certificate", "bootstrap"))
+        return Measured(tidy(float(values.mean())), (tidy(low), tidy(high)))
 
     def random(self, purpose: str) -> torch.Generator:
         """A generator for one purpose."""
@@ -207,11 +254,6 @@ class Evidence:
 def by_sequence(evaluator: Evaluator, programs: list[Rows]) -> Float[Tensor, "program sequence"]:
     """Losses by sequence."""
     return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)
-
-
-def faithfulness(nothing: float, loss: float, full: float) -> float:
-    """How far a loss goes from that of nothing (0) to that of the model (1)."""
-    return (nothing - loss) / max(nothing - full, 1e-12)
 
 
 def removed(edit: Form, path: AttentionPath) -> Form:

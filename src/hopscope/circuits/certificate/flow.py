@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_in_order
 
@@ -17,10 +16,7 @@ def deliverability(evidence: Evidence) -> Part:
     use in them they are named as unexplained.
     """
     hops, rows = evidence.problem.hops, evidence.rows
-    without: list[Rows] = [{row: evidence.off[row]} for row in rows]
-    full, *losses = evidence.few.mse([{}, *without])
-    rises = (evidence.lost - evidence.own).mean(dim=1).tolist()
-    effect = {row: max(rise, loss - full) for row, rise, loss in zip(rows, rises, losses, strict=True)}
+    effect = {row: max(evidence.rises[row], evidence.rises_in_model[row]) for row in rows}
     matters = [path for path in evidence.paths if effect[path.row] >= COUNTS * evidence.bar]
     idle = [path for path in evidence.paths if path not in matters]
     flow = deliver(hops, matters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence, faithfulness
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.form import one_hot
 from hopscope.circuits.hypotheses import Rows
@@ -20,7 +20,6 @@ def random_keys(evidence: Evidence) -> Part:
     Passes if every row keeps most of the way in its own form, no other key serves it better for sure, and not more than
     half of the others serve it as well. In the strict sense the rest is imposed too, save for `exempt` rows.
     """
-    nothing, full = evidence.few.mse([evidence.nothing, {}])
     in_form = by_sequence(evidence.few, [{**evidence.around(row), row: evidence.program[row]} for row in evidence.rows])
     wrong, rows = [], []
     margin = COUNTS * evidence.bar
@@ -39,10 +38,12 @@ def random_keys(evidence: Evidence) -> Part:
         better = [key for key, other in zip(others, losses, strict=True) if other < loss - margin]
         rival = by_sequence(evidence.few, [programs[others.index(key)] for key in better])
         sure = [
-            key for key, less in zip(better, evidence.measured(own - rival), strict=True) if less.interval[0] > margin
+            key
+            for key, less in zip(better, evidence.measured(list(own - rival)), strict=True)
+            if less.interval[0] > margin
         ]
         as_good = sum(other <= max(loss, evidence.bar) for other in losses)
-        kept = faithfulness(nothing, loss, full)
+        kept = evidence.levels.faithfulness(loss)
         right = kept >= _MOST and not sure and as_good <= _INDIFFERENT * len(others)
         wrong += [] if right else [evidence.name(row)]
         names = evidence.problem.roles

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import torch
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence, faithfulness
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.rivals import rivals
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM
@@ -35,11 +35,11 @@ def recovery(evidence: Evidence) -> Part:
     drawn = rivals(
         evidence.problem.hops, heavy, frozenset(evidence.rows), evidence.effort.draws, evidence.random("circuits")
     )
-    nothing, full, own = evidence.few.mse([evidence.nothing, {}, evidence.base])
+    levels = evidence.levels
     kept: list[Rows] = [{**evidence.nothing, **dict.fromkeys(rows, KEEP)} for rows in drawn]
-    losses = evidence.settled(kept, own)
-    mine, *others = (tidy(faithfulness(nothing, loss, full)) for loss in (own, *losses))
-    as_good = sum(loss <= own for loss in losses)
+    losses = evidence.settled(kept, levels.own)
+    mine, *others = (tidy(levels.faithfulness(loss)) for loss in (levels.own, *losses))
+    as_good = sum(loss <= levels.own for loss in losses)
     chance = (1 + as_good) / (1 + len(losses))
     rare = chance <= _RARE if len(losses) >= 1 / _RARE else as_good == 0
     best = (
@@ -68,9 +68,9 @@ def families(evidence: Evidence) -> Part:
         if (row.layer, row.head) not in used:
             unused[row.layer, row.head][row] = IDENTITY
     alone: list[Rows] = [{**evidence.base, **rows} for rows in unused.values()]
-    nothing, full, *losses = evidence.few.mse([evidence.nothing, {}, *programs, *alone])
+    losses = evidence.settled([*programs, *alone], evidence.levels.at(_MOST))
     by_way = {**dict(zip(ways, losses, strict=False)), "identity": max(losses[len(ways) :], default=losses[0])}
-    kept = {name: tidy(faithfulness(nothing, loss, full)) for name, loss in by_way.items()}
+    kept = {name: tidy(evidence.levels.faithfulness(loss)) for name, loss in by_way.items()}
     judged = [name for name in kept if name != "all_identity"]
     return Part(
         all(kept[name] >= _MOST for name in judged),
@@ -110,22 +110,20 @@ def completeness(evidence: Evidence) -> Part:
     in all, and at least a quarter for every row alone; less means that something outside steps in.
     """
     generator, rows = evidence.random("completeness"), evidence.rows
-    sets: list[list[Row]] = [[row] for row in rows]
-    for _ in range(evidence.effort.halves // 2):
+    sets: list[Rows] = []
+    for _ in range(evidence.effort.halves // 4):
         chosen = torch.rand(len(rows), generator=generator) < 0.5
-        some = [row for row, knocked in zip(rows, chosen.tolist(), strict=True) if knocked]
+        some = {row: evidence.off[row] for row, knocked in zip(rows, chosen.tolist(), strict=True) if knocked}
         sets += [some] if some else []
-    cut: list[Rows] = [{row: evidence.off[row] for row in some} for some in sets]
-    inside: list[Rows] = [{**evidence.around(some[0]), **one} for some, one in zip(sets, cut, strict=True)]
-    (full,), own = evidence.few.mse([{}]), by_sequence(evidence.few, [evidence.natural, evidence.base]).mean(dim=1)
-    model = [loss - full for loss in evidence.few.mse(cut)]
-    starts = [float(own[0 if some[0] in evidence.exempt else 1]) for some in sets]
-    circuit = [loss - start for loss, start in zip(evidence.few.mse(inside), starts, strict=True)]
+    alone = [(evidence.rises_in_model[row], evidence.rises[row]) for row in rows]
+    model = [loss - evidence.levels.full for loss in evidence.few.mse(sets)]
+    circuit = [loss - evidence.levels.own for loss in evidence.few.mse([{**evidence.base, **one} for one in sets])]
     shares = {
         evidence.name(row): tidy(one / other)
-        for row, one, other in zip(rows, model, circuit, strict=False)
+        for row, (one, other) in zip(rows, alone, strict=True)
         if other > COUNTS * evidence.bar
     }
+    model, circuit = [one for one, _ in alone] + model, [other for _, other in alone] + circuit
     all_in_all, least = sum(model) / max(sum(circuit), 1e-12), min(shares.values(), default=0.0)
     return Part(
         all_in_all >= _ALIKE and least >= _LEAST_ALIKE,

@@ -26,8 +26,9 @@ def untrained(evidence: Evidence) -> Part:
     for chosen, program in zip(some, programs, strict=True):
         model = with_heads_of(fresh, evidence.evaluator.transformer, chosen)
         losses.append(by_sequence(Evaluator(model, evidence.problem, evidence.few.batch), [program])[0])
-    without, own = torch.stack(losses), by_sequence(evidence.few, programs)
-    measured, rises = evidence.measured(without), evidence.measured(without - own)
+    own = by_sequence(evidence.few, programs)
+    measured = evidence.measured(losses)
+    rises = evidence.measured([one - other for one, other in zip(losses, own, strict=True)])
     needed = [
         one.interval[0] > evidence.bar and rise.interval[0] > COUNTS * evidence.bar
         for one, rise in zip(measured, rises, strict=True)
