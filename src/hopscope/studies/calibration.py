@@ -1,0 +1,178 @@
+"""Does the certificate say no to false circuits, and yes to true ones?
+
+False circuits of six kinds are planted in hand-built and in trained models and certified like any other, on fresh
+sequences and with fresh draws each time; so are the true ones. Reported is, for every part and kind, how often it
+passes. A part that passes all false circuits is worth nothing; the whole may pass at most `FALSE_PASSES` of them.
+
+Whether a planted circuit is false is decided by what it does on many sequences that no certificate sees, with a margin
+(`planting.label`): a wrong path may be as good as the right one where its key holds the same symbol. What is as good,
+and what lies within the margin, is counted and left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import torch
+from scipy import stats
+
+from hopscope.circuits.certificate import Effort, Evidence, certify
+from hopscope.circuits.evaluator import Evaluator, single
+from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.programs import from_json, to_json
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.orders import search
+from hopscope.circuits.search.units import Units
+from hopscope.files import read_json, write_json
+from hopscope.problem.counter import derive_seed
+from hopscope.records import read_record, write_record
+from hopscope.studies.hosts import Host, hand_built, trained
+from hopscope.studies.planting import Kind, Label, label, plant
+from hopscope.training.data import held_out
+from hopscope.training.run import Run
+
+FALSE_PASSES = 0.05
+"""Share of false circuits that the whole certificate may pass, by the upper end of its 95% interval."""
+
+EFFORT = Effort(sequences=96, few=32, rough=8, draws=100, halves=16)
+"""Of every certificate: less than the default, so what it passes is an upper estimate of what that would pass."""
+
+_KIND = "hopscope calibration"
+
+
+@dataclass(frozen=True)
+class CalibrationStudy:
+    """What is planted where, written down before it runs.
+
+    Attributes:
+        built: hops and seeds of the hand-built models.
+        runs: folders of runs with trained models; models above the bar are left out.
+        each: circuits of each kind, true ones too, over all models together.
+        sequences: behind every label.
+        bar: of the hand-built models.
+        effort: of every certificate.
+    """
+
+    built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(4) for hops in (1, 2, 3))
+    runs: tuple[Path, ...] = ()
+    each: int = 210
+    sequences: int = 512
+    bar: float = 0.05
+    effort: Effort = EFFORT
+
+
+@dataclass(frozen=True)
+class Certified:
+    """One planted circuit and what became of it.
+
+    Attributes:
+        host: the model's name.
+        family: of the model.
+        planted: which kind.
+        number: of its kind in this model.
+        what: was done.
+        label: the truth.
+        bar: that it was held to.
+        failed: parts that did not pass; empty for labels that are left out.
+        seconds: that the certificate took.
+    """
+
+    host: str
+    family: str
+    planted: Kind
+    number: int
+    what: str
+    label: Label
+    bar: float
+    failed: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CalibrationResult:
+    """Every planted circuit.
+
+    Attributes:
+        certified: one an entry.
+    """
+
+    certified: tuple[Certified, ...]
+
+    def of(self, kind: Kind, family: str | None = None) -> list[Certified]:
+        """Those of a kind that have a label: true for `true`, false for the rest."""
+        wanted = "true" if kind == "true" else "false"
+        chosen = (one for one in self.certified if one.planted == kind and one.label == wanted)
+        return [one for one in chosen if family in (None, one.family)]
+
+    @property
+    def false_passes(self) -> tuple[int, int, float]:
+        """False circuits that passed every part, all false ones, and the upper end of the 95% interval of the share."""
+        false = [one for kind in get_args(Kind) if kind != "true" for one in self.of(kind)]
+        passed = sum(not one.failed for one in false)
+        high = stats.binomtest(passed, len(false)).proportion_ci(0.95).high if false else 1.0
+        return passed, len(false), float(high)
+
+
+def run(study: CalibrationStudy, folder: Path) -> CalibrationResult:
+    """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`."""
+    hosts = [hand_built(hops, seed, study.sequences, study.bar) for hops, seed in study.built]
+    hosts += [host for path in study.runs for host in _trained(path, study.sequences, folder / "hosts")]
+    for kind in get_args(Kind):
+        for host in hosts:
+            for number in range(-(-study.each // len(hosts))):
+                path = folder / f"{host.name}-{kind.replace(' ', '-')}-{number:03d}.json"
+                if not path.exists():
+                    done = _certified(study, host, hosts, kind, number)
+                    if done is None:
+                        break
+                    write_record(path, done, kind=_KIND, schema=1)
+    return read(folder)
+
+
+def read(folder: Path) -> CalibrationResult:
+    """What has been certified so far."""
+    paths = sorted(folder.glob("*-[0-9][0-9][0-9].json"))
+    what = "a planted circuit"
+    return CalibrationResult(tuple(read_record(path, Certified, kind=_KIND, schema=1, what=what) for path in paths))
+
+
+def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
+    """The models of a run in which a search finds a circuit; what it finds is kept in `folder`."""
+    run, hosts = Run(path), []
+    for number, seed in enumerate(run.seeds):
+        name = f"{path.resolve().parent.name}-{path.name}-{seed}"
+        model, kept = single(run.transformer(), number), folder / f"{name}.json"
+        batch = held_out(run.problem, 256, 0, "calibration search")
+        evaluator = Evaluator(model, run.problem, batch)
+        off: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
+        if not kept.exists():
+            units = Units.of(evaluator)
+            found = search(evaluator, units, Budget.of("quick"), None)
+            write_json(kept, None if found is units.base else to_json(found, run.problem))
+        program = read_json(kept, "a circuit found for calibration")
+        if program is not None:
+            found = off | from_json(program, run.problem)
+            family = f"trained, D = {run.problem.hops}, {run.recipe.layers} x {run.recipe.heads}"
+            hosts.append(trained(name, family, model, run.problem, found, sequences))
+    return hosts
+
+
+def _certified(study: CalibrationStudy, host: Host, hosts: Sequence[Host], kind: Kind, number: int) -> Certified | None:
+    """One circuit planted, labelled and, where it has a label, certified."""
+    seed = derive_seed(number, "calibration", host.name, kind)
+    planted = plant(kind, host, hosts, torch.Generator().manual_seed(seed))
+    if planted is None:
+        return None
+    truth, start = label(kind, host, planted), time.process_time()
+    failed: tuple[str, ...] = ()
+    if truth in ("true", "false"):
+        evaluator = planted.evaluator or host.evaluator
+        evidence = Evidence(evaluator, host.units.hypotheses, planted.program, host.bar, seed, study.effort)
+        failed = certify(evidence).failed
+    seconds = round(time.process_time() - start, 2)
+    return Certified(host.name, host.family, kind, number, planted.what, truth, host.bar, failed, seconds)

@@ -1,0 +1,164 @@
+"""Models whose circuits are known, and false circuits planted in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+import torch
+
+from hopscope.circuits.certificate.rivals import random_deliverable
+from hopscope.circuits.coordinates import visible_roles
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import UNIFORM, one_hot
+from hopscope.circuits.hypotheses import Rows
+from hopscope.studies.hosts import MARGIN, Deaf, Host
+from hopscope.theory.path import AttentionPath, Row
+
+Kind = Literal["true", "wrong key", "missing", "superfluous", "twin", "other model", "deliverable", "deaf tool"]
+"""What is planted. `true` is the circuit itself. The false ones: a row's key replaced; a row left out; one or two rows
+put in that attend to something; a row's work credited to another head that attends alike; the circuit of another model
+of the same shape; random paths that deliver by theory, of rows that attend there; and the circuit itself, judged with
+tools that ignore what is done to one layer."""
+
+Label = Literal["true", "false", "equivalent", "undecided"]
+"""By measured effect. `equivalent`: planted as false, but it holds the bar by the margin, so it is not false."""
+
+
+class Planted(NamedTuple):
+    """A planted circuit.
+
+    Attributes:
+        program: every row by name.
+        what: was done, for people.
+        row: it was done to, where it was done to one.
+        evaluator: the tools it is to be judged with, where they are not the model's own.
+    """
+
+    program: Rows
+    what: str
+    row: Row | None = None
+    evaluator: Evaluator | None = None
+
+
+def plant(kind: Kind, host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    """A circuit of a kind; None where there is nothing to do it to."""
+    return _PLANTS[kind](host, others, generator)
+
+
+def label(kind: Kind, host: Host, planted: Planted) -> Label:
+    """The truth about a planted circuit, by what it does on many sequences."""
+    low, high = host.bar / MARGIN, host.bar * MARGIN
+    if kind == "deaf tool":
+        return "false"
+    if kind == "true":
+        return "true" if host.clear else "undecided"
+    if kind == "superfluous":
+        return "false" if max(host.losses(host.circuit)) <= low else "undecided"
+    natural, imposed = host.losses(planted.program)
+    if kind == "wrong key" and planted.row is not None:
+        alone = {**host.units.natural(host.circuit), planted.row: planted.program[planted.row]}
+        (natural,) = host.evaluator.mse([alone])
+    worst = max(natural, imposed)
+    return "false" if worst >= high else "equivalent" if worst <= low else "undecided"
+
+
+def _true(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    return Planted(host.circuit, "the circuit itself")
+
+
+def _wrong(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    hypotheses, evaluator = host.units.hypotheses, host.evaluator
+    visible = visible_roles(evaluator.batch.place, evaluator.shape.causal)
+    choices = [
+        AttentionPath(*row, key)
+        for row in host.units.on(host.circuit)
+        for key in range(evaluator.where.roles)
+        if key != row.query and bool(visible[row.query, key])
+        if key not in dict(hypotheses.keys(row, host.circuit[row]))
+    ]
+    path = _one(choices, generator)
+    return path and Planted({**host.circuit, path.row: one_hot(path.key)}, f"{_said(host, path)} instead", path.row)
+
+
+def _missing(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    row = _one(host.units.on(host.circuit), generator)
+    if row is None:
+        return None
+    name = f"layer {row.layer + 1} head {row.head + 1} {host.evaluator.problem.roles[row.query]}"
+    return Planted({**host.circuit, row: UNIFORM}, f"without {name}", row)
+
+
+def _superfluous(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    used = set(host.units.on(host.circuit))
+    outside = [path for path in host.heavy if path.row not in used]
+    if not outside:
+        return None
+    order = torch.randperm(len(outside), generator=generator).tolist()
+    count = 1 + int(torch.randint(2, (), generator=generator))
+    added = [outside[number] for number in order[:count]]
+    program = {**host.circuit, **{path.row: one_hot(path.key) for path in added}}
+    return Planted(program, "and " + "; ".join(_said(host, path) for path in added))
+
+
+def _twin(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    used = set(host.units.on(host.circuit))
+    pairs = [
+        (path, twin)
+        for path in host.units.paths(host.circuit)
+        for twin in host.heavy
+        if twin.row not in used and (twin.query, twin.key) == (path.query, path.key)
+    ]
+    pair = _one(pairs, generator)
+    if pair is None:
+        return None
+    path, twin = pair
+    program = {**host.circuit, path.row: UNIFORM, twin.row: one_hot(twin.key)}
+    return Planted(program, f"{_said(host, twin)} for {_said(host, path)}", twin.row)
+
+
+def _other(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    alike = [other for other in others if other.name != host.name and set(other.circuit) == set(host.circuit)]
+    other = _one(alike, generator)
+    return None if other is None else Planted(dict(other.circuit), f"the circuit of {other.name}")
+
+
+def _deliverable(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    size = len(host.units.on(host.circuit))
+    paths = random_deliverable(host.evaluator.problem.hops, host.heavy, size, generator)
+    if not paths:
+        return None
+    nothing = dict.fromkeys(host.circuit, UNIFORM)
+    program = nothing | {path.row: one_hot(path.key) for path in paths}
+    return Planted(program, "; ".join(_said(host, path) for path in paths))
+
+
+def _deaf(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    layer = int(torch.randint(host.evaluator.shape.layers, (), generator=generator))
+    evaluator = Evaluator(
+        Deaf.copy(host.evaluator.transformer, layer), host.evaluator.problem, host.evaluator.part(64).batch
+    )
+    return Planted(host.circuit, f"layer {layer + 1} is deaf", evaluator=evaluator)
+
+
+_T = TypeVar("_T")
+
+_PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted | None]] = {
+    "true": _true,
+    "wrong key": _wrong,
+    "missing": _missing,
+    "superfluous": _superfluous,
+    "twin": _twin,
+    "other model": _other,
+    "deliverable": _deliverable,
+    "deaf tool": _deaf,
+}
+
+
+def _one(choices: Sequence[_T], generator: torch.Generator) -> _T | None:
+    """One of the choices, or None of none."""
+    return choices[int(torch.randint(len(choices), (), generator=generator))] if choices else None
+
+
+def _said(host: Host, path: AttentionPath) -> str:
+    return path.describe(host.evaluator.problem.hops)
