@@ -34,7 +34,7 @@ from hopscope.records import read_record, write_record
 from hopscope.studies.hosts import Host, hand_built, trained
 from hopscope.studies.planting import Kind, Label, label, plant
 from hopscope.training.data import held_out
-from hopscope.training.run import Run
+from hopscope.training.run import RunFolder
 
 FALSE_PASSES = 0.05
 """Share of false circuits that the whole certificate may pass, by the upper end of its 95% interval."""
@@ -143,7 +143,7 @@ def read(folder: Path) -> CalibrationResult:
 
 def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
     """The models of a run in which a search finds a circuit; what it finds is kept in `folder`."""
-    run, hosts = Run(path), []
+    run, hosts = RunFolder(path), []
     for number, seed in enumerate(run.seeds):
         name = f"{path.resolve().parent.name}-{path.name}-{seed}"
         model, kept = single(run.transformer(), number), folder / f"{name}.json"

@@ -8,10 +8,12 @@ from torch import Tensor
 
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.form import RESAMPLE, Form, Intervention, Program
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import RESAMPLE, Form, Intervention, Program, one_hot
 from hopscope.model.edit import Edit, Pattern
 from hopscope.model.transformer import Transformer
 from hopscope.problem.vectors import Batch
+from hopscope.theory.path import Row
 from hopscope.training.losses import squared_errors
 
 _SAME = 1e-4
@@ -24,25 +26,22 @@ _MOVED = 1e-3
 def harness(evidence: Evidence) -> Part:
     """The evaluator gives what the plain transformer gives when every pattern is put in its place by hand.
 
-    Three runs of the plain transformer, on the model's weights and this file's own edit: the patterns recorded from the
-    model replayed; the program written position by position from where the chains stand; the natural circuit likewise.
-    Passes if all agree with the evaluator to fp32, and patterns of other sequences do change the losses (so that an
-    edit which silently does nothing is seen).
+    Runs of the plain transformer, on the model's weights and this file's own edit: the patterns recorded from the model
+    replayed; then programs written position by position from where the chains stand: the imposed circuit, the natural
+    one, and for every layer one with its rows where they look least, since a circuit leaves much as it is. Passes if
+    all agree with the evaluator to fp32, and patterns of other sequences do change the losses (so that an edit which
+    silently does nothing is seen).
     """
     evaluator = evidence.rough
-    batch, plain = evaluator.batch, Transformer(evaluator.shape)
+    plain = Transformer(evaluator.shape)
     plain.load_state_dict(evaluator.transformer.state_dict())
-    programs: list[Program] = [{}, evidence.program, evidence.natural]
+    programs: list[Program] = [{}, evidence.program, evidence.natural, *_averted(evidence)]
     resampled: Program = dict.fromkeys(evaluator.live_rows, RESAMPLE)
     own, *rest, moved = evaluator.errors([*programs, resampled])
-    with torch.no_grad():
-        replayed = [_Placed(plain.patterns(batch.inputs[None]), {}, batch, plain.shape.causal)]
-        for program in programs[1:]:
-            captured = evaluator.transformer.patterns(batch.inputs[None], evaluator.edit(program))
-            replayed.append(_Placed(captured, program, batch, plain.shape.causal))
-        answers = [plain(batch.inputs[None], edit) for edit in replayed]
-    errors = [squared_errors(answer[0], batch.targets, evidence.problem.symbol_dim) for answer in answers]
-    differences = [_difference(*pair) for pair in zip(errors, (own, *rest), strict=True)]
+    differences = [
+        float(((errors - meant).abs() / meant.abs().clamp(min=1.0)).max())
+        for errors, meant in zip((own, *rest), (_by_hand(evaluator, plain, one) for one in programs), strict=True)
+    ]
     change = float((moved - own).abs().max())
     same, moves = max(differences) <= _SAME, change >= _MOVED
     if not same:
@@ -54,14 +53,28 @@ def harness(evidence: Evidence) -> Part:
             f"patterns put in place by hand give the evaluator's losses to {max(differences):.1g}; patterns of other "
             f"sequences change them by up to {change:.2g}"
         )
-    names = ("replay_difference", "imposed_difference", "natural_difference")
-    numbers = dict(zip(names, map(tidy, differences), strict=True))
+    names = ("replay_difference", "imposed_difference", "natural_difference", "averted_difference")
+    numbers = dict(zip(names, map(tidy, [*differences[:3], max(differences[3:])]), strict=True))
     return Part(same and moves, says, {**numbers, "resample_difference": tidy(change)})
 
 
-def _difference(one: Float[Tensor, "sequence hop"], other: Float[Tensor, "sequence hop"]) -> float:
-    """The largest difference of two losses, relative where they are above 1."""
-    return float(((one - other).abs() / other.abs().clamp(min=1.0)).max())
+def _averted(evidence: Evidence) -> list[Program]:
+    """For every layer its rows at the role that they look at least, of those that they may see."""
+    programs: list[dict[Row, Form]] = [{} for _ in range(evidence.evaluator.shape.layers)]
+    for row in evidence.evaluator.live_rows:
+        weights, seen = evidence.hypotheses.weights(row), evidence.visible[row.query].nonzero().flatten().tolist()
+        programs[row.layer][row] = one_hot(min(seen, key=weights.__getitem__))
+    return [*programs]
+
+
+@torch.no_grad()
+def _by_hand(evaluator: Evaluator, plain: Transformer, program: Program) -> Float[Tensor, "sequence hop"]:
+    """Errors of the plain transformer with a program written into its patterns."""
+    batch = evaluator.batch
+    recorded = plain if not program else evaluator.transformer
+    captured = recorded.patterns(batch.inputs[None], evaluator.edit(program) if program else None)
+    answers = plain(batch.inputs[None], _Placed(captured, program, batch, plain.shape.causal))
+    return squared_errors(answers[0], batch.targets, evaluator.problem.symbol_dim)
 
 
 class _Placed(Edit):
