@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from planted_models import LITTLE, attention, columns, copy_head, evidence_of, louder, softer, witness
+from planted_models import LITTLE, copy_head, evidence_of, louder, softer, witness
 
 from hopscope.circuits import apply
 from hopscope.circuits.bootstrap import intervals
@@ -62,11 +62,9 @@ def cancelling_outside(made: Witness) -> Evidence:
 
 def loud_at_itself(made: Witness) -> Evidence:
     """A head outside that is uniform in the model, and writes its own symbol into the answer if at itself."""
-    copy_head(made.transformer, LAST, 0, 1, 0.8)
-    with torch.no_grad():
-        attention(made.transformer, LAST).query.weight[..., columns(made.transformer, 1)] = 0.0
-        attention(made.transformer, LAST).query.bias[..., columns(made.transformer, 1)] = 0.0
-    return evidence_of(made)
+    copy_head(made.transformer, LAST, 0, 1, 1.2)
+    softer(made.transformer, LAST, 1, 0.0)
+    return evidence_of(made, bar=0.1)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
 import torch
 from scipy import stats
 
-from hopscope.circuits.certificate import Effort, Evidence, certify
+from hopscope.circuits.certificate import PARTS, Effort, Evidence, certify
 from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
@@ -31,7 +32,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.files import read_json, write_json
 from hopscope.problem.counter import derive_seed
 from hopscope.records import read_record, write_record
-from hopscope.studies.hosts import Host, hand_built, trained
+from hopscope.studies.hosts import MARGIN, Host, hand_built, trained
 from hopscope.studies.planting import Kind, Label, label, plant
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -43,6 +44,8 @@ EFFORT = Effort(sequences=96, few=32, rough=8, draws=100, halves=16)
 """Of every certificate: less than the default, so what it passes is an upper estimate of what that would pass."""
 
 _KIND = "hopscope calibration"
+
+_LABELS = ("true", "false")
 
 
 @dataclass(frozen=True)
@@ -118,27 +121,116 @@ class CalibrationResult:
         return passed, len(false), float(high)
 
 
+@dataclass(frozen=True)
+class Count:
+    """Circuits of a kind in the models of a family.
+
+    Attributes:
+        family: of models.
+        planted: the kind.
+        certified: how many have a label.
+        every_part: how many passed every part.
+        passed: how many passed each part.
+    """
+
+    family: str
+    planted: Kind
+    certified: int
+    every_part: int
+    passed: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The answer.
+
+    Attributes:
+        effort: of every certificate.
+        margin: of the labels.
+        counts: by family and kind.
+        left_out: planted circuits that are equivalent to a true one, and those within the margin.
+        false_passes: false circuits that passed every part.
+        false: all of them.
+        upper: end of the 95% interval of that share.
+        holds: whether it is below `FALSE_PASSES`.
+        seconds: of computing, all certificates together.
+    """
+
+    effort: Effort
+    margin: float
+    counts: tuple[Count, ...]
+    left_out: dict[str, int]
+    false_passes: int
+    false: int
+    upper: float
+    holds: bool
+    seconds: int
+
+
 def run(study: CalibrationStudy, folder: Path) -> CalibrationResult:
-    """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`."""
+    """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`.
+
+    Every model gets one circuit of a kind after another in turn, until so many have a label.
+    """
     hosts = [hand_built(hops, seed, study.sequences, study.bar) for hops, seed in study.built]
     hosts += [host for path in study.runs for host in _trained(path, study.sequences, folder / "hosts")]
     for kind in get_args(Kind):
-        for host in hosts:
-            for number in range(-(-study.each // len(hosts))):
-                path = folder / f"{host.name}-{kind.replace(' ', '-')}-{number:03d}.json"
-                if not path.exists():
-                    done = _certified(study, host, hosts, kind, number)
-                    if done is None:
-                        break
-                    write_record(path, done, kind=_KIND, schema=1)
+        labelled = 0
+        for number, host in product(range(study.each), hosts):
+            if labelled >= study.each:
+                break
+            path = folder / f"{host.name}-{kind.replace(' ', '-')}-{number:03d}.json"
+            done = _read(path) if path.exists() else _certified(study, host, hosts, kind, number)
+            if done is not None:
+                write_record(path, done, kind=_KIND, schema=1)
+                labelled += done.label in _LABELS
     return read(folder)
 
 
 def read(folder: Path) -> CalibrationResult:
     """What has been certified so far."""
-    paths = sorted(folder.glob("*-[0-9][0-9][0-9].json"))
-    what = "a planted circuit"
-    return CalibrationResult(tuple(read_record(path, Certified, kind=_KIND, schema=1, what=what) for path in paths))
+    return CalibrationResult(tuple(_read(path) for path in sorted(folder.glob("*-[0-9][0-9][0-9].json"))))
+
+
+def summary(result: CalibrationResult) -> Summary:
+    """What `results/` keeps: counts by kind and family, and how often each part passed."""
+    families = sorted({one.family for one in result.certified})
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    counts = []
+    for family, kind in product(families, kinds):
+        chosen = result.of(kind, family)
+        if chosen:
+            passed = {part: sum(part not in one.failed for one in chosen) for part in PARTS}
+            every = sum(not one.failed for one in chosen)
+            counts.append(Count(family, kind, len(chosen), every, passed))
+    left_out = {name: sum(one.label == name for one in result.certified) for name in ("equivalent", "undecided")}
+    seconds = round(sum(one.seconds for one in result.certified))
+    false_passes, false, high = result.false_passes
+    return Summary(EFFORT, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds)
+
+
+def table(found: Summary) -> str:
+    """In Markdown: a column a kind, a row a part, the share that passes it; hand-built and trained models apart."""
+    lines = []
+    for title, of_training in (("hand-built", False), ("trained", True)):
+        rows = [count for count in found.counts if count.family.startswith("trained") == of_training]
+        kinds = [kind for kind in get_args(Kind) if any(count.planted == kind for count in rows)]
+        of = {kind: [count for count in rows if count.planted == kind] for kind in kinds}
+        number = {kind: sum(count.certified for count in of[kind]) for kind in kinds}
+        lines += [f"| {title} | " + " | ".join(f"{kind} ({number[kind]})" for kind in kinds) + " |"]
+        lines += ["|---" * (len(kinds) + 1) + "|"]
+        for part in (*PARTS, "every part"):
+            cells = []
+            for kind in kinds:
+                passed = sum(one.every_part if part == "every part" else one.passed[part] for one in of[kind])
+                cells.append(f"{passed / number[kind]:.0%}")
+            lines.append(f"| {part} | " + " | ".join(cells) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _read(path: Path) -> Certified:
+    return read_record(path, Certified, kind=_KIND, schema=1, what="a planted circuit")
 
 
 def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
@@ -170,7 +262,7 @@ def _certified(study: CalibrationStudy, host: Host, hosts: Sequence[Host], kind:
         return None
     truth, start = label(kind, host, planted), time.process_time()
     failed: tuple[str, ...] = ()
-    if truth in ("true", "false"):
+    if truth in _LABELS:
         evaluator = planted.evaluator or host.evaluator
         evidence = Evidence(evaluator, host.units.hypotheses, planted.program, host.bar, seed, study.effort)
         failed = certify(evidence).failed

@@ -194,7 +194,7 @@ class Evidence:
         return self.alone[2 if natural else 1].mean(dim=1)
 
     @cached_property
-    def lost(self) -> dict[Row, Float[Tensor, " sequence"]]:
+    def lost(self) -> dict[Row, Float[Tensor, " _"]]:
         """Losses by sequence without each row in use; on `few` sequences where these leave no doubt."""
         programs: list[Rows] = [{**self.around(row), row: self.off[row]} for row in self.rows]
         for evaluator in (self.few, self.evaluator):
@@ -234,7 +234,7 @@ class Evidence:
             losses[number] = loss
         return losses
 
-    def measured(self, values: Sequence[Float[Tensor, " sequence"]]) -> list[Measured]:
+    def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
         """Means with their intervals, each over as many sequences as it has."""
         return [self._measured(one) for one in values]
 
