@@ -25,7 +25,7 @@ from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.text import describe, describe_census, describe_comparison
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import Row
+from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
 
@@ -56,7 +56,7 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         heads=heads,
         bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
-        paths=tuple(CircuitPath(*path, **numbers) for path in paths),
+        paths=tuple(CircuitPath(AttentionPath.named(*path, hops), **numbers) for path in paths),
         program=(),
         others=(),
         search={},
@@ -75,7 +75,7 @@ DOUBLING += ((2, 1, ">x2", ">x3"), (2, 1, "x0?", ">x1"), (3, 2, "x0?", ">x2"))
 
 def test_the_contract() -> None:
     values = json.loads(json.dumps(found().to_json(), allow_nan=False))
-    assert values["schema"] == 1
+    assert values["schema"] == 2
     assert values["hops"] == 2
     assert values["model"] == "w2"
     for path in values["paths"]:
@@ -120,16 +120,16 @@ def test_every_form_of_row_survives_json() -> None:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        ({"schema": 2}, "schema 2 and this hopscope reads 1; update hopscope"),
-        ({"kind": "hopscope run"}, "not the record of a hopscope circuit"),
-        ({"hops": 4}, "hops is 4, but the problem has 2"),
-        ({"found": False}, "found is False, but there are 4 paths"),
-        ({"bar": "low"}, "bar of the record must be a number"),
-        ({"layers": True}, "layers of the record must be a number"),
-        ({"paths": {}}, "paths of the record must be a list"),
-        ({"problem": {"hops": 0}}, "problem: hops must be"),
+        ({"schema": 3}, "schema 3 and this hopscope reads 2 at most"),
+        ({"kind": "hopscope run"}, "is not the record of a circuit"),
+        ({"hops": 4}, "hops is 4, but 2 by the rest of the record"),
+        ({"found": False}, "found is False, but True by the rest of the record"),
+        ({"bar": "low"}, "bar is 'low': Expected float, got str"),
+        ({"layers": True}, "layers is True: Expected int, got bool"),
+        ({"paths": {}}, "paths: Expected array, got object"),
+        ({"problem": {"hops": 0}}, "hops must be"),
         ({"problem": {"hops": 2, "colour": 1}}, "problem has no field colour"),
-        ({"certificate": {"sufficiency": {}}}, "part 'sufficiency' of the certificate lacks `passed`"),
+        ({"certificate": {"sufficiency": {}}}, "part 'sufficiency' of the certificate lacks passed"),
     ],
 )
 def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> None:
@@ -144,31 +144,33 @@ def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        ({"layer": 0}, "layer of path 2 must be a number of at least 1, got 0"),
-        ({"layer": 99}, "path 2 has layer 99, but the model has 3"),
-        ({"head": 1.5}, "head of path 2 must be a number of at least 1, got 1.5"),
+        ({"layer": 0}, "count from 1, got layer 0"),
+        ({"layer": 99}, "has layer 99, but the model has 3"),
+        ({"head": 1.5}, "head is 1.5: Expected int"),
         ({"query": ">x7"}, "'>x7' is not a role of a chain with 2 hops"),
-        ({"interval": [2, 1]}, "interval of path 2 must be its lowest and highest number"),
-        ({"feeds": [{"into": "soul"}]}, "a feed of path 2 must say into which of"),
-        ({"feeds": [{"into": "key", "colour": 1}]}, "a feed of path 2 has an unknown field 'colour'"),
+        ({"interval": [2, 1]}, "an interval must be its lowest and highest number, got 2"),
+        ({"feeds": [{"into": "soul"}]}, "paths[1].feeds[0].into is 'soul'"),
+        ({"feeds": [{"into": "key", "colour": 1}]}, "no field paths[1].feeds[0].colour"),
     ],
 )
-def test_damaged_paths(damage: dict[str, Any], says: str) -> None:
+def test_damaged_paths(damage: dict[str, Any], says: str, tmp_path: Path) -> None:
     values = json.loads(json.dumps(found().to_json()))
     values["paths"][1] |= damage
+    (tmp_path / "circuit.json").write_text(json.dumps(values))
     with pytest.raises(InputError, match=re.escape(says)):
-        Circuit.from_json(values)
+        Circuit.load(tmp_path / "circuit.json")
 
 
-def test_missing_fields_are_named() -> None:
+def test_missing_fields_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "circuit.json"
     values = json.loads(json.dumps(found().to_json()))
-    del values["bar"]
-    with pytest.raises(InputError, match="the record lacks bar"):
-        Circuit.from_json(values)
-    values["bar"] = 0.05
+    path.write_text(json.dumps({name: value for name, value in values.items() if name != "bar"}))
+    with pytest.raises(InputError, match="missing required field bar"):
+        Circuit.load(path)
     del values["paths"][0]["key"]
-    with pytest.raises(InputError, match="path 1 lacks key"):
-        Circuit.from_json(values)
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="a path needs layer, head, query and key"):
+        Circuit.load(path)
 
 
 def test_half_a_file(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def test_census() -> None:
 
 def test_text_says_what_is_there() -> None:
     text = describe(found())
-    assert text.startswith("certified circuit: model w2")
+    assert text.startswith("certified (natural, strict) circuit: model w2")
     assert re.search(r"2 +1 +x0\? -> >x1 +1\.00", text)
     assert "K of layer 2 (x0? -> >x1)" in text
     assert "FAIL" not in text

@@ -18,6 +18,7 @@ from hopscope.circuits.hypotheses import Hypotheses
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gradients import estimated_order, rank_correlation, row_scores
+from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
@@ -49,7 +50,7 @@ def searched(witness: Witness, budget: Budget = QUICK) -> tuple[Evaluator, Units
 
 
 def paths_of(circuit: Circuit) -> set[tuple[int, int, str, str]]:
-    return {(path.layer, path.head, path.query, path.key) for path in circuit.paths}
+    return {one.path.names(circuit.hops) for one in circuit.paths}
 
 
 def built_in(witness: Witness) -> set[tuple[int, int, str, str]]:
@@ -87,7 +88,10 @@ def test_another_seed_and_every_order_end_in_the_same() -> None:
 def test_why_each_path_is_there() -> None:
     """The uses that the construction was made for, and that explain the paper's exception (C11)."""
     circuit = found_in(disguised_witness(3))
-    strongest = {(path.layer, path.query, path.key): path.feeds[0].describe() for path in circuit.paths}
+    strongest = {}
+    for path in circuit.paths:
+        layer, _, query, key = path.path.names(3)
+        strongest[layer, query, key] = path.feeds[0].describe(3)
     assert strongest == {
         (1, ">x1", "x0>"): "K of layer 2 (x0? -> >x1)",
         (1, ">x2", "x1>"): "K of layer 3 (x0? -> >x2)",
@@ -98,7 +102,7 @@ def test_why_each_path_is_there() -> None:
     }
     for path in circuit.paths:
         # With later patterns imposed the first layer is idle; left to the model, it is not.
-        assert (path.ablation_mse < 0.05) == (path.layer == 1)
+        assert (path.ablation_mse < 0.05) == (path.path.layer == 0)
         assert path.natural_mse > 0.2
         assert path.interval[0] <= path.ablation_mse <= path.interval[1]
     assert strategy(circuit) == "doubling"
@@ -123,11 +127,11 @@ def test_a_resumed_search_gives_the_same() -> None:
     budget = replace(QUICK, orders=2, growing=2)
     evaluator, units = searched(disguised_witness(2), budget)
     memory: dict[str, Any] = {}
-    whole = Orders(evaluator, units, budget, memory=memory).run()
+    whole = Orders(evaluator, units, budget, journal=Journal(memory=memory)).run()
     half = {name: memory[name] for name in ("least-cost", "random-1")}
     done: list[str] = []
-    remembered = Orders(evaluator, units, budget, memory=half, remember=lambda saved: done.append(list(saved)[-1]))
-    resumed = remembered.run()
+    journal = Journal(memory=half, remember=lambda saved: done.append(list(saved)[-1]))
+    resumed = Orders(evaluator, units, budget, journal=journal).run()
     assert done == ["growing-1", "growing-2"]
     assert resumed.found == whole.found
     assert resumed.minimality == whole.minimality
@@ -136,7 +140,8 @@ def test_a_resumed_search_gives_the_same() -> None:
 def test_progress_names_every_stage() -> None:
     stages: list[str] = []
     evaluator, units = searched(disguised_witness(1))
-    Orders(evaluator, units, QUICK, watch=lambda at, done, of: stages.append(f"{done}/{of} {at}")).run()
+    journal = Journal(watch=lambda at, done, of: stages.append(f"{done}/{of} {at}"))
+    Orders(evaluator, units, QUICK, journal=journal).run()
     assert stages == ["0/4 least-cost", "1/4 random-1", "2/4 growing-1", "3/4 subsets", "4/4 done"]
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from hopscope.circuits.record import Circuit, CircuitPath
-from hopscope.problem.roles import query_role, role_number
+from hopscope.circuits.certificate.part import Sense
+from hopscope.circuits.record import Circuit
+from hopscope.problem.roles import query_role
 
 Step = tuple[int, str, str]
 """A path without its head: depth or layer, query role, key role."""
@@ -46,16 +47,16 @@ class Comparison:
 
 def compare(first: Circuit, second: Circuit) -> Comparison:
     """Set two circuits side by side."""
-    paths = [{path.where: str(path) for path in circuit.paths} for circuit in (first, second)]
-    steps = [{(path.query, path.key) for path in circuit.paths} for circuit in (first, second)]
+    mine, theirs = ([one.path for one in circuit.paths] for circuit in (first, second))
+    steps = [{(query, key) for *_, query, key in _names(circuit)} for circuit in (first, second)]
     every = steps[0] | steps[1]
     return Comparison(
-        identical=paths[0].keys() == paths[1].keys(),
+        identical=set(mine) == set(theirs),
         same_order=order(first) == order(second),
         same_mechanism=mechanism(first) == mechanism(second),
-        shared=tuple(paths[0][where] for where in paths[0] if where in paths[1]),
-        only_first=tuple(paths[0][where] for where in paths[0] if where not in paths[1]),
-        only_second=tuple(paths[1][where] for where in paths[1] if where not in paths[0]),
+        shared=tuple(path.describe(first.hops) for path in mine if path in theirs),
+        only_first=tuple(path.describe(first.hops) for path in mine if path not in theirs),
+        only_second=tuple(path.describe(second.hops) for path in theirs if path not in mine),
         shared_steps=tuple(f"{query} -> {key}" for query, key in sorted(steps[0] & steps[1])),
         step_overlap=len(steps[0] & steps[1]) / len(every) if every else 1.0,
     )
@@ -63,8 +64,9 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
 
 def order(circuit: Circuit) -> tuple[Step, ...]:
     """The steps with the layers in use numbered 1, 2, ...; which head does one, and how often, is forgotten."""
-    layers = sorted({path.layer for path in circuit.paths})
-    return tuple(sorted({(layers.index(path.layer) + 1, path.query, path.key) for path in circuit.paths}))
+    named = _names(circuit)
+    layers = sorted({layer for layer, *_ in named})
+    return tuple(sorted({(layers.index(layer) + 1, query, key) for layer, _, query, key in named}))
 
 
 def mechanism(circuit: Circuit) -> tuple[Step, ...]:
@@ -73,15 +75,16 @@ def mechanism(circuit: Circuit) -> tuple[Step, ...]:
     A step done again later counts once, where it is first done.
     """
     depth: dict[tuple[str, str], int] = {}
-    for path in sorted(circuit.paths, key=lambda path: path.layer):
-        step = (path.query, path.key)
-        if step not in depth:
+    named = _names(circuit)
+    for layer, _, *step in sorted(named, key=lambda path: path[0]):
+        query, key = step
+        if (query, key) not in depth:
             before = [
-                depth[earlier.query, earlier.key]
-                for earlier in circuit.paths
-                if earlier.layer < path.layer and earlier.query in step and (earlier.query, earlier.key) != step
+                depth[earlier, other]
+                for lower, _, earlier, other in named
+                if lower < layer and earlier in step and (earlier, other) != (query, key)
             ]
-            depth[step] = 1 + max(before, default=0)
+            depth[query, key] = 1 + max(before, default=0)
     return tuple(sorted((number, query, key) for (query, key), number in depth.items()))
 
 
@@ -92,9 +95,8 @@ def strategy(circuit: Circuit) -> str:
     """
     if not circuit.found:
         return "none"
-    hops, asker = circuit.hops, query_role(circuit.hops)
-    for path in circuit.paths:
-        query, key = role_number(path.query, hops), role_number(path.key, hops)
+    asker = query_role(circuit.hops)
+    for *_, query, key in (one.path for one in circuit.paths):
         if asker not in (query, key) and query // 2 != key // 2:
             return "doubling"
     return "serial"
@@ -102,13 +104,14 @@ def strategy(circuit: Circuit) -> str:
 
 def first_head_ties_pairs(circuit: Circuit) -> bool:
     """Whether the first layer in use ties second members to the first members of their pairs (C8)."""
-    first = min((path.layer for path in circuit.paths), default=0)
-    return any(_ties_pair(path, circuit.hops) for path in circuit.paths if path.layer == first)
+    paths = [one.path for one in circuit.paths]
+    first = min((path.layer for path in paths), default=0)
+    return any(path.query % 2 == 1 and path.key == path.query - 1 for path in paths if path.layer == first)
 
 
-def _ties_pair(path: CircuitPath, hops: int) -> bool:
-    query, key = role_number(path.query, hops), role_number(path.key, hops)
-    return query % 2 == 1 and key == query - 1
+def _names(circuit: Circuit) -> list[tuple[int, int, str, str]]:
+    """The paths, layer and head from 1, roles by name."""
+    return [one.path.names(circuit.hops) for one in circuit.paths]
 
 
 def census(circuits: Sequence[Circuit]) -> dict[str, Any]:
@@ -118,9 +121,9 @@ def census(circuits: Sequence[Circuit]) -> dict[str, Any]:
     return {
         "models": len(circuits),
         "with_circuit": len(found),
-        "certified": sum(circuit.certified for circuit in found),
+        "certified": {sense: sum(sense in circuit.certified for circuit in circuits) for sense in get_args(Sense)},
         "heads": _counted(len(circuit.used_heads) for circuit in found),
-        "layers": _counted(len({path.layer for path in circuit.paths}) for circuit in found),
+        "layers": _counted(len({one.path.layer for one in circuit.paths}) for circuit in found),
         "paths": _counted(len(circuit.paths) for circuit in found),
         "strategies": _counted(strategy(circuit) for circuit in found),
         "first_head_ties_pairs": sum(first_head_ties_pairs(circuit) for circuit in found),

@@ -1,23 +1,25 @@
-"""From a trained run to a certified circuit: search, certificate, and why each path is there."""
+"""From a trained model to its circuit: the natural search and its certificate, and the paper's strict procedure."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hopscope.circuits.certificate import Effort as Proof
 from hopscope.circuits.certificate import Evidence, certify, no_circuit, tidy
-from hopscope.circuits.certificate.evidence import by_sequence
 from hopscope.circuits.evaluator import Evaluator, single
-from hopscope.circuits.patching import Patcher, Use
+from hopscope.circuits.explain import explained
 from hopscope.circuits.programs import to_json
-from hopscope.circuits.record import Circuit, CircuitPath, Feed
+from hopscope.circuits.record import Circuit, OtherCircuit
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
-from hopscope.circuits.search.orders import Found, Memory, Orders, Outcome, Watch
+from hopscope.circuits.search.journal import Journal, Watch
+from hopscope.circuits.search.orders import Found, Orders, Outcome
+from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
+from hopscope.circuits.search.whole_heads import whole_heads
+from hopscope.circuits.strict import strict_reading
+from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.model.transformer import Transformer
@@ -25,12 +27,6 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
-
-_LEAST_ATTENTION = 0.1
-"""Fall of a later path's attention, from which it counts as fed."""
-
-_LEAST_CHANGE = 0.2
-"""Rise of the loss, as a share of the bar, from which a use counts."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +53,11 @@ def find_circuit(
     seed: int = 0,
     origin: Origin | None = None,
     proof: Proof | None = None,
-    watch: Watch | None = None,
-    memory: Memory | None = None,
-    remember: Callable[[Memory], None] | None = None,
+    journal: Journal | None = None,
 ) -> Circuit:
-    """The circuit of one model, certified; a record without paths where there is none.
+    """The circuit of one model, certified, in the natural and in the strict reading.
+
+    A model that does not hold the bar has none: the record says so.
 
     Args:
         transformer: one model.
@@ -71,9 +67,7 @@ def find_circuit(
         seed: of the search; its sequences and random orders follow from it.
         origin: of the model, for the record; by default a hash of its weights.
         proof: how much stands behind the certificate.
-        watch: told where things stand: what is being done, stages finished, stages in all.
-        memory: of an interrupted search.
-        remember: called with the memory after each order.
+        journal: what is told of it on the way, and remembered.
 
     Raises:
         InputError: more than one model, or a value out of range.
@@ -82,47 +76,42 @@ def find_circuit(
         >>> from hopscope.theory.witness import build_witness
         >>> witness = build_witness(hops=1)
         >>> circuit = find_circuit(witness.transformer, witness.problem, effort="quick")
-        >>> [str(path) for path in circuit.paths]
+        >>> [one.path.describe(hops=1) for one in circuit.paths]
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
     budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
+    journal, proof = journal or Journal(), proof or Proof()
     origin = origin or Origin(content_hash({name: w.tolist() for name, w in transformer.state_dict().items()}))
     evaluator = Evaluator(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
     units = Units.of(evaluator)
-    outcome = Orders(evaluator, units, budget, seed, watch, memory, remember).run()
-    shape = transformer.shape
+    outcome = Orders(evaluator, units, budget, seed, journal).run()
+    strict = _strict(evaluator, units, budget, seed, journal, proof)
     known: dict[str, Any] = {
         **asdict(origin),
         "problem": problem,
-        "layers": shape.layers,
-        "heads": shape.heads,
+        "layers": transformer.shape.layers,
+        "heads": transformer.shape.heads,
         "bar": budget.bar,
-        "search": _described(outcome, budget, seed),
+        "search": _described(outcome, evaluator, budget, seed),
+        "strict": strict,
     }
     if not outcome.found:
-        none = no_circuit(outcome.full_mse, budget.bar, seed).to_json()
+        certificate = no_circuit(outcome.full_mse, budget.bar, seed).to_json()
         losses = {"full": tidy(outcome.full_mse)}
-        return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=none)
+        return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
     first = outcome.found[0]
-    evidence = Evidence(evaluator, units.hypotheses, first.program, budget.bar, seed + 1, proof or Proof())
-    stages = budget.orders + budget.growing + 1
-    certificate = certify(
-        evidence,
-        lambda part: watch(f"certificate: {part}", stages, stages) if watch else None,
-    )
-    sufficient = certificate.parts["sufficiency"].numbers
-    paths, helpers = _paths(evidence)
-    circuit = Circuit(
+    evidence = Evidence(evaluator, units.hypotheses, first.program, budget.bar, seed + 1, proof)
+    certificate = certify(evidence, lambda part: journal.watch(f"certificate: {part}", 1, 1)).to_json()
+    paths, helpers = explained(evidence)
+    return Circuit(
         **known,
-        losses={name: sufficient[f"{name}_mse"] for name in ("full", "imposed", "natural", "nothing")},
+        losses={name: certificate["sufficiency"][f"{name}_mse"] for name in ("full", "imposed", "natural", "nothing")},
         paths=paths,
         helpers=helpers,
         program=tuple(to_json(first.program, problem)),
-        others=tuple(_other(units, found, first, problem) for found in outcome.found[1:]),
-        certificate=certificate.to_json(),
+        others=tuple(_other(units, found, first) for found in outcome.found[1:]),
+        certificate=certificate,
     )
-    # As it will be read again: lists for tuples.
-    return Circuit.from_json(json.loads(json.dumps(circuit.to_json())))
 
 
 def circuit_of_run(
@@ -134,7 +123,7 @@ def circuit_of_run(
     bar: float = 0.05,
     seed: int = 0,
     proof: Proof | None = None,
-    watch: Watch | None = None,
+    watch: Watch = Journal.watch,
     anew: bool = False,
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `record_path`).
@@ -146,11 +135,11 @@ def circuit_of_run(
         run: finished or still training.
         number: of the model, from 0.
         step: of the checkpoint at which to look; `None` for the last.
-        effort: as for `find_circuit`, like `bar`, `seed`, `proof` and `watch`.
+        effort: as for `find_circuit`, like `bar`, `seed` and `proof`.
         bar: as there.
         seed: as there.
         proof: as there.
-        watch: as there.
+        watch: told where things stand: what is being done, stages finished, stages in all.
         anew: search whatever is there.
 
     Raises:
@@ -168,11 +157,8 @@ def circuit_of_run(
         if asked.items() <= (circuit.search | {"model": circuit.model, "bar": circuit.bar}).items():
             return circuit
     state = path.with_name(f".{path.stem}-search.json")
-    memory: Memory = {}
-    if state.exists() and not anew:
-        saved = read_json(state, "an interrupted search")
-        if isinstance(saved, dict) and saved.get("asked") == asked:
-            memory = saved["memory"]
+    saved = read_json(state, "an interrupted search") if state.exists() and not anew else None
+    memory = saved["memory"] if isinstance(saved, dict) and saved.get("asked") == asked else {}
     circuit = find_circuit(
         single(run.transformer(step), number),
         run.problem,
@@ -180,9 +166,7 @@ def circuit_of_run(
         seed=seed,
         origin=Origin(model, run.seeds[number], number),
         proof=proof,
-        watch=watch,
-        memory=memory,
-        remember=lambda memory: write_json(state, {"asked": asked, "memory": memory}),
+        journal=Journal(watch, memory, lambda memory: write_json(state, {"asked": asked, "memory": memory})),
     )
     circuit.save(path)
     state.unlink(missing_ok=True)
@@ -204,72 +188,29 @@ def _asked(budget: Budget, seed: int) -> dict[str, Any]:
     return {name: value for name, value in asdict(budget).items() if name != "bar"} | {"room": ROOM, "seed": seed}
 
 
-def _described(outcome: Outcome, budget: Budget, seed: int) -> dict[str, Any]:
+def _described(outcome: Outcome, evaluator: Evaluator, budget: Budget, seed: int) -> dict[str, Any]:
     return _asked(budget, seed) | {
         "minimality": outcome.minimality,
-        "evaluations": outcome.evaluations,
+        "evaluations": evaluator.evaluations,
         "orders_ending_here": list(outcome.found[0].orders) if outcome.found else [],
     }
 
 
-def _paths(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[str, Any], ...]]:
-    """The paths with their ablations and uses, and the helper rows."""
-    names = evidence.problem.roles
-    imposed = evidence.measured(
-        list(by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths]))
-    )
-    natural = dict(zip(evidence.rows, evidence.measured(list(evidence.lost.values())), strict=True))
-    patcher = Patcher(evidence.few, evidence.natural)
-    uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
-    paths = tuple(
-        CircuitPath(
-            *path.names(evidence.problem.hops),
-            form=evidence.program[path.row].kind.value,
-            weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
-            ablation_mse=mse,
-            interval=interval,
-            natural_mse=natural[path.row][0],
-            natural_interval=natural[path.row][1],
-            feeds=_feeds(uses[path.row], evidence.problem.hops, evidence.bar),
-        )
-        for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)
-    )
-    helpers = tuple(
-        {
-            "layer": row.layer + 1,
-            "head": row.head + 1,
-            "query": names[row.query],
-            "natural_mse": natural[row][0],
-            "natural_interval": natural[row][1],
-        }
-        for row in evidence.helpers
-    )
-    return paths, helpers
-
-
-def _feeds(uses: Sequence[Use], hops: int, bar: float) -> tuple[Feed, ...]:
-    """The uses that count."""
-    feeds = []
-    for use in uses:
-        if use.change < _LEAST_CHANGE * bar and use.attention < _LEAST_ATTENTION:
-            continue
-        change, attention = tidy(use.change), tidy(use.attention)
-        if use.reader is None:
-            feeds.append(Feed("answer", change=change))
-            continue
-        feeds.append(Feed(use.into, *use.reader.names(hops), change, attention))
-    return tuple(feeds)
-
-
-def _other(units: Units, found: Found, first: Found, problem: RetrievalProblem) -> dict[str, Any]:
+def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
     """Another circuit the search ended in, briefly."""
-    mine, theirs = set(units.paths(found.program)), set(units.paths(first.program))
-    return {
-        "paths": [
-            dict(zip(("layer", "head", "query", "key"), path.names(problem.hops), strict=True))
-            for path in units.paths(found.program)
-        ],
-        "mse": tidy(found.mse),
-        "orders": list(found.orders),
-        "overlap": tidy(len(mine & theirs) / len(mine | theirs)),
-    }
+    mine, theirs = units.paths(found.program), units.paths(first.program)
+    overlap = len({*mine} & {*theirs}) / len({*mine} | {*theirs})
+    return OtherCircuit(tuple(mine), tidy(found.mse), found.orders, tidy(overlap))
+
+
+def _strict(
+    evaluator: Evaluator, units: Units, budget: Budget, seed: int, journal: Journal, proof: Proof
+) -> StrictReading | None:
+    """The paper's own procedure; None where the model does not hold the bar."""
+    ends = StrictOrders(evaluator, units, budget, seed, journal).run()
+    if not ends:
+        return None
+    heads = whole_heads(evaluator, units, budget, None)
+    journal.watch("certificate, strict", 1, 1)
+    evidence = Evidence(evaluator, units.hypotheses, ends[0].program, budget.bar, seed + 1, proof, "strict")
+    return strict_reading(ends, heads, units, evidence)

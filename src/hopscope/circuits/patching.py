@@ -15,6 +15,7 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Program
+from hopscope.circuits.record import Into
 from hopscope.model.edit import Edit, Pattern, Stream
 from hopscope.model.transformer import Block
 from hopscope.theory.path import AttentionPath, Row
@@ -31,7 +32,7 @@ class Use:
         attention: fall of the reader's mean attention.
     """
 
-    into: str
+    into: Into
     reader: AttentionPath | None
     change: float
     attention: float
@@ -92,7 +93,7 @@ class Patcher:
             found.append(Use("answer", None, self._loss(cut[-1]) - self.loss, 0.0))
         return sorted(found, key=lambda use: -use.change)
 
-    def _use(self, into: str, cut: list[Stream], reader: AttentionPath) -> Use:
+    def _use(self, into: Into, cut: list[Stream], reader: AttentionPath) -> Use:
         """Cut one use: the reader's part of what its layer writes, with one of its three inputs from the cut stream."""
         layer, block = reader.layer, self._block(reader.layer)
         clean, spoiled = (block.attention_norm(streams[layer]) for streams in (self._streams, cut))

@@ -1,12 +1,13 @@
 """The record of a circuit: `circuit.json`, which outlives the program.
 
-schema       of this record, 1
+schema       of this record, 2; records of schema 1 have no strict reading and are read all the same
 kind         "hopscope circuit"
 model        hash of the model; `seed` and `number` say which of its run
 problem      the problem, every field
 hops         D
 layers, heads  of the model
-found        whether there is a circuit; without one `paths` is empty and the certificate says why
+found        whether there is a circuit in the natural reading; without one `paths` is empty, the certificate says why
+certified    in which senses all parts of the certificate passed: `natural`, `strict`
 bar          the loss that the circuit may have at most
 losses       of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
              model's own patterns in its rows (`natural`), everything else switched off; on fresh sequences
@@ -14,28 +15,33 @@ paths        layer and head from 1, query and key as roles, form, weight, ablati
              circuit without this path), natural_mse (the natural one without it), feeds
 program      every row that is not uniform, so that the circuit can be replayed
 others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
-search       seed, sequences, orders, minimality, evaluations, pre-filter
+search       what was spent on it, its seed, minimality, evaluations
 certificate  parts by name, each with `passed`, its numbers and its seed
+strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from hopscope.circuits.bootstrap import Interval
+from hopscope.circuits.certificate.part import Sense
+from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
-from hopscope.files import read_json, write_json
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import role_number
-from hopscope.records import convert
+from hopscope.records import convert, plain, read_record, write_record
+from hopscope.theory.path import AttentionPath
 
-SCHEMA = 1
-"""Of circuit.json; another is refused."""
+SCHEMA = 2
+"""Of circuit.json; newer ones are refused."""
 
 KIND = "hopscope circuit"
 
-INTO = ("query", "key", "value", "answer")
+_WHAT = "the record of a circuit (`hopscope circuit RUN` makes one)"
+
+Into = Literal["query", "key", "value", "answer"]
 """What a path can feed: the query, key or value of a later path, or the answer itself."""
 
 
@@ -44,39 +50,31 @@ class Feed:
     """One use of what a path brings.
 
     Attributes:
-        into: one of `INTO`.
-        layer: of the later path, from 1; None for the answer.
-        head: likewise.
-        query: its query role.
-        key: its key role.
+        into: what it goes into.
+        reader: the later path; None for the answer.
         change: rise of the loss when this use alone is cut.
         attention: fall of the later path's mean attention when this use alone is cut; 0 where it reads the value.
     """
 
-    into: str
-    layer: int | None = None
-    head: int | None = None
-    query: str | None = None
-    key: str | None = None
+    into: Into
+    reader: AttentionPath | None = None
     change: float = 0.0
     attention: float = 0.0
 
-    def describe(self) -> str:
-        """`K of layer 5`, or `the answer`."""
-        if self.into == "answer":
+    def describe(self, hops: int) -> str:
+        """`K of layer 5 (x0? -> >x1)`, or `the answer`."""
+        if self.reader is None:
             return "the answer"
-        return f"{self.into[0].upper()} of layer {self.layer} ({self.query} -> {self.key})"
+        layer, _, query, key = self.reader.names(hops)
+        return f"{self.into[0].upper()} of layer {layer} ({query} -> {key})"
 
 
 @dataclass(frozen=True)
 class CircuitPath:
-    """An attention path of a circuit.
+    """An attention path of a circuit, and its numbers.
 
     Attributes:
-        layer: from 1.
-        head: from 1.
-        query: role that attends.
-        key: role attended to.
+        path: which.
         form: `one_hot`, `mixture`, `mean`, `positional` or `keep`: what stands for the row in the imposed circuit.
         weight: the model's mean attention along this path.
         ablation_mse: loss of the imposed circuit without this path.
@@ -86,30 +84,40 @@ class CircuitPath:
         feeds: what it is good for, the strongest use first.
     """
 
-    layer: int
-    head: int
-    query: str
-    key: str
+    path: AttentionPath
     form: str
     weight: float
     ablation_mse: float
-    interval: tuple[float, float]
+    interval: Interval
     natural_mse: float
-    natural_interval: tuple[float, float]
+    natural_interval: Interval
     feeds: tuple[Feed, ...] = ()
 
-    @property
-    def where(self) -> tuple[int, int, str, str]:
-        """Layer, head, query role and key role: what makes it this path."""
-        return self.layer, self.head, self.query, self.key
+    def __post_init__(self) -> None:
+        for low, high in (self.interval, self.natural_interval):
+            if low > high:
+                raise InputError(f"an interval must be its lowest and highest number, got {low}, {high}")
 
-    @property
-    def uses(self) -> tuple[str, ...]:
+    def uses(self, hops: int) -> tuple[str, ...]:
         """What it feeds, in words, the strongest first; two heads that read it alike are one use."""
-        return tuple(dict.fromkeys(feed.describe() for feed in self.feeds))
+        return tuple(dict.fromkeys(feed.describe(hops) for feed in self.feeds))
 
-    def __str__(self) -> str:
-        return f"layer {self.layer} head {self.head}: {self.query} -> {self.key}"
+
+@dataclass(frozen=True)
+class OtherCircuit:
+    """Another circuit the search ended in.
+
+    Attributes:
+        paths: of it.
+        mse: its loss, patterns imposed.
+        orders: of the search that ended there.
+        overlap: paths it shares with the first circuit, as a share of all paths of either.
+    """
+
+    paths: tuple[AttentionPath, ...]
+    mse: float
+    orders: tuple[str, ...]
+    overlap: float
 
 
 @dataclass(frozen=True)
@@ -127,23 +135,37 @@ class Circuit:
     layers: int
     heads: int
     bar: float
-    losses: dict[str, Any]
+    losses: dict[str, float]
     paths: tuple[CircuitPath, ...]
     program: tuple[dict[str, Any], ...]
-    others: tuple[dict[str, Any], ...]
+    others: tuple[OtherCircuit, ...]
     search: dict[str, Any]
     certificate: dict[str, dict[str, Any]] = field(default_factory=dict)
     helpers: tuple[dict[str, Any], ...] = ()
+    strict: StrictReading | None = None
+
+    def __post_init__(self) -> None:
+        for one in self.paths:
+            for name, value, most in (("layer", one.path.layer, self.layers), ("head", one.path.head, self.heads)):
+                if value >= most:
+                    raise InputError(f"{one.path.describe(self.hops)} has {name} {value + 1}, but the model has {most}")
+        for name, part in (*self.certificate.items(), *(self.strict.certificate.items() if self.strict else ())):
+            if not isinstance(part.get("passed"), bool):
+                raise InputError(f"part {name!r} of the certificate lacks `passed`")
 
     @property
     def found(self) -> bool:
-        """Whether there is a circuit."""
+        """Whether there is a circuit in the natural reading."""
         return bool(self.paths)
 
     @property
-    def certified(self) -> bool:
-        """Whether there is one and every part of its certificate passed."""
-        return self.found and all(part["passed"] for part in self.certificate.values())
+    def certified(self) -> tuple[Sense, ...]:
+        """In which senses every part of the certificate passed: `natural`, and `strict` for the strict circuit."""
+        holds: dict[Sense, bool] = {
+            "natural": self.found and _passed(self.certificate),
+            "strict": self.strict is not None and _passed(self.strict.certificate),
+        }
+        return tuple(sense for sense in holds if holds[sense])
 
     @property
     def hops(self) -> int:
@@ -154,17 +176,15 @@ class Circuit:
     def used_heads(self) -> tuple[tuple[int, int], ...]:
         """Heads with a path or a helper row: layer and head, from 1."""
         helpers = {(row["layer"], row["head"]) for row in self.helpers}
-        return tuple(sorted({(path.layer, path.head) for path in self.paths} | helpers))
+        return tuple(sorted({(one.path.layer + 1, one.path.head + 1) for one in self.paths} | helpers))
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""
-        values = asdict(self)
-        front = {"schema": SCHEMA, "kind": KIND, "model": self.model, "hops": self.hops, "found": self.found}
-        return front | {"certified": self.certified} | values
+        return {"kind": KIND, "schema": SCHEMA, **self._fields()}
 
     def save(self, path: Path) -> None:
         """Write the record, atomically."""
-        write_json(path, self.to_json())
+        write_record(path, self._fields(), kind=KIND, schema=SCHEMA)
 
     @classmethod
     def load(cls, path: Path) -> Circuit:
@@ -173,140 +193,90 @@ class Circuit:
         Raises:
             InputError: the file is missing, damaged, newer, or no record of a circuit; the sentence says which.
         """
-        values = read_json(path, "the record of a circuit (`hopscope circuit RUN` makes one)")
+        fields = read_record(path, dict[str, Any], kind=KIND, schema=SCHEMA, what=_WHAT, upgrade=_upgrade)
+        if "strict" not in fields:
+            raise InputError(f"{path} is not {_WHAT}; it was left untouched")
         try:
-            return cls.from_json(values)
+            return _circuit(fields)
         except InputError as error:
-            raise InputError(f"{path}: {error}; it was left untouched") from None
+            raise InputError(f"{path} is damaged: {error}; it was left untouched, move it away or restore it") from None
 
-    @classmethod
-    def from_json(cls, values: Any) -> Circuit:
-        """The circuit that a record describes.
-
-        Raises:
-            InputError: the first thing that is wrong.
-        """
-        if not isinstance(values, dict) or values.get("kind") != KIND:
-            raise InputError("this is not the record of a hopscope circuit")
-        if values.get("schema") != SCHEMA:
-            raise InputError(
-                f"the record has schema {values.get('schema')!r} and this hopscope reads {SCHEMA}; update hopscope, "
-                "or find the circuit anew"
-            )
-        _need(values, [*(f.name for f in fields(cls)), "hops", "found"], "the record")
-        problem = _problem(values["problem"])
-        shape = {name: _number(values, name, int, 1) for name in ("layers", "heads")}
-        paths = tuple(_path(n, path, problem, shape) for n, path in enumerate(_list(values, "paths"), start=1))
-        circuit = cls(
-            model=_text(values, "model"),
-            seed=_number(values, "seed", int, 0),
-            number=_number(values, "number", int, 0),
-            problem=problem,
-            **shape,
-            bar=_number(values, "bar", float, 0),
-            losses=_object(values, "losses"),
-            paths=paths,
-            program=tuple(_list(values, "program")),
-            others=tuple(_list(values, "others")),
-            search=_object(values, "search"),
-            certificate=_object(values, "certificate"),
-            helpers=tuple(_list(values, "helpers")),
-        )
-        for name, part in circuit.certificate.items():
-            if not isinstance(part, dict) or not isinstance(part.get("passed"), bool):
-                raise InputError(f"part {name!r} of the certificate lacks `passed`")
-        if values["hops"] != problem.hops:
-            raise InputError(f"hops is {values['hops']!r}, but the problem has {problem.hops}")
-        if values["found"] != circuit.found:
-            raise InputError(f"found is {values['found']!r}, but there are {len(paths)} paths")
-        return circuit
-
-    def with_certificate(self, certificate: dict[str, dict[str, Any]]) -> Circuit:
-        """The same circuit with another certificate."""
-        return replace(self, certificate=certificate)
+    def _fields(self) -> dict[str, Any]:
+        """As on disk: paths by layer and head from 1 and names of roles."""
+        fields = plain(self)
+        for path in fields["paths"]:
+            path["feeds"] = [_named(feed, "reader", self.hops) for feed in path["feeds"]]
+        fields["paths"] = [_named(path, "path", self.hops) for path in fields["paths"]]
+        for other in fields["others"]:
+            other["paths"] = [_named({"path": path}, "path", self.hops) for path in other["paths"]]
+        return {"hops": self.hops, "found": self.found, "certified": list(self.certified), **fields}
 
 
-def _path(number: int, values: Any, problem: RetrievalProblem, shape: dict[str, int]) -> CircuitPath:
-    what = f"path {number}"
-    if not isinstance(values, dict):
-        raise InputError(f"{what} is not an object")
-    _need(values, [f.name for f in fields(CircuitPath)], what)
-    for name in ("layer", "head"):
-        if not 1 <= _number(values, name, int, 1, what) <= shape[f"{name}s"]:
-            raise InputError(f"{what} has {name} {values[name]}, but the model has {shape[f'{name}s']}")
-    for name in ("query", "key"):
-        role_number(_text(values, name, what), problem.hops)
-    return CircuitPath(
-        layer=values["layer"],
-        head=values["head"],
-        query=values["query"],
-        key=values["key"],
-        form=_text(values, "form", what),
-        weight=_number(values, "weight", float, 0, what),
-        ablation_mse=_number(values, "ablation_mse", float, 0, what),
-        interval=_interval(values, "interval", what),
-        natural_mse=_number(values, "natural_mse", float, 0, what),
-        natural_interval=_interval(values, "natural_interval", what),
-        feeds=tuple(_feed(feed, what) for feed in _list(values, "feeds", what)),
-    )
+def _passed(certificate: dict[str, dict[str, Any]]) -> bool:
+    return bool(certificate) and all(part["passed"] for part in certificate.values())
 
 
-def _feed(values: Any, what: str) -> Feed:
-    if not isinstance(values, dict) or values.get("into") not in INTO:
-        raise InputError(f"a feed of {what} must say into which of {', '.join(INTO)} it goes, got {values!r}")
-    known = {f.name for f in fields(Feed)}
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise InputError(f"a feed of {what} has an unknown field {unknown[0]!r}")
-    return Feed(**values)
+_NAMES = ("layer", "head", "query", "key")
 
 
-def _problem(values: Any) -> RetrievalProblem:
-    if not isinstance(values, dict):
-        raise InputError("problem is not an object")
-    return convert(values, RetrievalProblem, "problem")
+@dataclass(frozen=True)
+class _Names:
+    """A path as records have it; all are None for no path."""
+
+    layer: int | None = None
+    head: int | None = None
+    query: str | None = None
+    key: str | None = None
+
+    def path(self, hops: int) -> AttentionPath | None:
+        """The path."""
+        if self.layer is None or self.head is None or self.query is None or self.key is None:
+            if self != _Names():
+                raise InputError(f"a path needs layer, head, query and key, got {plain(self)}")
+            return None
+        return AttentionPath.named(self.layer, self.head, self.query, self.key, hops)
 
 
-def _need(values: dict[str, Any], names: list[str], what: str) -> None:
-    missing = [name for name in names if name not in values]
-    if missing:
-        raise InputError(f"{what} lacks {', '.join(missing)}")
+def _named(fields: dict[str, Any], name: str, hops: int) -> dict[str, Any]:
+    """An object whose field `name` is a path, with layer, head, query and key in its place."""
+    path = fields[name]
+    names = AttentionPath(*path).names(hops) if path else (None,) * 4
+    rest = {other: value for other, value in fields.items() if other != name}
+    return dict(zip(_NAMES, names, strict=True)) | rest
 
 
-def _number(
-    values: dict[str, Any], name: str, kind: type[int] | type[float], least: int, what: str = "the record"
-) -> Any:
-    value = values[name]
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and value >= least
-    if not fits or (kind is int and not isinstance(value, int)):
-        raise InputError(f"{name} of {what} must be a number of at least {least}, got {value!r}")
-    return kind(value)
+def _numbered(fields: Any, name: str, hops: int, what: str) -> dict[str, Any]:
+    """The inverse of `_named`."""
+    given = convert(fields, dict[str, Any], what)
+    names = convert({key: value for key, value in given.items() if key in _NAMES}, _Names, what)
+    return {name: names.path(hops)} | {key: value for key, value in given.items() if key not in _NAMES}
 
 
-def _text(values: dict[str, Any], name: str, what: str = "the record") -> str:
-    value = values[name]
-    if not isinstance(value, str):
-        raise InputError(f"{name} of {what} must be text, got {value!r}")
-    return value
+def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
+    """Schema 1 had no strict reading, and one sense of being certified. All records said what they are."""
+    return {**fields, "strict": None} if schema == 1 else {}
 
 
-def _list(values: dict[str, Any], name: str, what: str = "the record") -> list[Any]:
-    value = values[name]
-    if not isinstance(value, list):
-        raise InputError(f"{name} of {what} must be a list, got {value!r}")
-    return value
+def _circuit(fields: dict[str, Any]) -> Circuit:
+    """The circuit that a record describes.
 
-
-def _object(values: dict[str, Any], name: str) -> dict[str, Any]:
-    value = values[name]
-    if not isinstance(value, dict):
-        raise InputError(f"{name} of the record must be an object, got {value!r}")
-    return value
-
-
-def _interval(values: dict[str, Any], name: str, what: str) -> tuple[float, float]:
-    value = values[name]
-    numbers = isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(v, int | float) for v in value)
-    if not numbers or value[0] > value[1]:
-        raise InputError(f"{name} of {what} must be its lowest and highest number, got {value!r}")
-    return float(value[0]), float(value[1])
+    Raises:
+        InputError: the first thing that is wrong.
+    """
+    told: dict[str, Any] = {name: fields[name] for name in ("hops", "found") if name in fields}
+    given = {name: value for name, value in fields.items() if name not in ("hops", "found", "certified")}
+    hops = convert(given.get("problem"), RetrievalProblem, "problem").hops
+    for name in ("paths", "others"):
+        given[name] = convert(given.get(name), list[dict[str, Any]], name)
+    for number, path in enumerate(given["paths"], start=1):
+        feeds = convert(path.get("feeds"), list[dict[str, Any]], f"feeds of path {number}")
+        path["feeds"] = [_numbered(feed, "reader", hops, f"a feed of path {number}") for feed in feeds]
+    given["paths"] = [_numbered(path, "path", hops, f"path {n}") for n, path in enumerate(given["paths"], start=1)]
+    for other in given["others"]:
+        paths = convert(other.get("paths"), list[dict[str, Any]], "paths of another circuit")
+        other["paths"] = [_numbered(path, "path", hops, "a path of another circuit")["path"] for path in paths]
+    circuit = convert(given, Circuit, "the record")
+    for name, value in (("hops", circuit.hops), ("found", circuit.found)):
+        if told.get(name) != value:
+            raise InputError(f"{name} is {told.get(name)!r}, but {value} by the rest of the record")
+    return circuit

@@ -7,8 +7,8 @@ which way, so the loss is told for all three. Layers and heads count from 1 and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Fill = Literal["zero", "uniform", "identity"]
 """What the rows of a useful head hold that are no path. `zero` is the letter of Appendix E."""
@@ -65,7 +65,9 @@ class StrictReading:
         fewest_heads: layer and head, from 1, of the fewest whole heads that hold the bar with the model's own patterns,
             every other head uniform or identity.
         fewest_heads_loss: with those.
-        others: the paths, as `where`, that the same procedure ended in from other orders.
+        others: the paths, as `where`, that the same procedure ended in from other orders, once an order.
+        natural: loss of the same circuit where its paths' rows keep the model's own patterns; reported, not required.
+        certificate: of the circuit in the strict sense, parts by name.
     """
 
     paths: tuple[StrictPath, ...]
@@ -77,6 +79,8 @@ class StrictReading:
     fewest_heads: tuple[tuple[int, int], ...]
     fewest_heads_loss: Loss
     others: tuple[tuple[tuple[int, int, str, str], ...], ...] = ()
+    natural: Loss | None = None
+    certificate: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def heads(self) -> tuple[tuple[int, int], ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from hopscope.circuits.compare import Comparison, strategy
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.strict_reading import Fill, StrictReading
 
 
 def describe(circuit: Circuit) -> str:
@@ -17,35 +18,56 @@ def describe(circuit: Circuit) -> str:
             ["layer", "head", "path", "weight", "MSE without", "own patterns", "feeds"],
             [
                 [
-                    str(path.layer),
-                    str(path.head),
-                    f"{path.query} -> {path.key}",
-                    f"{path.weight:.2f}",
-                    f"{path.ablation_mse:.3f}",
-                    f"{path.natural_mse:.3f}",
-                    "; ".join(path.uses) or "-",
+                    *_where(*one.path.names(circuit.hops)),
+                    f"{one.weight:.2f}",
+                    f"{one.ablation_mse:.3f}",
+                    f"{one.natural_mse:.3f}",
+                    "; ".join(one.uses(circuit.hops)) or "-",
                 ]
-                for path in circuit.paths
+                for one in circuit.paths
             ],
         )
         lines.append("")
-    lines += [
-        f"{'pass' if part['passed'] else 'FAIL'}  {name:<15} {part['says']}"
-        for name, part in circuit.certificate.items()
-    ]
+    lines += _certificate(circuit.certificate)
     if circuit.others:
         lines += ["", "Other circuits the search ended in:"]
         for other in circuit.others:
-            paths = len(other["paths"])
-            lines.append(f"  {paths} paths, loss {other['mse']:.3f}, {other['overlap']:.0%} shared with this one")
+            lines.append(f"  {len(other.paths)} paths, loss {other.mse:.3f}, {other.overlap:.0%} shared with this one")
+    if circuit.strict:
+        lines += ["", *_strict(circuit.strict)]
     return "\n".join(lines) + "\n"
+
+
+def _strict(strict: StrictReading) -> list[str]:
+    """What the paper's own procedure found."""
+    lines = [
+        f"Strict reading (Appendix E): {len(strict.paths)} paths in {len(strict.heads)} heads, loss "
+        + ", ".join(f"{strict.loss(fill).mse:.3f} ({fill})" for fill in get_args(Fill))
+        + " with other rows so filled",
+    ]
+    rows = [[*_where(*path.where), f"{path.without.mse:.3f}"] for path in strict.paths]
+    lines += [*_table(["layer", "head", "path", "MSE without"], rows)]
+    lines.append(f"with layer {strict.first_layer} uniform as a whole: {strict.first_layer_uniform.mse:.3f}")
+    if strict.natural:
+        lines.append(f"with the model's own patterns in its paths' rows: {strict.natural.mse:.3f}")
+    heads = ", ".join(f"{layer}.{head}" for layer, head in strict.fewest_heads)
+    lines.append(f"fewest whole heads: {heads}, loss {strict.fewest_heads_loss.mse:.3f}")
+    return [*lines, "", *_certificate(strict.certificate)]
+
+
+def _certificate(parts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [f"{'pass' if part['passed'] else 'FAIL'}  {name:<15} {part['says']}" for name, part in parts.items()]
+
+
+def _where(layer: int, head: int, query: str, key: str) -> list[str]:
+    return [str(layer), str(head), f"{query} -> {key}"]
 
 
 def _headline(circuit: Circuit) -> str:
     what = f"model {circuit.model} (seed {circuit.seed}), D = {circuit.hops}, {circuit.layers} layers x {circuit.heads}"
     if not circuit.found:
         return f"no circuit: {what}, loss {circuit.losses['full']:.3f}"
-    verdict = "certified" if circuit.certified else "not certified"
+    verdict = f"certified ({', '.join(circuit.certified)})" if circuit.certified else "not certified"
     return (
         f"{verdict} circuit: {what}; {len(circuit.paths)} paths in {len(circuit.used_heads)} heads, "
         f"{strategy(circuit)}; loss {circuit.losses['imposed']:.3f} alone, {circuit.losses['full']:.3f} in the model"
@@ -76,7 +98,9 @@ def describe_comparison(names: Sequence[str], comparison: Comparison) -> str:
 def describe_census(census: dict[str, Any]) -> str:
     """Many circuits in a few lines."""
     lines = [
-        f"{census['with_circuit']} of {census['models']} models have a circuit, {census['certified']} certified; "
+        f"{census['with_circuit']} of {census['models']} models have a circuit, "
+        f"{census['certified']['natural']} certified in the natural reading, {census['certified']['strict']} in the "
+        "strict one; "
         f"in {census['first_head_ties_pairs']} the first layer in use ties the members of pairs"
     ]
     for name in ("heads", "layers", "paths", "strategies"):

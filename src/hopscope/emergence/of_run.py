@@ -83,6 +83,6 @@ def _still_holds(known: Emergence, run: RunFolder, circuit: Circuit, settings: F
         and not known.troubles
         and (known.sequences, known.data_seed, known.ablation) == (settings.sequences, settings.seed, settings.ablation)
         and [(path.layer, path.head, path.query, path.key) for path in known.paths]
-        == [path.where for path in circuit.paths]
+        == [one.path.names(circuit.hops) for one in circuit.paths]
         and known.circuit == circuit.losses
     )

@@ -53,8 +53,7 @@ def track(
             f"the circuit is of model {circuit.model}, which {run.path} did not train; find this run's own with "
             f"`hopscope circuit {run.path}`"
         )
-    hops = run.problem.hops
-    paths = [AttentionPath.named(one.layer, one.head, one.query, one.key, hops) for one in circuit.paths]
+    paths = [one.path for one in circuit.paths]
     return follow(run, paths, circuit.number, settings or Following(), circuit.losses, watch)
 
 

@@ -226,11 +226,8 @@ def _searches(model: Studied, strict: StrictReading | None) -> list[set[tuple[st
         return [_steps([path.where for path in strict.paths]), *map(_steps, strict.others)]
     circuit = model.circuit
     assert circuit is not None
-    mine = _steps([path.where for path in circuit.paths])
-    others = [
-        _steps([(path["layer"], path["head"], path["query"], path["key"]) for path in other["paths"]])
-        for other in circuit.others
-    ]
+    mine = _steps([one.path.names(circuit.hops) for one in circuit.paths])
+    others = [_steps([path.names(circuit.hops) for path in other.paths]) for other in circuit.others]
     again = [mine] * (len(circuit.search.get("orders_ending_here", ())) - 1)
     return [mine, *others, *again]
 

@@ -36,7 +36,7 @@ def appendix_c(
     """
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]
-    framed = {(p.layer, p.head, p.query, p.key) for p in circuit.paths} if circuit is not None else set()
+    framed = {one.path.names(circuit.hops) for one in circuit.paths} if circuit is not None else set()
     layers, heads = maps.shape[:2]
     with house():
         figure, grid = _grid(layers, heads, "Mean attention by role")

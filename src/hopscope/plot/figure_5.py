@@ -44,10 +44,11 @@ class Arrow:
 
 def arrows(circuit: Circuit) -> list[Arrow]:
     """The arrows of a circuit, layer by layer; layers without a path are left out."""
-    layers = sorted({path.layer for path in circuit.paths})
+    layers = _layers(circuit)
     together: dict[tuple[int, str, str], list[CircuitPath]] = {}
-    for path in circuit.paths:
-        together.setdefault((path.layer, path.query, path.key), []).append(path)
+    for one in circuit.paths:
+        layer, _, query, key = one.path.names(circuit.hops)
+        together.setdefault((layer, query, key), []).append(one)
     drawn = []
     for (layer, query, key), paths in sorted(together.items()):
         feeds = sorted((feed for path in paths for feed in path.feeds), key=lambda feed: -feed.change)
@@ -56,13 +57,18 @@ def arrows(circuit: Circuit) -> list[Arrow]:
                 row=layers.index(layer) + 1,
                 query=query,
                 key=key,
-                heads=tuple(path.head for path in paths),
+                heads=tuple(one.path.head + 1 for one in paths),
                 weight=max(path.weight for path in paths),
                 worst=max(path.natural_mse for path in paths),
                 into=feeds[0].into if feeds else "",
             )
         )
     return drawn
+
+
+def _layers(circuit: Circuit) -> list[int]:
+    """Layers with a path, from 1."""
+    return sorted({one.path.layer + 1 for one in circuit.paths})
 
 
 def figure_5(circuit: Circuit) -> Figure:
@@ -79,7 +85,7 @@ def figure_5(circuit: Circuit) -> Figure:
 def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
     """Draw the arrows from what is read (below) to where it is written (above)."""
     at = _columns(circuit)
-    layers = sorted({path.layer for path in circuit.paths})
+    layers = _layers(circuit)
     top = max(len(layers), 1)
     axes.set_axis_off()
     for role, x in at.items():
@@ -90,7 +96,7 @@ def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
     for arrow in drawn:
         _draw_arrow(axes, at, arrow)
     for row, layer in enumerate(layers, start=1):
-        heads = sorted({path.head for path in circuit.paths if path.layer == layer})
+        heads = sorted({one.path.head + 1 for one in circuit.paths if one.path.layer + 1 == layer})
         name = f"layer {layer}" + (f"\nhead{'s' if len(heads) > 1 else ''} " if circuit.heads > 1 else "")
         name += ", ".join(map(str, heads)) if circuit.heads > 1 else ""
         axes.text(min(at.values()) - 0.6, row - 0.5, name, ha="right", va="center", fontsize=7)

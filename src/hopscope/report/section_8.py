@@ -23,7 +23,7 @@ def section(result: CircuitResult, figures: Path) -> Section | None:
         stem = figures / f"circuit-{circuit.number if alone else name}"
         save(figure_5(circuit), stem)
         drawn.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {_state(circuit)}."))
-        rows += [_row(circuit.seed, path) for path in circuit.paths]
+        rows += [_row(circuit, one) for one in circuit.paths]
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, of = found[0][1].layers, found[0][1].layers * found[0][1].heads
     return Section(
@@ -48,10 +48,12 @@ def section(result: CircuitResult, figures: Path) -> Section | None:
 
 
 def _state(circuit: Circuit) -> str:
-    return "certified" if circuit.certified else "not certified in every part" if circuit.found else "none found"
+    if circuit.certified:
+        return f"certified in the {' and the '.join(circuit.certified)} reading"
+    return "not certified in every part" if circuit.found else "none found"
 
 
-def _row(seed: int, path: CircuitPath) -> list[object]:
-    uses = ", ".join(path.uses) or "–"
-    way = f"{path.query} to {path.key}"
-    return [seed, path.layer, path.head, way, f"{path.weight:.3f}", f"{path.ablation_mse:.3f}", uses]
+def _row(circuit: Circuit, one: CircuitPath) -> list[object]:
+    layer, head, query, key = one.path.names(circuit.hops)
+    uses = ", ".join(one.uses(circuit.hops)) or "–"
+    return [circuit.seed, layer, head, f"{query} to {key}", f"{one.weight:.3f}", f"{one.ablation_mse:.3f}", uses]

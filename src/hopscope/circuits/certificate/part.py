@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -59,8 +60,9 @@ class Certificate:
         return not self.failed
 
     def to_json(self) -> dict[str, dict[str, Any]]:
-        """As records have it: parts by name."""
-        return {name: part.to_json() for name, part in self.parts.items()}
+        """As records have it, and as it is read again: parts by name, lists for tuples."""
+        made: dict[str, dict[str, Any]] = json.loads(json.dumps({n: part.to_json() for n, part in self.parts.items()}))
+        return made
 
 
 def tidy(value: float) -> float:

@@ -2,12 +2,13 @@
 
 Changes cost little alone and much together, so the room between the model's own loss and the bar is handed out in
 shares. A circuit that uses all of it stands at the bar, where fresh sequences decide by chance; so a search spends
-half, and the certificate asks for no more than the bar.
+half. Only then, and only for sure, may a row go that the bar itself does not need: else the circuit would be excessive.
+The certificate asks for no more than the bar.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hopscope.errors import InputError
@@ -19,11 +20,11 @@ HEADS, ROWS, LAST = 0.3, 0.6, 0.95
 """Of that: what may be spent when whole heads have gone, when single rows have, and when no more can. Forms may use the
 rest. Without shares the heads, tried first, would use all the room, and cheaper rows could no longer go."""
 
-SCAN_DOUBT, CONFIRM_DOUBT = 2.0, 1.0
+SCAN_DOUBT, CONFIRM_DOUBT = 2.0, 3.0
 """Standard errors added to a loss, on the first sequences and on all, so that what passes here passes on fresh ones."""
 
-HOPELESS = 5.0
-"""Standard errors by which a loss on few sequences must exceed the bar for a change to be ruled out unseen on more."""
+HOPELESS = 4.0
+"""Standard errors by which the cost of a change on few sequences must exceed what is left for it to be ruled out."""
 
 NEARLY_AS_GOOD = 0.25
 """Of the room left, by how much the loss of a simpler form may exceed that of the best one."""
@@ -31,8 +32,17 @@ NEARLY_AS_GOOD = 0.25
 ROUGHLY = 1.5
 """Costs seen on few sequences are rough: what looks dearer than the room by this factor may still fit."""
 
+FREE = 0.02
+"""Of the room left, what a path may cost that counts as costing nothing."""
+
+CLEAR = 0.5
+"""Mean weight on one role from which a row's map is clear."""
+
 JITTER = 2.0
 """Spread of the logarithm of the factors that a random order puts on costs."""
+
+JITTERED = 0.1
+"""Of the bar, what is added to costs before that, so that among what costs little any may go first."""
 
 FEW = 8
 """Sequences on which subsets are seen first."""
@@ -51,6 +61,7 @@ class Budget:
         sequences: sequences behind most decisions.
         confirming: sequences behind the last ones; the former are among them.
         every_subset: up to how many rows every subset of a circuit is tried; more take long, 13 some 8,000 trials.
+        pairs: up to how many rows every circuit is tried that has one or two less; 30 take some 500 trials.
 
     Raises:
         InputError: a value out of range.
@@ -62,15 +73,21 @@ class Budget:
     sequences: int = 64
     confirming: int = 256
     every_subset: int = 10
+    pairs: int = 30
 
     def __post_init__(self) -> None:
         if not 0 < self.bar < 0.5:
             raise InputError(f"bar must be above 0 and below 0.5 (averaging the candidates gives 0.75), got {self.bar}")
-        for name, least in (("orders", 1), ("growing", 0), ("sequences", FEW), ("every_subset", 0)):
+        for name, least in (("orders", 1), ("growing", 0), ("sequences", FEW), ("every_subset", 0), ("pairs", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.confirming < self.sequences:
             raise InputError(f"confirming must be at least sequences ({self.sequences}), got {self.confirming}")
+
+    @property
+    def rough(self) -> int:
+        """Sequences that say in which order changes are tried, and which are hopeless."""
+        return max(FEW, self.sequences // 4)
 
     @classmethod
     def of(cls, effort: Effort, bar: float = 0.05) -> Budget:
@@ -81,8 +98,8 @@ class Budget:
         """
         if effort not in EFFORTS:
             raise InputError(f"effort must be {' or '.join(EFFORTS)}, got {effort!r}")
-        return cls(bar, *EFFORTS[effort])
+        return replace(EFFORTS[effort], bar=bar)
 
 
-EFFORTS: dict[str, tuple[int, int]] = {"quick": (1, 1), "thorough": (3, 2)}
-"""Ways down and ways up. `quick` finds one circuit, `thorough` the different ones that a model holds."""
+EFFORTS: dict[str, Budget] = {"quick": Budget(orders=1, growing=1, every_subset=6, pairs=12), "thorough": Budget()}
+"""`quick` finds one circuit, `thorough` the different ones that a model holds."""

@@ -14,9 +14,10 @@ import torch
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import POSITIONAL, UNIFORM
 from hopscope.circuits.hypotheses import Rows
-from hopscope.circuits.search.budget import HEADS, JITTER, LAST, ROUGHLY, ROWS, Budget
+from hopscope.circuits.search.budget import HEADS, LAST, ROUGHLY, ROWS, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.gradients import head_order
+from hopscope.circuits.search.jitter import jitter
 from hopscope.circuits.search.units import Units
 
 _SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
@@ -38,18 +39,18 @@ def spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.
     else:
         program = _eliminated(gauge, program, list(by_head.values()), gauge.limit(HEADS), generator)
     for share in (ROWS, LAST):
-        program = trimmed(gauge, units, program, share, generator)
+        program = trimmed(gauge, units, program, gauge.limit(share), generator)
     return program
 
 
 def one_by_one(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
     """Rows switched off one at a time until none in use can go."""
-    return minimal(Gauge.scanning(evaluator, budget), units, units.base, generator)
+    gauge = Gauge.scanning(evaluator, budget)
+    return minimal(gauge, units, units.base, generator, gauge.limit(LAST))
 
 
-def trimmed(gauge: Gauge, units: Units, program: Rows, share: float, generator: torch.Generator | None) -> Rows:
+def trimmed(gauge: Gauge, units: Units, program: Rows, limit: float, generator: torch.Generator | None) -> Rows:
     """Rows switched off, several at a time: by `uniform`, or by their average where they know nothing of chains."""
-    limit = gauge.limit(share)
     program = _eliminated(gauge, program, [{row: UNIFORM} for row in units.on(program)], limit, generator)
     for off in (units.hypotheses.mean, lambda row: POSITIONAL):
         background = [{row: off(row)} for row in units.on(program) if units.hypotheses.chainless(row)]
@@ -57,21 +58,24 @@ def trimmed(gauge: Gauge, units: Units, program: Rows, share: float, generator: 
     return program
 
 
-def minimal(gauge: Gauge, units: Units, program: Rows, generator: torch.Generator | None) -> Rows:
-    """No row in use can be switched off within the limit."""
-    limit = gauge.limit(LAST)
+def minimal(gauge: Gauge, units: Units, program: Rows, generator: torch.Generator | None, limit: float) -> Rows:
+    """No row in use can be switched off within the limit.
+
+    They are tried one at a time, the least costly first; those by `uniform` before other ways. What can go goes, and
+    when all have been tried, the rest are tried again, until none can go.
+    """
     while True:
-        moves = [(row, off) for row in units.on(program) for off in units.offs(row)]
-        gauge.rough.depart_from(program)
-        moves = [moves[n] for n in gauge.hopeful([{**program, row: off} for row, off in moves])]
-        gauge.evaluator.depart_from(program)
-        scores = gauge.scores([{**program, row: off} for row, off in moves])
-        fitting = [number for number, score in enumerate(scores) if score <= limit]
-        if not fitting:
+        before = program
+        for uniform in (True, False):
+            moves = [(row, off) for row in units.on(program) for off in units.offs(row) if (off == UNIFORM) == uniform]
+            start = program
+            for number in gauge.by_cost(start, [{**start, row: off} for row, off in moves], limit, generator):
+                row, off = moves[number]
+                gauge.evaluator.depart_from(program)
+                if units.in_use(program, row) and gauge.passes({**program, row: off}, limit):
+                    program = {**program, row: off}
+        if program is before:
             return program
-        noise = _noise(len(moves), generator)
-        best = min(fitting, key=lambda n: (moves[n][1] != UNIFORM, scores[n] * noise[n], n))
-        program = {**program, moves[best][0]: moves[best][1]}
 
 
 def _eliminated(
@@ -83,7 +87,7 @@ def _eliminated(
         now, *scores = gauge.rough.mse([program, *({**program, **move} for move in moves)])
         room = limit - gauge.scores([program])[0]
         fitting = [number for number, score in enumerate(scores) if score - now <= ROUGHLY * room]
-        least, noise = min(scores), _noise(len(moves), generator)
+        least, noise = min(scores), jitter(len(moves), generator)
         costs = [(score - least) * factor for score, factor in zip(scores, noise, strict=True)]
         moves = [moves[number] for number in sorted(fitting, key=lambda n: (costs[n], n))]
         gauge.evaluator.depart_from(program)
@@ -123,11 +127,3 @@ def _longest_prefix(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: f
         if taken < some[0]:
             break
     return best, taken
-
-
-def _noise(count: int, generator: torch.Generator | None) -> list[float]:
-    """Factors on costs: 1, or log-normal where a generator perturbs the order."""
-    if generator is None:
-        return [1.0] * count
-    factors: list[float] = torch.randn(count, generator=generator).mul(JITTER).exp().tolist()
-    return factors

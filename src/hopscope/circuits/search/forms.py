@@ -17,7 +17,7 @@ def simplest(evaluator: Evaluator, units: Units, budget: Budget, generator: torc
     """Every row in use in its simplest form, as the first sequences see it, or, if that does not hold, as all do."""
     formed = in_forms(Gauge.scanning(evaluator, budget), units)
     gauge = Gauge.confirming(evaluator, budget)
-    return formed if gauge.passes(formed) else in_forms(gauge, units)
+    return formed if gauge.passes(formed, gauge.bar) else in_forms(gauge, units)
 
 
 def in_forms(gauge: Gauge, units: Units) -> Rows:
@@ -36,10 +36,14 @@ def in_forms(gauge: Gauge, units: Units) -> Rows:
 
 
 def _form(gauge: Gauge, units: Units, program: Rows, row: Row) -> Form:
-    gauge.evaluator.depart_from(program)
+    """The first form that few sequences find nearly as good as the best one, if all of them do not refuse it."""
     # Hypotheses that amount to switching the row off are left out: it is in use because it could not be.
-    forms = [form for form in units.hypotheses.of(row) if not units.hypotheses.is_off(row, form)]
-    scores = gauge.scores([{**program, row: form} for form in forms])
-    current = scores[-1]  # the last form is the row's own pattern
-    good = min(gauge.limit(), max(min(scores), current) + NEARLY_AS_GOOD * max(gauge.limit() - current, 0.0))
-    return next((form for form, score in zip(forms, scores, strict=True) if score <= good), KEEP)
+    forms = [form for form in units.hypotheses.of(row) if form != KEEP and not units.hypotheses.is_off(row, form)]
+    near = [{**program, row: form} for form in forms]
+    costs, _ = gauge.costs(program, near)
+    (current,) = gauge.scores([program])
+    most = max(gauge.limit(), current)
+    good = min(most, current + max(min(costs, default=0.0), 0.0) + NEARLY_AS_GOOD * (most - current))
+    gauge.evaluator.depart_from(program)
+    passing = (n for n, cost in enumerate(costs) if current + cost <= good and gauge.scores([near[n]])[0] <= good)
+    return next((forms[number] for number in passing), KEEP)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import Rows
-from hopscope.circuits.search.budget import CONFIRM_DOUBT, HOPELESS, ROOM, SCAN_DOUBT, Budget
+from hopscope.circuits.search.budget import CONFIRM_DOUBT, HOPELESS, JITTERED, ROOM, SCAN_DOUBT, Budget
+from hopscope.circuits.search.jitter import jitter
 
 
 class Gauge:
@@ -24,23 +26,22 @@ class Gauge:
     """
 
     def __init__(self, evaluator: Evaluator, rough: Evaluator, bar: float, doubt: float) -> None:
-        self.evaluator, self.rough, self._bar, self._doubt = evaluator, rough, bar, doubt
+        self.evaluator, self.rough, self.bar, self._doubt = evaluator, rough, bar, doubt
         self._full = self.scores([{}])[0]
 
     @classmethod
     def scanning(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
         """On the first sequences: most decisions."""
-        rough = evaluator.part(max(8, budget.sequences // 4))
-        return cls(evaluator.part(budget.sequences), rough, budget.bar, SCAN_DOUBT)
+        return cls(evaluator.part(budget.sequences), evaluator.part(budget.rough), budget.bar, SCAN_DOUBT)
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
         """On all of them: the last decisions."""
-        return cls(evaluator, evaluator.part(budget.sequences), budget.bar, CONFIRM_DOUBT)
+        return cls(evaluator, evaluator.part(budget.rough), budget.bar, CONFIRM_DOUBT)
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
-        return self._full + share * ROOM * (self._bar - self._full)
+        return self._full + share * ROOM * (self.bar - self._full)
 
     def scores(self, programs: Sequence[Rows]) -> list[float]:
         """Mean squared error under each program, with the doubt on top."""
@@ -50,16 +51,38 @@ class Gauge:
         found: list[float] = (mean + self._doubt * error).tolist()
         return found
 
-    def passes(self, program: Rows) -> bool:
-        """Whether a program is within the limit."""
-        return self.scores([program])[0] <= self.limit()
+    def passes(self, program: Rows, limit: float | None = None) -> bool:
+        """Whether a program is within a limit; by default the one of the whole room that may be spent."""
+        return self.scores([program])[0] <= (self.limit() if limit is None else limit)
 
-    def hopeful(self, programs: Sequence[Rows], evaluator: Evaluator | None = None) -> list[int]:
-        """Numbers of the programs that may be within the limit, as few sequences see it."""
-        if not programs:
-            return []
-        mean, error = _by_sequences(evaluator or self.rough, programs)
-        return [number for number, low in enumerate((mean - HOPELESS * error).tolist()) if low <= self.limit()]
+    def costs(
+        self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
+    ) -> tuple[list[float], list[float]]:
+        """What programs near one cost on few sequences, and the least that each can cost on all.
+
+        Costs vary less from sequence to sequence than losses do, so this says early what is hopeless.
+        """
+        if not near:
+            return [], []
+        few = few or self.rough
+        few.depart_from(program)
+        own, *errors = few.errors([program, *near]).double().mean(dim=2)
+        rise = torch.stack(errors) - own
+        mean = rise.mean(dim=1)
+        return mean.tolist(), (mean - HOPELESS * rise.std(dim=1) / rise.shape[1] ** 0.5).tolist()
+
+    def by_cost(
+        self, program: Rows, near: Sequence[Rows], limit: float, generator: torch.Generator | None = None
+    ) -> list[int]:
+        """Numbers of the programs near one that may be within the limit, the least costly first.
+
+        A generator perturbs the order.
+        """
+        costs, least = self.costs(program, near)
+        (score,) = self.scores([program])
+        margin, factors = JITTERED * self.bar, jitter(len(near), generator)
+        weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
+        return sorted((n for n, low in enumerate(least) if score + low <= limit), key=lambda n: (weighed[n], n))
 
 
 def _by_sequences(

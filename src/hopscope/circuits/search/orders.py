@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,17 +22,12 @@ from hopscope.circuits.search.budget import LAST, Budget
 from hopscope.circuits.search.down import minimal, one_by_one, spared, trimmed
 from hopscope.circuits.search.forms import simplest
 from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.smallest import Minimality, smallest, tried
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.up import grown
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
-
-Watch = Callable[[str, int, int], None]
-"""Told what is being done, how many stages are finished, and how many there are."""
-
-Memory = dict[str, Any]
-"""Ends of the orders that are finished, by name, as plain JSON: an interrupted search goes on from there."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +57,11 @@ class Outcome:
         full_mse: the model's own loss.
         found: distinct programs, fewest paths first, then fewest heads, then lowest loss; empty if none holds the bar.
         minimality: what was tried of the first, and does not hold the bar.
-        evaluations: programs evaluated.
     """
 
     full_mse: float
     found: tuple[Found, ...]
     minimality: Minimality
-    evaluations: int
 
 
 def search(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
@@ -85,9 +79,7 @@ class Orders:
         units: what is decided on.
         budget: how.
         seed: of the random orders.
-        watch: told where the search stands.
-        memory: ends of orders by name; what is there is not done again, what is done is added.
-        remember: called after `memory` has grown.
+        journal: told and remembers.
     """
 
     def __init__(
@@ -96,45 +88,41 @@ class Orders:
         units: Units,
         budget: Budget,
         seed: int = 0,
-        watch: Watch | None = None,
-        memory: Memory | None = None,
-        remember: Callable[[Memory], None] | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self._evaluator, self._units, self._budget, self._seed = evaluator, units, budget, seed
-        self._watch, self._remember = watch or (lambda *standing: None), remember or (lambda memory: None)
-        self._memory: Memory = {} if memory is None else memory
+        self._journal = journal or Journal()
         self._ends: dict[tuple[Row, ...], Rows | None] = {}
 
     def run(self) -> Outcome:
         """Search. The same model, problem, budget and seed give the same result, resumed or not."""
         full = self._evaluator.mse([{}])[0]
         if full > self._budget.bar:
-            return Outcome(full, (), "none", self._evaluator.evaluations)
+            return Outcome(full, (), "none")
         down = ["least-cost", *(f"random-{number}" for number in range(1, self._budget.orders))]
         names = [*down, *(f"growing-{number}" for number in range(1, self._budget.growing + 1))]
         ends: list[tuple[str, Rows]] = []
         for number, name in enumerate(names):
-            self._watch(name, number, len(names) + 1)
-            if name not in self._memory:
-                self._memory[name] = self._descend(name) if name in down else self._grow(name, down)
-                self._remember(self._memory)
-            if self._memory[name]["end"] is not None:
-                ends.append((name, self._read(self._memory[name]["end"])))
-        self._watch("subsets", len(names), len(names) + 1)
+            self._journal.watch(name, number, len(names) + 1)
+            way = partial(self._descend, name) if name in down else partial(self._grow, name, down)
+            end = self._journal.once(name, way)["end"]
+            if end is not None:
+                ends.append((name, self._read(end)))
+        self._journal.watch("subsets", len(names), len(names) + 1)
         found, minimality = self._smallest(self._distinct(ends))
-        self._watch("done", len(names) + 1, len(names) + 1)
-        return Outcome(full, tuple(found), minimality, self._evaluator.evaluations)
+        self._journal.watch("done", len(names) + 1, len(names) + 1)
+        return Outcome(full, tuple(found), minimality)
 
-    def _descend(self, name: str) -> Memory:
+    def _descend(self, name: str) -> dict[str, Any]:
         """One way down: what is left when the easily spared is off, and the circuit it ends in."""
         generator = None if name == "least-cost" else self._generator(name)
         pool = spared(self._evaluator, self._units, self._budget, generator)
         end = self._end(pool, one_by_one(self._evaluator, self._units.within(pool), self._budget, generator))
         return {"pool": self._plain(pool), "end": self._plain(end)}
 
-    def _grow(self, name: str, down: list[str]) -> Memory:
+    def _grow(self, name: str, down: list[str]) -> dict[str, Any]:
         """One way up, out of what a way down had left."""
-        pool = self._read(self._memory[down[(int(name.partition("-")[2]) - 1) % len(down)]]["pool"])
+        pool = self._read(self._journal.memory[down[(int(name.partition("-")[2]) - 1) % len(down)]]["pool"])
         part = grown(self._evaluator, self._units.within(pool), self._budget, self._generator(name))
         return {"end": self._plain(self._end(pool, self._apply(one_by_one, part)))}
 
@@ -149,12 +137,17 @@ class Orders:
             gauge = Gauge.confirming(self._evaluator, self._budget)
             end = next((stage for stage in (small, pool, self._units.base) if gauge.passes(stage)), None)
             if end is not None and end is not small:
-                end = trimmed(gauge, self._units, end, LAST, None)
+                limit = gauge.limit(LAST)
+                end = minimal(gauge, self._units, trimmed(gauge, self._units, end, limit, None), None, limit)
             self._ends[signature] = None if end is None else self._finished(gauge, end)
         return self._ends[signature]
 
     def _finished(self, gauge: Gauge, program: Rows) -> Rows:
-        return self._apply(simplest, minimal(gauge, self._units, program, None))
+        """No row can go up to the bar itself: one without which the loss stays below it is not needed."""
+        scan = Gauge.scanning(self._evaluator, self._budget)
+        some = trimmed(scan, self._units, program, (scan.limit() + scan.bar) / 2, None)
+        start = some if gauge.passes(some, gauge.bar) else program
+        return self._apply(simplest, minimal(gauge, self._units, start, None, gauge.bar))
 
     def _apply(self, algorithm: Callable[..., Rows], program: Rows) -> Rows:
         return algorithm(self._evaluator, self._units.within(program), self._budget, None)

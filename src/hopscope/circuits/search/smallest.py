@@ -17,8 +17,8 @@ from hopscope.circuits.search.units import Units
 _AT_ONCE = 256
 """Parts seen together, before it is looked whether one of them holds."""
 
-Minimality = Literal["every subset", "pairs", "none"]
-"""What was tried of a circuit: every subset of its rows, every part one or two rows smaller, nothing."""
+Minimality = Literal["every subset", "pairs", "single", "none"]
+"""What was tried of a circuit: every subset of its rows, every part one or two rows smaller, or one; nothing."""
 
 
 def smallest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
@@ -32,21 +32,21 @@ def smallest(evaluator: Evaluator, units: Units, budget: Budget, generator: torc
 
 def sizes(rows: int, budget: Budget) -> Sequence[int]:
     """Of the parts that are tried, smallest first."""
-    return range(rows) if tried(rows, budget) == "every subset" else range(max(rows - 2, 0), rows)
+    least: dict[Minimality, int] = {"every subset": 0, "pairs": max(rows - 2, 0)}
+    return range(least.get(tried(rows, budget), rows), rows)
 
 
 def tried(rows: int, budget: Budget) -> Minimality:
     """What is tried of a circuit with so many rows."""
-    return "every subset" if rows <= budget.every_subset else "pairs"
+    return "every subset" if rows <= budget.every_subset else "pairs" if rows <= budget.pairs else "single"
 
 
 def _first_passing(gauge: Gauge, program: Rows, parts: Sequence[Rows]) -> Rows | None:
     """The first part within the limit. Few sequences rule out what is hopeless; the rest are confirmed."""
-    few = gauge.evaluator.part(FEW)
-    few.depart_from(program)
+    few, (score,) = gauge.evaluator.part(FEW), gauge.scores([program])
     for first in range(0, len(parts), _AT_ONCE):
         chosen = parts[first : first + _AT_ONCE]
-        for number in gauge.hopeful(chosen, few):
-            if gauge.passes(chosen[number]):
-                return chosen[number]
+        for part, cost in zip(chosen, gauge.costs(program, chosen, few)[1], strict=True):
+            if score + cost <= gauge.bar and gauge.passes(part, gauge.bar):
+                return part
     return None

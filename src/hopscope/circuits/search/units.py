@@ -40,7 +40,11 @@ class Units:
 
     def on(self, program: Rows) -> list[Row]:
         """Rows in use."""
-        return [row for row in self.rows if not self.hypotheses.is_off(row, program[row])]
+        return [row for row in self.rows if self.in_use(program, row)]
+
+    def in_use(self, program: Rows, row: Row) -> bool:
+        """Whether a row is."""
+        return not self.hypotheses.is_off(row, program[row])
 
     def only(self, program: Rows, rows: Collection[Row]) -> Rows:
         """A program with all rows in use but these switched off."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import torch
 
 from hopscope.circuits.evaluator import Evaluator
@@ -19,16 +21,19 @@ def grown(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.G
     never gets there the base itself comes back.
     """
     gauge, rows = Gauge.scanning(evaluator, budget), units.on(units.base)
+    limit = gauge.limit(LAST)
     order = range(len(rows)) if generator is None else torch.randperm(len(rows), generator=generator).tolist()
     shuffled, kept = [rows[number] for number in order], list[Row]()
     while True:
         rest = [row for row in shuffled if row not in kept]
-        steps = [units.only(units.base, kept + rest[:count]) for count in range(len(rest) + 1)]
-        scores = gauge.scores(steps)
-        reached = next((count for count, score in enumerate(scores) if score <= gauge.limit(LAST)), None)
-        if reached is None:
+
+        def holds(count: int) -> bool:
+            return gauge.passes(units.only(units.base, kept + rest[:count]), limit)  # noqa: B023
+
+        if holds(0):
+            return units.only(units.base, kept)
+        reached = bisect_left(range(1, len(rest)), True, key=holds) + 1
+        if not rest or (reached == len(rest) and not holds(reached)):
             return units.base
-        if reached == 0:
-            return steps[0]
         kept.append(rest[reached - 1])
         shuffled = [*kept, *rest[: reached - 1]]

@@ -1,0 +1,59 @@
+"""The paths of a circuit with their numbers: how much attention, the loss without each, and what each is good for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hopscope.circuits.certificate import Evidence, tidy
+from hopscope.circuits.certificate.evidence import by_sequence
+from hopscope.circuits.patching import Patcher, Use
+from hopscope.circuits.record import CircuitPath, Feed
+
+_LEAST_ATTENTION = 0.1
+"""Fall of a later path's attention, from which it counts as fed."""
+
+_LEAST_CHANGE = 0.2
+"""Rise of the loss, as a share of the bar, from which a use counts."""
+
+
+def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[str, Any], ...]]:
+    """The paths with their ablations and uses, and the helper rows."""
+    without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
+    imposed = evidence.measured(list(without))
+    natural = dict(zip(evidence.rows, evidence.measured(list(evidence.lost.values())), strict=True))
+    patcher = Patcher(evidence.few, evidence.natural)
+    uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
+    paths = tuple(
+        CircuitPath(
+            path,
+            form=evidence.program[path.row].kind.value,
+            weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
+            ablation_mse=mse,
+            interval=interval,
+            natural_mse=natural[path.row][0],
+            natural_interval=natural[path.row][1],
+            feeds=_feeds(uses[path.row], evidence.bar),
+        )
+        for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)
+    )
+    helpers = tuple(
+        {
+            "layer": row.layer + 1,
+            "head": row.head + 1,
+            "query": evidence.problem.roles[row.query],
+            "natural_mse": natural[row][0],
+            "natural_interval": natural[row][1],
+        }
+        for row in evidence.helpers
+    )
+    return paths, helpers
+
+
+def _feeds(uses: Sequence[Use], bar: float) -> tuple[Feed, ...]:
+    """The uses that count."""
+    return tuple(
+        Feed(use.into, use.reader, tidy(use.change), tidy(use.attention) if use.reader else 0.0)
+        for use in uses
+        if use.change >= _LEAST_CHANGE * bar or use.attention >= _LEAST_ATTENTION
+    )

@@ -1,0 +1,15 @@
+"""Random orders: factors on costs."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.circuits.search.budget import JITTER
+
+
+def jitter(count: int, generator: torch.Generator | None) -> list[float]:
+    """Factors on costs: 1, or log-normal where a generator perturbs the order."""
+    if generator is None:
+        return [1.0] * count
+    factors: list[float] = torch.randn(count, generator=generator).mul(JITTER).exp().tolist()
+    return factors

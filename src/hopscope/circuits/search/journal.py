@@ -1,0 +1,35 @@
+"""What a long search tells and remembers, so that one that was interrupted goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Watch = Callable[[str, int, int], None]
+"""Told what is being done, how many stages are finished, and how many there are."""
+
+Memory = dict[str, Any]
+"""What was finished, by name, as plain JSON."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Who is told, and what is remembered.
+
+    Attributes:
+        watch: told where things stand.
+        memory: what is there is not done again; what is done is added.
+        remember: called after `memory` has grown.
+    """
+
+    watch: Watch = lambda stage, done, stages: None
+    memory: Memory = field(default_factory=dict)
+    remember: Callable[[Memory], None] = lambda memory: None
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What is remembered under a name; made, and remembered, if it is not."""
+        if name not in self.memory:
+            self.memory[name] = make()
+            self.remember(self.memory)
+        return self.memory[name]

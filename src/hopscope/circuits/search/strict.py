@@ -1,0 +1,174 @@
+"""The paper's own procedure (Appendix E): every head's whole map replaced, then paths taken away under imposition.
+
+Heads are gone through from the last layer to the first, those below still making their own patterns. An idle head
+becomes uniform or the identity, whichever serves; in a useful one the whole map is replaced, ones where it is expected
+to look and its other rows filled in one way. When all heads stand, paths are taken away one by one until none can go.
+
+Under imposition alone this would degenerate: imposed patterns do the routing, and the heads by which later ones find
+their keys look idle. So what is left must always carry the answer in theory (`theory.delivery`); and what costs nothing
+goes from the last layer first, so that of two heads that tie pairs the earlier one stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import ZERO, Form
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.search.budget import CLEAR, FREE, LAST, Budget
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.imposed import IDLE, Head, Imposed, Looks
+from hopscope.circuits.search.units import Units
+from hopscope.theory.delivery import deliver
+from hopscope.theory.path import AttentionPath
+
+Removal = tuple[AttentionPath, Imposed]
+"""A path, and what is left without it."""
+
+
+def strict(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+    """Every head idle or imposed, no path of which can be taken away; its loss may be above the bar all the same."""
+    search = Strict(Gauge.scanning(evaluator, budget), units)
+    return search.reduced(search.imposed(ZERO), generator).program
+
+
+class Strict:
+    """The procedure on one batch.
+
+    Args:
+        gauge: the model and the sequences that decide.
+        units: hypotheses about its rows.
+    """
+
+    def __init__(self, gauge: Gauge, units: Units) -> None:
+        self._gauge, self._units = gauge, units
+        self._hops, self._roles = gauge.evaluator.problem.hops, gauge.evaluator.where.roles
+        heads = sorted({(row.layer, row.head) for row in units.rows}, reverse=True)
+        self._maps = {head: self._expected(head) for head in heads}
+
+    def imposed(self, fill: Form) -> Imposed:
+        """Every head gone through, last layer first; all of them again as long as that is needed and helps."""
+        state, score, before = Imposed({}, fill, self._roles), float("inf"), float("inf")
+        while not state.heads or self._gauge.limit() < score < before:
+            before = score
+            for head in self._maps:
+                state, score = self._settled(state, head)
+        return state
+
+    def reduced(self, state: Imposed, generator: torch.Generator | None = None) -> Imposed:
+        """No path can be taken away: first go those that cost nothing, from the last layer, then the least costly.
+
+        Within the share of the room that is meant for it, then up to the bar itself, as in the paper: a path without
+        which the loss stays below the bar is excessive. Above the bar, paths go as long as the loss does not rise.
+
+        Args:
+            state: of all heads.
+            generator: perturbs costs; `None` for the least costly first.
+        """
+        state = self._without_the_free(self._idle_served(state))
+        state = self.one_by_one(state, self._gauge.limit(LAST), generator)
+        before = None
+        while state != before:
+            before = state
+            state = self.one_by_one(self._idle_served(state), self._gauge.bar, generator)
+        return state
+
+    def removals(self, state: Imposed) -> list[Removal]:
+        """Every path that theory can spare, last layer first; twice where its head becomes idle, in either way."""
+        return [(path, left) for path in self._spared(state) for left in state.without(path)]
+
+    def delivers(self, paths: Sequence[AttentionPath]) -> bool:
+        """Whether paths carry the answer in theory."""
+        return deliver(self._hops, paths).delivered
+
+    def scores(self, states: Sequence[Imposed]) -> list[float]:
+        """Losses with the doubt on top."""
+        return self._gauge.scores([state.program for state in states])
+
+    def _expected(self, head: Head) -> list[Looks]:
+        """Where a head could be meant to look: every row at its heaviest role; the same of clear rows alone."""
+        rows = [row for row in self._units.rows if (row.layer, row.head) == head]
+        looks: dict[int, tuple[int, float]] = {}
+        for row in rows:
+            weights, heavy = self._units.hypotheses.weights(row), self._units.hypotheses.heavy(row)
+            if heavy:
+                key = max(heavy, key=lambda key: weights[key])
+                looks[row.query] = key, weights[key]
+        every = {query: key for query, (key, _) in looks.items()}
+        clear = {query: key for query, (key, weight) in looks.items() if weight >= CLEAR}
+        return [map_ for map_ in ([every] if every == clear else [every, clear]) if map_]
+
+    def _settled(self, state: Imposed, head: Head) -> tuple[Imposed, float]:
+        """One head settled, given all others: idle if that is within the limit, else in the best way."""
+        idle: list[Form | Looks] = [*IDLE]
+        ways = [[state.with_head(head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
+        # Theory must not need it: what is not yet settled may still look wherever it could be meant to.
+        possible = [self.delivers(self._possible(kind[0])) for kind in ways]
+        self._gauge.rough.depart_from(state.program)
+        costs = [self._gauge.rough.mse([way.program for way in kind]) for kind in ways]
+        best = [kind[cost.index(min(cost))] for kind, cost in zip(ways, costs, strict=True)]
+        self._gauge.evaluator.depart_from(state.program)
+        scores = self.scores(best[:1])
+        if len(best) == 1 or (scores[0] <= self._gauge.limit() and possible[0] >= possible[1]):
+            return best[0], scores[0]
+        scores += self.scores(best[1:])
+        useful = possible[1] > possible[0] or scores[1] < scores[0]
+        return best[useful], scores[useful]
+
+    def _possible(self, state: Imposed) -> list[AttentionPath]:
+        """Paths of the heads that are settled, and all those of the others."""
+        rest = ((head, maps[0]) for head, maps in self._maps.items() if maps and head not in state.heads)
+        return state.paths + [AttentionPath(*head, query, key) for head, looks in rest for query, key in looks.items()]
+
+    def _spared(self, state: Imposed) -> list[AttentionPath]:
+        """Paths that theory can spare, last layer first; all of them where they do not deliver anyway."""
+        paths = sorted(state.paths, reverse=True)
+        if not self.delivers(paths):
+            return paths
+        return [path for path in paths if self.delivers([other for other in paths if other != path])]
+
+    def _without_the_free(self, state: Imposed) -> Imposed:
+        """All paths at once that cost nothing alone, last layer first, as many as cost nothing together."""
+        (now,) = self.scores([state])
+        most = now + FREE * max(self._gauge.bar - now, 0.0)
+        self._gauge.rough.depart_from(state.program)
+        rough, *costs = self._gauge.rough.mse([state.program, *(left.program for _, left in self.removals(state))])
+        free: dict[AttentionPath, float] = {}
+        for (path, _), cost in zip(self.removals(state), costs, strict=True):
+            free[path] = min(cost, free.get(path, cost))
+        chain = [state]
+        for path in (path for path, cost in free.items() if cost - rough <= most - now):
+            if path in self._spared(chain[-1]):
+                chain.append(chain[-1].without(path)[0])
+        while len(chain) > 1 and self.scores([chain[-1]])[0] > most:
+            chain = chain[: (len(chain) + 1) // 2]
+        return chain[-1]
+
+    def one_by_one(self, state: Imposed, limit: float, generator: torch.Generator | None = None) -> Imposed:
+        """Paths taken away one by one, the least costly first, within the limit; above it, where that costs nothing."""
+        while True:
+            near = [left for _, left in self.removals(state)]
+            most = max(limit, self.scores([state])[0])
+            order = self._gauge.by_cost(state.program, [one.program for one in near], most, generator)
+            self._gauge.evaluator.depart_from(state.program)
+            fitting = next((near[number] for number in order if self.scores([near[number]])[0] <= most), None)
+            if fitting is None:
+                return state
+            state = fitting
+
+    def _idle_served(self, state: Imposed) -> Imposed:
+        """Idle heads in the way that serves, uniform or the identity: all that gain alone, or the first of them."""
+        idle = [head for head in state.heads if head not in state.useful]
+        others = {head: IDLE[state.heads[head] == IDLE[0]] for head in idle}
+        self._gauge.rough.depart_from(state.program)
+        flipped = [state.with_head(head, does) for head, does in others.items()]
+        now, *costs = self._gauge.rough.mse([one.program for one in (state, *flipped)])
+        gaining = [head for cost, head in sorted(zip(costs, idle, strict=True)) if cost < now]
+        ways = [state]
+        for head in gaining:
+            ways.append(ways[-1].with_head(head, others[head]))
+        some = [state, *ways[1:2], *ways[-1:]]
+        return min(zip(self.scores(some), range(len(some)), some, strict=True))[2]

@@ -1,0 +1,47 @@
+"""The fewest heads that do, each as a whole and with its own patterns, all others uniform or the identity."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import Form
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.search.budget import FREE, Budget
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.imposed import IDLE, Head
+from hopscope.circuits.search.jitter import jitter
+from hopscope.circuits.search.units import Units
+
+Off = dict[Head, Form]
+"""Heads that are off, and how."""
+
+
+def whole_heads(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+    """Heads switched off, in the way that serves, until the next one would exceed the bar.
+
+    Those that cost nothing go at once, then the least costly one by one; each is measured again after each.
+    """
+    gauge = Gauge.scanning(evaluator, budget)
+    heads = sorted({(row.layer, row.head) for row in units.rows})
+
+    def program(off: Off) -> Rows:
+        return {row: off.get((row.layer, row.head), form) for row, form in units.base.items()}
+
+    off: Off = {}
+    while True:
+        moves = [{**off, head: form} for head in heads if head not in off for form in IDLE]
+        gauge.rough.depart_from(program(off))
+        now, *costs = gauge.rough.mse([program(off), *map(program, moves)])
+        free = FREE * max(gauge.bar - now, 0.0)
+        together = dict(off)
+        for cost, move in sorted(zip(costs, moves, strict=True), key=lambda one: one[0]):
+            if cost - now <= free:
+                together = move | together
+        factors = jitter(len(moves), generator)
+        order = sorted(range(len(moves)), key=lambda n: (costs[n] - min(costs)) * factors[n])
+        tried = [together] * (len(together) > len(off)) + [moves[number] for number in order[:2]]
+        fitting = next((move for move in tried if gauge.passes(program(move), gauge.bar)), None)
+        if fitting is None:
+            return program(off)
+        off = fitting

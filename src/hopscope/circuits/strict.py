@@ -1,0 +1,55 @@
+"""The strict reading of a model: the procedure of Appendix E, and its numbers on sequences that it never saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import get_args
+
+from hopscope.circuits.certificate import Evidence, certify
+from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.search.imposed import Imposed
+from hopscope.circuits.search.strict_orders import FILLS
+from hopscope.circuits.search.units import Units
+from hopscope.circuits.strict_reading import Fill, Loss, StrictPath, StrictReading
+
+
+def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence: Evidence) -> StrictReading:
+    """Measure and certify what the strict search ended in.
+
+    Args:
+        ends: of its orders, the best one first.
+        heads: the program of the fewest whole heads.
+        units: of the search.
+        evidence: of the best end, in the strict sense.
+    """
+    best, hops = ends[0], evidence.problem.hops
+    uniform = best
+    for head in best.useful:
+        uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
+    fills = [replace(best, fill=FILLS[fill]).program for fill in get_args(Fill)]
+    *by_fill, first_uniform, whole = _losses(evidence, [*fills, uniform.program, heads])
+    without = [min(_losses(evidence, [left.program for left in best.without(path)]), key=_mse) for path in best.paths]
+    (natural,) = _losses(evidence, [units.natural(best.program)])
+    return StrictReading(
+        paths=tuple(StrictPath(*path.names(hops), loss) for path, loss in zip(best.paths, without, strict=True)),
+        **dict(zip(get_args(Fill), by_fill, strict=True)),
+        fill=next(fill for fill in get_args(Fill) if FILLS[fill] == best.fill),
+        first_layer_uniform=first_uniform,
+        fewest_heads=tuple(sorted({(row.layer + 1, row.head + 1) for row in units.on(heads)})),
+        fewest_heads_loss=whole,
+        others=tuple(tuple(path.names(hops) for path in end.paths) for end in ends[1:]),
+        natural=natural,
+        certificate=certify(evidence).to_json(),
+    )
+
+
+def _losses(evidence: Evidence, programs: Sequence[Rows]) -> list[Loss]:
+    """Losses on fresh sequences, with their intervals."""
+    errors = evidence.evaluator.errors(programs).double().mean(dim=2)
+    return [Loss(*measured) for measured in evidence.measured(list(errors))]
+
+
+def _mse(loss: Loss) -> float:
+    return loss.mse
