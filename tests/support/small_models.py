@@ -10,10 +10,10 @@ import torch
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit
 from hopscope.model.initial import initialise
-from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
-from hopscope.theory.witness import Witness, build_witness
+from hopscope.theory import decoys
 
 
 def random_model(
@@ -42,32 +42,6 @@ def some_batch(problem: RetrievalProblem, size: int = 5, seed: int = 0) -> Batch
     return sample(problem, size, torch.Generator().manual_seed(seed))
 
 
-@cache
-def disguised_witness(hops: int, noise: float = 2e-5, causal: bool = True, seed: int = 0) -> Witness:
-    """A witness with a decoy head in every layer and noise on every weight.
-
-    The decoy attends exactly as the layer's first head does, so its maps are as crisp, and writes next to nothing.
-    """
-    witness = build_witness(hops, causal=causal, spare_heads=1)
-    model = witness.transformer
-    width = model.shape.d_head
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for block in model.blocks:
-            assert isinstance(block, Block)
-            _copy_head(block.attention, 0, model.shape.heads - 1, width)
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * noise * parameter.abs().max())
-    return witness
-
-
-def _copy_head(attention: Attention, source: int, target: int, width: int) -> None:
-    one, other = slice(source * width, (source + 1) * width), slice(target * width, (target + 1) * width)
-    for linear in (attention.query, attention.key, attention.value):
-        linear.weight[..., other] = linear.weight[..., one]
-        linear.bias[..., other] = linear.bias[..., one]
-
-
 class _Changed(Edit):
     def __init__(self, change):
         self.change = change
@@ -81,3 +55,6 @@ def answers_with(transformer: Transformer, inputs: torch.Tensor, change: Callabl
     """Answers where `change` may replace any layer's pattern: it sees all positions as queries in every layer."""
     x = transformer.run(transformer.embed(inputs), edit=_Changed(change))
     return transformer.answers(x)[:, :, -transformer.shape.reads :]
+
+
+disguised_witness = cache(decoys.disguised_witness)

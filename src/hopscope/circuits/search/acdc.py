@@ -1,0 +1,41 @@
+"""A baseline: ACDC's rule (Conmy et al. 2023), at the level of rows."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.units import Units
+
+_THRESHOLDS = (0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0)
+"""Shares of the bar, the largest first: ACDC leaves its threshold open, so it gets the best of a grid."""
+
+
+def acdc(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+    """From the last layer to the first, a row goes for good where the loss rises by less than a threshold.
+
+    The largest threshold whose outcome holds the limit decides; `units.base` where none does. The rule is greedy and
+    looks at each row once; `generator` is not used, since the order is the rule's own.
+    """
+    gauge = Gauge.scanning(evaluator, budget)
+    for threshold in _THRESHOLDS:
+        program = _swept(gauge.evaluator, units, threshold * budget.bar)
+        if gauge.passes(program):
+            return program
+    return units.base
+
+
+def _swept(evaluator: Evaluator, units: Units, threshold: float) -> Rows:
+    program = units.base
+    (now,) = evaluator.mse([program])
+    for row in sorted(units.on(program), reverse=True):
+        evaluator.depart_from(program)
+        without = {**program, row: UNIFORM}
+        (loss,) = evaluator.mse([without])
+        if loss - now < threshold:
+            program, now = without, loss
+    return program

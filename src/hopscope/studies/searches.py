@@ -1,0 +1,144 @@
+"""What do different searches find in the same models?
+
+Ours, ACDC's rule and a ranking by gradients, under one signature, on models whose circuit is known (witnesses with
+decoys) and on trained ones. Told of each: attention paths, loss alone on sequences that no search saw (everything else
+uniform), evaluations, seconds, and whether it is minimal: no row in use can go within the bar on those sequences.
+
+    python -m hopscope.studies.searches results/search RUN [RUN ...]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from hopscope.circuits.evaluator import Evaluator, single
+from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.search import orders
+from hopscope.circuits.search.acdc import acdc
+from hopscope.circuits.search.attribution import attribution
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.units import Units
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import read_record, write_record
+from hopscope.theory.decoys import disguised_witness
+from hopscope.training.data import held_out
+from hopscope.training.run import RunFolder
+
+_FRESH = 1024
+"""Sequences on which what was found is measured."""
+
+SEARCHES: dict[str, tuple[Callable[..., Rows], Budget]] = {
+    "ours, quick": (orders.search, Budget.of("quick")),
+    "ours, thorough": (orders.search, Budget.of("thorough")),
+    "ACDC's rule": (acdc, Budget.of("quick")),
+    "gradient ranking": (attribution, Budget.of("quick")),
+}
+
+
+@dataclass(frozen=True)
+class SearchFound:
+    """What one search came to in one model.
+
+    Attributes:
+        model: in words.
+        search: a name in `SEARCHES`.
+        paths: attention paths of the circuit; a row that looks at several roles counts for each.
+        rows: rows in use.
+        known_rows: rows of the known circuit; None where none is known.
+        loss: of the circuit alone, its rows with the model's own patterns.
+        full: loss of the model.
+        evaluations: programs tried.
+        seconds: on this machine, beside whatever else it did.
+        minimal: whether no single row can go within the bar.
+    """
+
+    model: str
+    search: str
+    paths: int
+    rows: int
+    known_rows: int | None
+    loss: float
+    full: float
+    evaluations: int
+    seconds: float
+    minimal: bool
+
+
+def compare(
+    model: str, transformer: Transformer, problem: RetrievalProblem, known: int | None, folder: Path
+) -> list[SearchFound]:
+    """Every search on one model; what stands in the folder is not done again."""
+    found = []
+    for name in SEARCHES:
+        path = folder / f"{model}-{name}.json".replace(" ", "-").replace(",", "").replace("'", "")
+        what = {"kind": "hopscope search comparison", "schema": 1}
+        if not path.exists():
+            write_record(path, _one(model, name, transformer, problem, known), **what)  # type: ignore[arg-type]
+        found.append(read_record(path, SearchFound, **what, what="what a search found"))  # type: ignore[arg-type]
+    return found
+
+
+def table(found: Sequence[SearchFound]) -> str:
+    """The comparison as a Markdown table."""
+    lines = [
+        "| model | search | rows (known) | paths | loss alone | of the model | evaluations | seconds | minimal |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        known = "" if one.known_rows is None else f" ({one.known_rows})"
+        lines.append(
+            f"| {one.model} | {one.search} | {one.rows}{known} | {one.paths} | {one.loss:.4f} | {one.full:.4f} "
+            f"| {one.evaluations} | {one.seconds:.1f} | {'yes' if one.minimal else 'no'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _one(model: str, name: str, transformer: Transformer, problem: RetrievalProblem, known: int | None) -> SearchFound:
+    search, budget = SEARCHES[name]
+    evaluator = Evaluator(transformer, problem, held_out(problem, budget.confirming, 0, "search comparison"))
+    units = Units.of(evaluator)
+    before, began = evaluator.evaluations, time.monotonic()
+    program = units.natural(search(evaluator, units, budget, torch.Generator().manual_seed(0)))
+    seconds, evaluations = time.monotonic() - began, evaluator.evaluations - before
+    fresh = Evaluator(transformer, problem, held_out(problem, _FRESH, 1, "search comparison"))
+    rows = units.on(program)
+    fresh.depart_from(program)
+    full, loss, *without = fresh.mse([{}, program, *({**program, row: UNIFORM} for row in rows)])
+    return SearchFound(
+        model=model,
+        search=name,
+        paths=len(units.paths(program)),
+        rows=len(rows),
+        known_rows=known,
+        loss=loss,
+        full=full,
+        evaluations=evaluations,
+        seconds=round(seconds, 1),
+        minimal=loss <= budget.bar and all(left > budget.bar for left in without),
+    )
+
+
+def main(folder: Path, runs: Sequence[str]) -> None:
+    """Compare on witnesses of 2 to 4 hops with decoys, then on the first model of every run."""
+    torch.set_num_threads(1)
+    found: list[SearchFound] = []
+    for hops in (2, 3, 4):
+        witness = disguised_witness(hops)
+        known = len({path.row for path in witness.circuit})
+        found += compare(f"witness of {hops} hops", witness.transformer, witness.problem, known, folder)
+    for path in runs:
+        run = RunFolder(path)
+        found += compare(run.path.name, single(run.transformer(), 0), run.problem, None, folder)
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
