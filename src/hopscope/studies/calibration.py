@@ -141,7 +141,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Summary:
+class CalibrationSummary:
     """The answer.
 
     Attributes:
@@ -192,7 +192,7 @@ def read(folder: Path) -> CalibrationResult:
     return CalibrationResult(tuple(_read(path) for path in sorted(folder.glob("*-[0-9][0-9][0-9].json"))))
 
 
-def summary(result: CalibrationResult) -> Summary:
+def summary(result: CalibrationResult) -> CalibrationSummary:
     """What `results/` keeps: counts by kind and family, and how often each part passed."""
     families = sorted({one.family for one in result.certified})
     kinds: tuple[Kind, ...] = get_args(Kind)
@@ -206,10 +206,12 @@ def summary(result: CalibrationResult) -> Summary:
     left_out = {name: sum(one.label == name for one in result.certified) for name in ("equivalent", "undecided")}
     seconds = round(sum(one.seconds for one in result.certified))
     false_passes, false, high = result.false_passes
-    return Summary(EFFORT, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds)
+    return CalibrationSummary(
+        EFFORT, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds
+    )
 
 
-def table(found: Summary) -> str:
+def table(found: CalibrationSummary) -> str:
     """In Markdown: a column a kind, a row a part, the share that passes it; hand-built and trained models apart."""
     lines = []
     for title, of_training in (("hand-built", False), ("trained", True)):
