@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from asked_of_workers import flushes
 from click.testing import CliRunner
 
 from hopscope.cli.train import command
@@ -123,16 +124,8 @@ def test_the_programs_own_process_is_settled(tmp_path):
     assert told(code + "except SystemExit: pass", tmp_path / "run").startswith("True ['mallopt'")
 
 
-def flushes() -> bool:
-    return bool(torch.tensor([1e-40]) * 1 == 0)
-
-
 @pytest.mark.slow
 def test_workers_are_settled():
     before = flushes()
-    assert in_processes(precision_of_worker, [()], 1) == [True]
+    assert in_processes(flushes, [()], 1) == [True]
     assert flushes() == before
-
-
-def precision_of_worker() -> bool:
-    return flushes()

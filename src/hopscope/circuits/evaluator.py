@@ -77,6 +77,11 @@ class Evaluator:
         last, query = self.shape.layers - 1, self.where.roles - 1
         return tuple(row for row in self.rows if row.layer < last or row.query == query)
 
+    @cached_property
+    def own(self) -> Float[Tensor, " sequence"]:
+        """Losses of the model as it is, by sequence."""
+        return self.errors([{}])[0].double().mean(dim=1)
+
     def part(self, sequences: int) -> Evaluator:
         """The same model on the first sequences of the batch; the same object each time it is asked for."""
         if sequences >= self.sequences:

@@ -41,7 +41,7 @@ def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence:
         fewest_heads_loss=whole,
         others=tuple(tuple(path.names(hops) for path in end.paths) for end in ends[1:]),
         natural=natural,
-        certificate=certify(evidence).to_json(),
+        certificate=certify(evidence).to_json() if best.paths else {},
     )
 
 

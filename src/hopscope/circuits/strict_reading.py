@@ -89,8 +89,8 @@ class StrictReading:
 
     @property
     def first_layer(self) -> int:
-        """The first useful layer, from 1."""
-        return min(path.layer for path in self.paths)
+        """The first useful layer, from 1; 0 without paths."""
+        return min((path.layer for path in self.paths), default=0)
 
     def loss(self, fill: Fill) -> Loss:
         """The loss with the other rows of useful heads filled in one of the three ways."""

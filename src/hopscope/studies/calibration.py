@@ -170,20 +170,19 @@ class CalibrationSummary:
 def run(study: CalibrationStudy, folder: Path) -> CalibrationResult:
     """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`.
 
-    Every model gets one circuit of a kind after another in turn, until so many have a label.
+    Every model gets a circuit of every kind, then another of every kind, until so many of a kind have a label.
     """
     hosts = [hand_built(hops, seed, study.sequences, study.bar) for hops, seed in study.built]
     hosts += [host for path in study.runs for host in _trained(path, study.sequences, folder / "hosts")]
-    for kind in get_args(Kind):
-        labelled = 0
-        for number, host in product(range(study.each), hosts):
-            if labelled >= study.each:
-                break
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    labelled = dict.fromkeys(kinds, 0)
+    for number, kind, host in product(range(study.each), kinds, hosts):
+        if labelled[kind] < study.each:
             path = folder / f"{host.name}-{kind.replace(' ', '-')}-{number:03d}.json"
             done = _read(path) if path.exists() else _certified(study, host, hosts, kind, number)
             if done is not None:
                 write_record(path, done, kind=_KIND, schema=1)
-                labelled += done.label in _LABELS
+                labelled[kind] += done.label in _LABELS
     return read(folder)
 
 

@@ -25,6 +25,9 @@ from hopscope.training.data import held_out
 MARGIN = 1.3
 """Factor by which a loss on many sequences must miss the bar for a label: nearer ones are left out."""
 
+_BARS, _LEAST = (0.02, 0.1), 1e-3
+"""Where a bar may stand; and the least loss of which it is the middle."""
+
 
 @dataclass(frozen=True)
 class Host:
@@ -102,11 +105,9 @@ def trained(
         losses = some.mse([units.natural(one) for one in smaller])
         best = min(range(len(losses)), key=losses.__getitem__)
         chain.append((losses[best], smaller[best]))
-    gaps = [
-        (after / max(before, 1e-3), (before * after) ** 0.5, program)
-        for (before, program), (after, _) in pairwise(chain)
-        if 0.02 <= (before * after) ** 0.5 <= 0.1
-    ]
+    steps = [(max(before, _LEAST), after, program) for (before, program), (after, _) in pairwise(chain)]
+    gaps = [(after / before, (before * after) ** 0.5, program) for before, after, program in steps]
+    gaps = [gap for gap in gaps if _BARS[0] <= gap[1] <= _BARS[1]]
     if not gaps:
         return Host(name, family, evaluator, found, 0.05, False)
     ratio, bar, program = max(gaps, key=lambda gap: gap[0])

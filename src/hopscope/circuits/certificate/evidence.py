@@ -215,21 +215,25 @@ class Evidence:
     def rises_in_model(self) -> dict[Row, float]:
         """How much the model's own loss rises without each row in use."""
         full, counts = self.levels.full, COUNTS * self.bar
-        losses = self.settled([{row: self.off[row]} for row in self.rows], full + counts)
+        losses = self.settled([{row: self.off[row]} for row in self.rows], full + counts, {})
         return {row: loss - full for row, loss in zip(self.rows, losses, strict=True)}
 
-    def settled(self, programs: list[Rows], limit: float) -> list[float]:
-        """Mean losses; more sequences where a few leave it open on which side of `limit` a loss is."""
+    def settled(self, programs: list[Rows], limit: float, near: Rows | None = None) -> list[float]:
+        """Mean losses; more sequences where a few leave it open on which side of `limit` a loss is.
+
+        Args:
+            programs: what is measured.
+            limit: what it is compared with.
+            near: a program from which they depart, whose first layers are computed once; by default the circuit.
+        """
         if not programs:
             return []
-        self.rough.depart_from(self.base)
+        for evaluator in (self.rough, self.few):
+            evaluator.depart_from(self.base if near is None else near)
         errors = by_sequence(self.rough, programs)
         losses: list[float] = errors.mean(dim=1).tolist()
-        doubt = _SURE * errors.std(dim=1) / errors.shape[1] ** 0.5
-        close = [
-            n for n, (loss, more) in enumerate(zip(losses, doubt.tolist(), strict=True)) if abs(loss - limit) <= more
-        ]
-        self.few.depart_from(self.base)
+        doubts = (_SURE * errors.std(dim=1) / errors.shape[1] ** 0.5).tolist()
+        close = [n for n, doubt in enumerate(doubts) if abs(losses[n] - limit) <= doubt]
         for number, loss in zip(close, self.few.mse([programs[number] for number in close]), strict=True):
             losses[number] = loss
         return losses

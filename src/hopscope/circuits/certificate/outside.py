@@ -40,7 +40,7 @@ def recovery(evidence: Evidence) -> Part:
     )
     levels = evidence.levels
     kept: list[Rows] = [{**evidence.nothing, **dict.fromkeys(rows, KEEP)} for rows in drawn]
-    losses = evidence.settled(kept, levels.own)
+    losses = evidence.settled(kept, levels.own, evidence.nothing)
     mine, *others = (tidy(levels.faithfulness(loss)) for loss in (levels.own, *losses))
     as_good = sum(loss <= levels.own for loss in losses)
     chance = (1 + as_good) / (1 + len(losses))
@@ -95,7 +95,7 @@ def outside(evidence: Evidence) -> Part:
         order = torch.randperm(len(free), generator=generator).tolist()
         halves += [[free[number] for number in order[start::2]] for start in (0, 1)]
     programs: list[Rows] = [dict.fromkeys(half, UNIFORM) for half in halves]
-    losses = evidence.settled(programs, evidence.bar)
+    losses = evidence.settled(programs, evidence.bar, {})
     worst = max(range(len(losses)), key=losses.__getitem__)
     loss = evidence.evaluator.mse([programs[worst]])[0]
     return Part(

@@ -23,21 +23,30 @@ class Gauge:
             never left to them.
         bar: the loss that no circuit exceeds.
         doubt: standard errors added to every loss.
+        full: the model's own score on more sequences, where `evaluator` has but some of them. A program is then also
+            measured by how much more it loses than the model, which varies less where it does much the same.
     """
 
-    def __init__(self, evaluator: Evaluator, rough: Evaluator, bar: float, doubt: float) -> None:
-        self.evaluator, self.rough, self.bar, self._doubt = evaluator, rough, bar, doubt
+    def __init__(
+        self, evaluator: Evaluator, rough: Evaluator, bar: float, doubt: float, full: float | None = None
+    ) -> None:
+        self.evaluator, self.rough, self.bar, self._doubt, self._anchor = evaluator, rough, bar, doubt, full
+        self.middle: Evaluator | None = None
         self._full = self.scores([{}])[0]
 
     @classmethod
     def scanning(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
         """On the first sequences: most decisions."""
-        return cls(evaluator.part(budget.sequences), evaluator.part(budget.rough), budget.bar, SCAN_DOUBT)
+        full = float(_above(evaluator.own, CONFIRM_DOUBT))
+        some = evaluator.part(budget.sequences), evaluator.part(budget.rough)
+        return cls(*some, budget.bar, SCAN_DOUBT, full)
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
         """On all of them: the last decisions."""
-        return cls(evaluator, evaluator.part(budget.rough), budget.bar, CONFIRM_DOUBT)
+        gauge = cls(evaluator, evaluator.part(budget.rough), budget.bar, CONFIRM_DOUBT)
+        gauge.middle = evaluator.part(budget.sequences)
+        return gauge
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
@@ -47,8 +56,11 @@ class Gauge:
         """Mean squared error under each program, with the doubt on top."""
         if not programs:
             return []
-        mean, error = _by_sequences(self.evaluator, programs)
-        found: list[float] = (mean + self._doubt * error).tolist()
+        losses = self.evaluator.errors(programs).double().mean(dim=2)
+        scores = _above(losses, self._doubt)
+        if self._anchor is not None:
+            scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._doubt))
+        found: list[float] = scores.tolist()
         return found
 
     def passes(self, program: Rows, limit: float | None = None) -> bool:
@@ -68,8 +80,7 @@ class Gauge:
         few.depart_from(program)
         own, *errors = few.errors([program, *near]).double().mean(dim=2)
         rise = torch.stack(errors) - own
-        mean = rise.mean(dim=1)
-        return mean.tolist(), (mean - HOPELESS * rise.std(dim=1) / rise.shape[1] ** 0.5).tolist()
+        return rise.mean(dim=1).tolist(), _above(rise, -HOPELESS).tolist()
 
     def by_cost(
         self, program: Rows, near: Sequence[Rows], limit: float, generator: torch.Generator | None = None
@@ -80,14 +91,16 @@ class Gauge:
         """
         costs, least = self.costs(program, near)
         (score,) = self.scores([program])
+        hopeful = [number for number, low in enumerate(least) if score + low <= limit]
+        if self.middle is not None:
+            _, least = self.costs(program, [near[number] for number in hopeful], self.middle)
+            hopeful = [number for number, low in zip(hopeful, least, strict=True) if score + low <= limit]
         margin, factors = JITTERED * self.bar, jitter(len(near), generator)
         weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
-        return sorted((n for n, low in enumerate(least) if score + low <= limit), key=lambda n: (weighed[n], n))
+        return sorted(hopeful, key=lambda n: (weighed[n], n))
 
 
-def _by_sequences(
-    evaluator: Evaluator, programs: Sequence[Rows]
-) -> tuple[Float[Tensor, " program"], Float[Tensor, " program"]]:
-    """Mean loss and its standard error."""
-    errors = evaluator.errors(programs).double().mean(dim=2)
-    return errors.mean(dim=1), errors.std(dim=1) / errors.shape[1] ** 0.5
+def _above(losses: Float[Tensor, "*program sequence"], doubt: float) -> Float[Tensor, "*program"]:
+    """The mean and `doubt` standard errors on top."""
+    above: Tensor = losses.mean(dim=-1) + doubt * losses.std(dim=-1) / losses.shape[-1] ** 0.5
+    return above

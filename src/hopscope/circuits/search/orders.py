@@ -96,7 +96,7 @@ class Orders:
 
     def run(self) -> Outcome:
         """Search. The same model, problem, budget and seed give the same result, resumed or not."""
-        full = self._evaluator.mse([{}])[0]
+        full = float(self._evaluator.own.mean())
         if full > self._budget.bar:
             return Outcome(full, (), "none")
         down = ["least-cost", *(f"random-{number}" for number in range(1, self._budget.orders))]
@@ -135,7 +135,7 @@ class Orders:
         signature = tuple(self._units.on(small))
         if signature not in self._ends:
             gauge = Gauge.confirming(self._evaluator, self._budget)
-            end = next((stage for stage in (small, pool, self._units.base) if gauge.passes(stage)), None)
+            end = next((stage for stage in (small, pool, self._units.base) if gauge.passes(stage, gauge.bar)), None)
             if end is not None and end is not small:
                 limit = gauge.limit(LAST)
                 end = minimal(gauge, self._units, trimmed(gauge, self._units, end, limit, None), None, limit)
