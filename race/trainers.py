@@ -26,6 +26,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, available_cores, using_threads
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.plan import Plan
 from hopscope.training.precision import best_precision
 from hopscope.training.recipe import Recipe
 
@@ -114,13 +115,13 @@ class OurTrainer:
     """Our ensemble of one."""
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, engine: Engine) -> None:
-        self.recipe = recipe
+        self.plan = Plan(recipe)
         self.data = Data(problem, recipe, [0])
         self.ensemble = Ensemble(problem, recipe, [0], engine)
 
     def step(self, number: int) -> float:
         """One update."""
-        losses = self.ensemble.update(self.data.training(number), self.recipe.learning_rate_at(number))
+        losses = self.ensemble.update(self.data.training(number), self.plan.learning_rate(number))
         return losses.mean().item()
 
 

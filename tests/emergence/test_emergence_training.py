@@ -23,6 +23,7 @@ from hopscope.studies.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -36,13 +37,13 @@ ENGINE = Engine(threads=1, models_at_once=2)
 
 
 def test_a_ladder_has_its_rungs_at_equal_ratios():
-    ladder = replace(TINY, steps=1000, checkpoints_per_doubling=1)
+    ladder = Plan(replace(TINY, steps=1000, checkpoints_per_doubling=1))
     assert [step for step in range(1001) if ladder.checkpoints(step)] == [0, *(2**n for n in range(10)), 1000]
-    fine = replace(ladder, checkpoints_per_doubling=4)
+    fine = Plan(replace(ladder.recipe, checkpoints_per_doubling=4))
     rungs = [step for step in range(1001) if fine.checkpoints(step)]
     assert {0, *(2**n for n in range(10)), 1000} <= set(rungs)
     assert len([step for step in rungs if 256 < step <= 512]) == 4
-    both = replace(ladder, checkpoint_every=300)
+    both = Plan(replace(ladder.recipe, checkpoint_every=300))
     assert {300, 512, 600, 900} <= {step for step in range(1001) if both.checkpoints(step)}
 
 

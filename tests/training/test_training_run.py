@@ -22,6 +22,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, _can_compile, choose_engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -55,7 +56,7 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(transformer.parameters(), recipe.clip)
-        optimiser.param_groups[0]["lr"] = recipe.learning_rate_at(step)
+        optimiser.param_groups[0]["lr"] = Plan(recipe).learning_rate(step)
         optimiser.step()
     return losses
 
@@ -65,7 +66,7 @@ def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once):
     """Per-model clipping, seeds and data: any leak between models, or a wrong scale of the loss, breaks it."""
     ensemble = Ensemble(PROBLEM, TINY, [4, 5, 6], Engine(threads=1, models_at_once=models_at_once))
     data = Data(PROBLEM, TINY, [4, 5, 6])
-    losses = [ensemble.update(data.training(step), TINY.learning_rate_at(step)) for step in range(30)]
+    losses = [ensemble.update(data.training(step), Plan(TINY).learning_rate(step)) for step in range(30)]
     for model, seed in enumerate((4, 5, 6)):
         together = torch.stack(losses)[:, model]
         torch.testing.assert_close(together, torch.tensor(plain_training(TINY, seed, 30)), rtol=1e-4, atol=1e-5)
@@ -255,12 +256,12 @@ def test_the_papers_recipes():
 
 def test_the_schedule():
     recipe = replace(TINY, steps=100, warmup=10, learning_rate=1.0, schedule="constant")
-    assert [recipe.learning_rate_at(step) for step in (0, 4, 9, 50, 99)] == [0.1, 0.5, 1.0, 1.0, 1.0]
-    cosine = replace(recipe, schedule="cosine", warmup=0)
-    assert [cosine.learning_rate_at(step) for step in (0, 50)] == pytest.approx([1.0, 0.5])
-    assert 0 < cosine.learning_rate_at(99) < 0.001
-    trapezoid = replace(cosine, schedule="trapezoid")
-    rates = [trapezoid.learning_rate_at(step) for step in (0, 70, 85, 99)]
+    assert [Plan(recipe).learning_rate(step) for step in (0, 4, 9, 50, 99)] == [0.1, 0.5, 1.0, 1.0, 1.0]
+    cosine = Plan(replace(recipe, schedule="cosine", warmup=0))
+    assert [cosine.learning_rate(step) for step in (0, 50)] == pytest.approx([1.0, 0.5])
+    assert 0 < cosine.learning_rate(99) < 0.001
+    trapezoid = Plan(replace(recipe, schedule="trapezoid", warmup=0))
+    rates = [trapezoid.learning_rate(step) for step in (0, 70, 85, 99)]
     assert rates == pytest.approx([1.0, 1.0, 0.5, 1 / 30])
 
 

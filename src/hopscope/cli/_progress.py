@@ -34,6 +34,7 @@ def training_bar(setup: Setup) -> Iterator[Callable[[Progress], None]]:
             shown.update(
                 task,
                 completed=progress.step,
+                total=progress.steps,
                 rate=f"{progress.steps_per_second or 0.0:.1f} steps/s",
                 losses=losses_by_hop(setup.problem, progress.partial_losses),
             )

@@ -45,6 +45,7 @@ def study_bars(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress
                 bars.update(
                     tasks[name],
                     completed=progress.step,
+                    total=progress.steps,
                     visible=under_way,
                     note=_note(setup, progress, bars.tasks[tasks[name]].speed),
                 )

@@ -46,10 +46,11 @@ def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[i
 
 def _missing(run: RunFolder, last: int) -> list[int]:
     """Steps up to `last`, or up to the end of a finished run, that the schedule asks for and that are not there."""
-    last = run.recipe.steps if run.finished else last
-    return [step for step in range(last + 1) if run.recipe.checkpoints(step) and step not in run.checkpoints]
+    plan = run.plan
+    last = plan.end if run.finished else last
+    return [step for step in range(last + 1) if plan.checkpoints(step) and step not in run.checkpoints]
 
 
 def _planned(run: RunFolder, step: int) -> bool:
-    recipe = run.recipe
-    return step <= recipe.steps and (recipe.checkpoints(step) or recipe.checkpoints_in_jump(step))
+    plan = run.plan
+    return step <= plan.end and (plan.checkpoints(step) or plan.checkpoints_in_jump(step))

@@ -129,7 +129,7 @@ def _history(
         chains=problem.chains,
         layers=recipe.layers,
         heads=recipe.heads,
-        total_steps=recipe.steps,
+        total_steps=run.plan.end,
         steps_per_epoch=recipe.steps_per_epoch,
         sequences=settings.sequences,
         data_seed=settings.seed,

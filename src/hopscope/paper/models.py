@@ -33,7 +33,7 @@ class Learned:
         import numpy as np
 
         result, every = run.result.models[number], run.metrics.every(run.recipe.log_every)
-        late = every.after(run.recipe.steps * 9 // 10).validation_loss[:, number]
+        late = every.after(run.plan.end * 9 // 10).validation_loss[:, number]
         median = float(np.median(late)) if len(late) else float("nan")
         held_out = None
         if result.held_out_loss is not None and result.held_out_standard_error is not None:

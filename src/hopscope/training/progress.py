@@ -19,7 +19,7 @@ class Progress:
 
     Attributes:
         step: updates done.
-        steps: updates in all.
+        steps: updates in all, as far as it is known.
         partial_losses: latest validation losses by model and hop asked for; None where a model diverged.
         steps_per_second: since the run started or resumed; None where nobody counts.
     """
@@ -37,7 +37,8 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
         rows = _last_rows(folder / setup.name / "metrics.jsonl")
         step = rows[-1].step if rows else 0
         losses = tuple(row.partial_losses for row in rows if row.step == step)
-        found[setup.name] = Progress(step, setup.recipe.steps, losses)
+        ended = (folder / setup.name / "result.json").exists()
+        found[setup.name] = Progress(step, step if ended else setup.recipe.steps, losses)
     return found
 
 

@@ -12,7 +12,7 @@ from hopscope.model.held import HeldHead, check_held
 from hopscope.problem.retrieval import RetrievalProblem
 
 InitialWeights = Literal["torch", "gpt2"]
-Schedule = Literal["constant", "cosine", "trapezoid"]
+Schedule = Literal["constant", "cosine", "trapezoid", "when-learned"]
 CheckpointPrecision = Literal["fp32", "bf16"]
 
 
@@ -20,21 +20,23 @@ CheckpointPrecision = Literal["fp32", "bf16"]
 class Recipe:
     """How a transformer is shaped and trained (Sections 7.1, 8.1, 9.1). `dataclasses.replace` varies it.
 
-        >>> hs.Recipe(layers=2, heads=1, d_model=64, steps=100, batch_size=32).learning_rate_at(0)
+        >>> hs.Recipe(layers=2, heads=1, d_model=64, steps=100, batch_size=32).learning_rate
         0.001
 
     Args:
         layers: blocks.
         heads: attention heads a layer.
         d_model: width of the residual stream.
-        steps: updates.
+        steps: updates; under `when-learned` the most there may be.
         batch_size: sequences an update, for every model.
         head_dim: width of a head; `None` for d_model / heads.
         mlp: whether blocks have an MLP.
         examples: size of the training set, passed through in a new order each time; `None` for endless fresh data.
         learning_rate: of AdamW, at its highest.
         schedule: `constant`; `cosine` down to zero at the last step; `trapezoid`, constant and then straight down to
-            zero over the last three tenths.
+            zero over the last three tenths; `when-learned`, constant until every model of the run has learned every hop
+            that it is asked for (validation loss below 0.5), at the latest for seven tenths of `steps`, and then
+            straight down to zero over as many updates as `trapezoid` takes, where the run ends.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
@@ -138,42 +140,7 @@ class Recipe:
             held=self.held,
         )
 
-    def learning_rate_at(self, step: int) -> float:
-        """The learning rate of the update that takes `step` to `step + 1`."""
-        rate = self.learning_rate
-        if self.warmup:
-            rate *= min(1.0, (step + 1) / self.warmup)
-        if self.schedule == "cosine":
-            rate *= 0.5 * (1 + math.cos(math.pi * step / self.steps))
-        elif self.schedule == "trapezoid":
-            rate *= min(1.0, (self.steps - step) / (0.3 * self.steps))
-        return rate
-
-    def logs(self, step: int) -> bool:
-        """Whether metrics get a row after `step` updates."""
-        return step % self.log_every == 0 or step > self.steps - self.final_steps
-
-    def checkpoints(self, step: int) -> bool:
-        """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""
-        if step == self.steps:
-            return True
-        if self.checkpoint_every is not None and step % self.checkpoint_every == 0:
-            return True
-        if self.checkpoints_per_doubling is None:
-            return False
-        return step == 0 or _rung(step, self.checkpoints_per_doubling) > _rung(step - 1, self.checkpoints_per_doubling)
-
-    def checkpoints_in_jump(self, step: int) -> bool:
-        """Whether the weights after `step` updates are kept if a hop is being learned there."""
-        every = self.checkpoint_jump_every
-        return every is not None and step % every == 0 and self.logs(step)
-
 
 def _check_count(name: str, value: Any, least: int = 1) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
-
-
-def _rung(step: int, per_doubling: int) -> int:
-    """How many rungs of a ladder with `per_doubling` rungs a doubling, the first at 1, are at or below `step`."""
-    return 0 if step < 1 else 1 + math.floor(per_doubling * math.log2(step) + 1e-9)

@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,7 +32,8 @@ from hopscope.model.fast import FastTransformer
 from hopscope.records import content_hash, plain, read_record, read_rows, unmarked, write_record
 from hopscope.tensor_files import load_tensors, run_of, save_tensors
 from hopscope.training.engine import Engine
-from hopscope.training.metrics import Metrics, MetricsRow
+from hopscope.training.metrics import LEARNED, Metrics, MetricsRow, first_step
+from hopscope.training.plan import Plan
 from hopscope.training.run_records import Result, RunRecord
 from hopscope.training.setup import Setup
 
@@ -142,6 +144,14 @@ class RunFolder:
         except InputError as error:
             raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; it was left untouched") from None
 
+    @property
+    def plan(self) -> Plan:
+        """When this run does what, as far as it is decided: under `when-learned` its end follows from its metrics."""
+        if self.recipe.schedule != "when-learned":
+            return Plan(self.recipe)
+        learned = np.asarray((self.metrics.partial_losses < LEARNED).all(axis=(1, 2)))
+        return Plan(self.recipe, first_step(self.metrics.steps, learned))
+
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Add rows at the end."""
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
@@ -169,9 +179,9 @@ class RunFolder:
                 found[int(number)] = path
         return found
 
-    def save_checkpoint(self, step: int, weights: dict[str, Tensor]) -> None:
+    def save_checkpoint(self, step: int, weights: dict[str, Tensor], *, last: bool = False) -> None:
         """Keep the weights after `step` updates, marked as this run's. All but the last in the recipe's precision."""
-        if self.recipe.checkpoint_precision == "bf16" and step != self.recipe.steps:
+        if self.recipe.checkpoint_precision == "bf16" and not last:
             weights = {name: tensor.bfloat16() for name, tensor in weights.items()}
         path = self.path / "checkpoints" / f"step-{step:06d}.safetensors"
         save_tensors(path, weights, step, self.record.content_hash)

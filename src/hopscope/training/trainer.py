@@ -16,7 +16,8 @@ from hopscope.training.data import Data, held_out
 from hopscope.training.engine import Engine, choose_engine, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.losses import squared_errors
-from hopscope.training.metrics import rows_of
+from hopscope.training.metrics import LEARNED, rows_of
+from hopscope.training.plan import Plan
 from hopscope.training.progress import Progress
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
@@ -68,35 +69,40 @@ def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
     if saved is None:
         first = 0
         run.drop_metrics_after(-1)
-        if recipe.checkpoints(0):
+        plan = run.plan
+        if plan.checkpoints(0):
             run.save_checkpoint(0, ensemble.weights())
     else:
         first, state = saved
         ensemble.load_state(state, first)
         run.drop_metrics_after(first)
+        plan = run.plan
 
     began = saved_at = time.monotonic()
     since_row: list[Float[Tensor, "model hop"]] = []
-    for step in range(first, recipe.steps):
-        since_row.append(ensemble.update(data.training(step), recipe.learning_rate_at(step)))
-        done = step + 1
-        if recipe.checkpoints(done):
-            run.save_checkpoint(done, ensemble.weights())
-        if not recipe.logs(done):
+    step = first
+    while step < plan.end:
+        since_row.append(ensemble.update(data.training(step), plan.learning_rate(step)))
+        step += 1
+        if plan.checkpoints(step):
+            run.save_checkpoint(step, ensemble.weights(), last=step == plan.end)
+        if not plan.logs(step):
             continue
         training = torch.stack(since_row).mean(dim=0)
         since_row.clear()
-        validation = ensemble.evaluate(data.validation(done))
-        if recipe.checkpoints_in_jump(done) and not recipe.checkpoints(done) and _learning(run.problem, validation):
-            run.save_checkpoint(done, ensemble.weights())
-        rows = rows_of(done, training.tolist(), validation.tolist())
+        validation = ensemble.evaluate(data.validation(step))
+        if plan.checkpoints_in_jump(step) and not plan.checkpoints(step) and _learning(run.problem, validation):
+            run.save_checkpoint(step, ensemble.weights())
+        rows = rows_of(step, training.tolist(), validation.tolist())
         run.append_metrics(rows)
+        if plan.learned_at is None and bool((validation < LEARNED).all()):
+            plan = Plan(recipe, step)
         now = time.monotonic()
         if watch is not None:
             losses = tuple(row.partial_losses for row in rows)
-            watch(Progress(done, recipe.steps, losses, (done - first) / max(now - began, 1e-9)))
-        if now - saved_at > _SECONDS_BETWEEN_STATES or done == recipe.steps:
-            run.save_state(done, ensemble.state())
+            watch(Progress(step, plan.end, losses, (step - first) / max(now - began, 1e-9)))
+        if now - saved_at > _SECONDS_BETWEEN_STATES or step == plan.end:
+            run.save_state(step, ensemble.state())
             saved_at = now
     _finish(run)
 
@@ -109,7 +115,7 @@ def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"])
 
 def _finish(run: RunFolder) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
-    last = run.metrics.after(run.recipe.steps - run.recipe.final_steps)
+    last = run.metrics.after(run.plan.end - run.recipe.final_steps)
     errors = held_out_errors(run, _HELD_OUT)
     models = []
     for model, seed in enumerate(run.seeds):
@@ -126,7 +132,7 @@ def _finish(run: RunFolder) -> None:
                 held_out_partial_losses=tuple(map(number_or_null, errors[model].mean(dim=0).tolist())),
             )
         )
-    run.finish(Result(run.recipe.steps, _HELD_OUT, tuple(models)))
+    run.finish(Result(run.plan.end, _HELD_OUT, tuple(models)))
 
 
 def held_out_errors(run: RunFolder, size: int, step: int | None = None) -> Float[Tensor, "model sequence hop"]:

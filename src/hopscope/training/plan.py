@@ -1,0 +1,85 @@
+"""When a run does what: its learning rate, rows of metrics and checkpoints by step, and its end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hopscope.training.recipe import Recipe
+
+FALL = 0.3
+"""Share of the steps over which `trapezoid` and `when-learned` bring the learning rate down to zero."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What follows from a recipe, and under `when-learned` from the step at which a run had learned.
+
+        >>> recipe = hs.Recipe(2, 1, 64, steps=1000, batch_size=32, schedule="when-learned")
+        >>> Plan(recipe).end, Plan(recipe, learned_at=200).end, Plan(recipe, learned_at=900).end
+        (1000, 500, 1000)
+
+    Args:
+        recipe: of the run.
+        learned_at: the first logged step at which every model of the run had learned every hop that it is asked for;
+            `None` before. Other schedules do not look at it.
+    """
+
+    recipe: Recipe
+    learned_at: int | None = None
+
+    @property
+    def falls_from(self) -> int:
+        """The step from which `trapezoid` and `when-learned` bring the learning rate down."""
+        latest = self.recipe.steps - self._fall
+        if self.recipe.schedule != "when-learned" or self.learned_at is None:
+            return latest
+        return min(self.learned_at, latest)
+
+    @property
+    def end(self) -> int:
+        """Updates in all: `steps`, or less where `when-learned` ends a run early. Known when the rate falls."""
+        return self.falls_from + self._fall
+
+    @property
+    def _fall(self) -> int:
+        return math.ceil(FALL * self.recipe.steps)
+
+    def learning_rate(self, step: int) -> float:
+        """Of the update that takes `step` to `step + 1`."""
+        recipe = self.recipe
+        rate = recipe.learning_rate
+        if recipe.warmup:
+            rate *= min(1.0, (step + 1) / recipe.warmup)
+        if recipe.schedule == "cosine":
+            rate *= 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
+        elif recipe.schedule in ("trapezoid", "when-learned"):
+            rate *= min(1.0, (self.end - step) / (FALL * recipe.steps))
+        return rate
+
+    def logs(self, step: int) -> bool:
+        """Whether metrics get a row after `step` updates."""
+        return step % self.recipe.log_every == 0 or step > self.end - self.recipe.final_steps
+
+    def checkpoints(self, step: int) -> bool:
+        """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""
+        recipe = self.recipe
+        if step == self.end:
+            return True
+        if recipe.checkpoint_every is not None and step % recipe.checkpoint_every == 0:
+            return True
+        if recipe.checkpoints_per_doubling is None:
+            return False
+        return step == 0 or _rung(step, recipe.checkpoints_per_doubling) > _rung(
+            step - 1, recipe.checkpoints_per_doubling
+        )
+
+    def checkpoints_in_jump(self, step: int) -> bool:
+        """Whether the weights after `step` updates are kept if a hop is being learned there."""
+        every = self.recipe.checkpoint_jump_every
+        return every is not None and step % every == 0 and self.logs(step)
+
+
+def _rung(step: int, per_doubling: int) -> int:
+    """How many rungs of a ladder with `per_doubling` rungs a doubling, the first at 1, are at or below `step`."""
+    return 0 if step < 1 else 1 + math.floor(per_doubling * math.log2(step) + 1e-9)

@@ -1,0 +1,75 @@
+"""When a run does what: rates, rows and checkpoints by step, and an end that comes when a run has learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
+from hopscope.training.engine import Engine
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.plan import Plan
+from hopscope.training.progress import Progress
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+from hopscope.training.trainer import train
+
+PROBLEM = RetrievalProblem(hops=2)
+TINY = Recipe(
+    layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8, examples=64,
+)  # fmt: skip
+ENGINE = Engine(threads=1, models_at_once=2)
+
+
+class Cut(Exception):
+    """A run is stopped by its watcher."""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_rate_that_falls_when_learned():
+    recipe = replace(TINY, steps=100, learning_rate=1.0, schedule="when-learned", final_steps=10)
+    never, early, late = Plan(recipe), Plan(recipe, 40), Plan(recipe, 85)
+    assert [plan.end for plan in (never, early, late)] == [100, 70, 100]
+    assert [early.learning_rate(step) for step in (39, 40, 55, 69)] == pytest.approx([1.0, 1.0, 0.5, 1 / 30])
+    trapezoid = Plan(replace(recipe, schedule="trapezoid"))
+    for plan in (never, late, Plan(trapezoid.recipe, 40)):
+        assert [plan.learning_rate(step) for step in range(100)] == [trapezoid.learning_rate(s) for s in range(100)]
+    assert [step for step in range(55, 71) if early.logs(step)] == [55, 60, *range(61, 71)]
+    assert early.checkpoints(70)
+    assert not never.checkpoints(70)
+
+
+def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(tmp_path, monkeypatch):
+    """Two seeds of one hop: the later one decides; a run that is cut anywhere comes to the same bytes."""
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
+    recipe = replace(TINY, schedule="when-learned", steps=200, checkpoint_every=50, checkpoint_precision="bf16")
+
+    def as_if_learned(ensemble: Ensemble, batch: Batch) -> Tensor:
+        step = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
+        return torch.tensor([[0.4 if step >= 30 else 0.6] * 2, [0.4 if step >= 45 else 0.6] * 2])
+
+    monkeypatch.setattr(Ensemble, "evaluate", as_if_learned)
+    setup = Setup("run", PROBLEM, recipe, (1, 2))
+    run = train(setup, tmp_path / "run", engine=ENGINE)
+    assert run.plan.learned_at == 45
+    assert run.result.steps == run.plan.end == 45 + 60
+    assert max(run.checkpoints) == 105
+    assert run.metrics.steps.tolist() == [*range(5, 100, 5), *range(99, 106)]
+    for cut in (20, 45, 50, 104):
+
+        def stop(progress: Progress, cut: int = cut) -> None:
+            if progress.step >= cut:
+                raise Cut
+
+        with pytest.raises(Cut):
+            train(setup, tmp_path / f"cut-{cut}", engine=ENGINE, watch=stop)
+        train(setup, tmp_path / f"cut-{cut}", engine=ENGINE)
+        assert contents(tmp_path / f"cut-{cut}") == contents(run.path)
