@@ -11,9 +11,10 @@ from planted_models import LITTLE, copy_head, evidence_of, louder, softer, witne
 
 from hopscope.circuits import apply
 from hopscope.circuits.bootstrap import intervals
-from hopscope.circuits.certificate import PARTS, Certificate, Evidence, certify, no_circuit
+from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, no_circuit
 from hopscope.circuits.certificate import untrained as untrained_module
-from hopscope.circuits.form import IDENTITY, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.errors import InputError
 from hopscope.model.edit import Recorder
 from hopscope.model.transformer import Transformer
 from hopscope.theory.path import AttentionPath, Row
@@ -181,7 +182,7 @@ def test_many_equals_fail_recovery() -> None:
     made = witness(2, spare_heads=6)
     for head in range(1, 7):
         copy_head(made.transformer, 0, 0, head)
-    part = PARTS["recovery"](evidence_of(made, effort=replace(LITTLE, draws=200)))
+    part = PARTS["recovery"](evidence_of(made, proof=replace(LITTLE, draws=200)))
     assert not part.passed
     assert part.numbers["recovery"] > 0.9
     assert part.numbers["p_value"] > 0.05
@@ -231,6 +232,37 @@ def test_a_certificate_in_json_and_none() -> None:
     assert isinstance(lost, Certificate)
     assert not lost.passed
     assert "does not solve the problem" in lost.parts["sufficiency"].says
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+def test_a_circuit_of_nothing_fails_and_one_of_everything(sense: str) -> None:
+    """There is nothing to compare with inside the one and outside the other; both must come to an end."""
+    made = witness(1)
+    nothing = certify(evidence_of(made, paths=(), sense=sense))
+    assert {"sufficiency", "necessity", "random_keys", "recovery", "untrained"} <= set(nothing.failed)
+    assert nothing.parts["untrained"].says == "with untrained weights in no head the circuit is as good"
+    everything = certify(evidence_of(made, dict.fromkeys(evidence_of(made).evaluator.live_rows, KEEP), sense=sense))
+    assert {"necessity", "untrained"} <= set(everything.failed)
+
+
+def test_the_least_that_a_certificate_may_rest_on() -> None:
+    least = Proof(sequences=2, few=2, rough=2, draws=1, halves=4)
+    assert "harness" not in certify(evidence_of(witness(1), proof=least)).failed
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"rough": 1}, "rough of a certificate must be at least 2, got 1"),
+        ({"draws": 0}, "draws of a certificate must be at least 1, got 0"),
+        ({"halves": 1}, "halves of a certificate must be at least 4, got 1"),
+        ({"few": 4}, r"few must be at least rough \(8\), got 4"),
+        ({"sequences": 32}, r"sequences must be at least few \(48\), got 32"),
+    ],
+)
+def test_too_little_to_rest_on(options: dict[str, int], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Proof(**options)
 
 
 def test_the_same_evidence_gives_the_same_certificate() -> None:

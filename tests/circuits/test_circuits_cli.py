@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_models import disguised_witness
 
-from hopscope.circuits.certificate import Effort as Proof
+from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import Origin, circuit_of_run, find_circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.cli import main

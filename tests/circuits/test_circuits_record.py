@@ -14,7 +14,7 @@ import torch
 from small_models import disguised_witness
 
 from hopscope.circuits.apply import check
-from hopscope.circuits.certificate import Effort as Proof
+from hopscope.circuits.certificate import Proof
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
 from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.find import Origin, find_circuit

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_models import disguised_witness, random_model, some_batch
 
-from hopscope.circuits.certificate import Effort as Proof
+from hopscope.circuits.certificate import Proof
 from hopscope.circuits.compare import strategy
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import find_circuit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.certificate import Effort, Evidence
+from hopscope.circuits.certificate import Evidence, Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Form, one_hot
 from hopscope.circuits.search.units import Units
@@ -13,7 +13,7 @@ from hopscope.theory.path import AttentionPath, Row
 from hopscope.theory.witness import Witness, build_witness
 from hopscope.training.data import held_out
 
-LITTLE = Effort(sequences=48, few=24, rough=8, draws=60, halves=16)
+LITTLE = Proof(sequences=48, few=24, rough=8, draws=60, halves=16)
 
 
 def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5) -> Witness:
@@ -67,5 +67,5 @@ def evidence_of(
     evaluator = Evaluator(made.transformer, made.problem, batch)
     program = dict.fromkeys(evaluator.rows, UNIFORM)
     program |= {path.row: one_hot(path.key) for path in (made.circuit if paths is None else paths)}
-    options = {"bar": 0.05, "seed": 1, "effort": LITTLE, **options}
+    options = {"bar": 0.05, "seed": 1, "proof": LITTLE, **options}
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program | (change or {}), **options)

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.certificate import Effort as Proof
-from hopscope.circuits.certificate import Evidence, certify, no_circuit, tidy
+from hopscope.circuits.certificate import Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.circuits.explain import explained
 from hopscope.circuits.programs import to_json

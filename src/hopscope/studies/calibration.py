@@ -21,7 +21,7 @@ from typing import get_args
 import torch
 from scipy import stats
 
-from hopscope.circuits.certificate import PARTS, Effort, Evidence, certify
+from hopscope.circuits.certificate import PARTS, Evidence, Proof, certify
 from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
@@ -40,8 +40,8 @@ from hopscope.training.run import RunFolder
 FALSE_PASSES = 0.05
 """Share of false circuits that the whole certificate may pass, by the upper end of its 95% interval."""
 
-EFFORT = Effort(sequences=96, few=32, rough=8, draws=100, halves=16)
-"""Of every certificate: less than the default, so what it passes is an upper estimate of what that would pass."""
+PROOF = Proof(sequences=96, few=32, rough=8, draws=100, halves=16)
+"""Behind every certificate: less than the default, so what it passes is an upper estimate of what that would pass."""
 
 _KIND = "hopscope calibration"
 
@@ -58,7 +58,7 @@ class CalibrationStudy:
         each: circuits of each kind, true ones too, over all models together.
         sequences: behind every label.
         bar: of the hand-built models.
-        effort: of every certificate.
+        proof: behind every certificate.
     """
 
     built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(4) for hops in (1, 2, 3))
@@ -66,7 +66,7 @@ class CalibrationStudy:
     each: int = 210
     sequences: int = 512
     bar: float = 0.05
-    effort: Effort = EFFORT
+    proof: Proof = PROOF
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class CalibrationSummary:
     """The answer.
 
     Attributes:
-        effort: of every certificate.
+        proof: behind every certificate.
         margin: of the labels.
         counts: by family and kind.
         left_out: planted circuits that are equivalent to a true one, and those within the margin.
@@ -156,7 +156,7 @@ class CalibrationSummary:
         seconds: of computing, all certificates together.
     """
 
-    effort: Effort
+    proof: Proof
     margin: float
     counts: tuple[Count, ...]
     left_out: dict[str, int]
@@ -206,7 +206,7 @@ def summary(result: CalibrationResult) -> CalibrationSummary:
     seconds = round(sum(one.seconds for one in result.certified))
     false_passes, false, high = result.false_passes
     return CalibrationSummary(
-        EFFORT, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds
+        PROOF, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds
     )
 
 
@@ -265,7 +265,7 @@ def _certified(study: CalibrationStudy, host: Host, hosts: Sequence[Host], kind:
     failed: tuple[str, ...] = ()
     if truth in _LABELS:
         evaluator = planted.evaluator or host.evaluator
-        evidence = Evidence(evaluator, host.units.hypotheses, planted.program, host.bar, seed, study.effort)
+        evidence = Evidence(evaluator, host.units.hypotheses, planted.program, host.bar, seed, study.proof)
         failed = certify(evidence).failed
     seconds = round(time.process_time() - start, 2)
     return Certified(host.name, host.family, kind, number, planted.what, truth, host.bar, failed, seconds)

@@ -94,7 +94,7 @@ def minimality(evidence: Evidence) -> Part:
         tried = f"every part two or more rows smaller, {len(gone)} in all"
     else:
         gone = [*combinations(rows, 2), *_random_parts(evidence, rows)]
-        tried = f"every part two rows smaller, and {evidence.effort.halves} others, {len(gone)} in all"
+        tried = f"every part two rows smaller, and {evidence.proof.halves} others, {len(gone)} in all"
     programs: list[Rows] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
     losses = evidence.settled(programs, evidence.bar)
     close = [number for number, loss in enumerate(losses) if loss <= evidence.bar]
@@ -118,7 +118,7 @@ def minimality(evidence: Evidence) -> Part:
 def _random_parts(evidence: Evidence, rows: list[Row]) -> list[tuple[Row, ...]]:
     """Random sets of at least three rows."""
     generator, parts = evidence.random("parts"), []
-    for _ in range(evidence.effort.halves):
+    for _ in range(evidence.proof.halves):
         size = int(torch.randint(3, len(rows), (), generator=generator))
         chosen = torch.randperm(len(rows), generator=generator)[:size].tolist()
         parts.append(tuple(rows[number] for number in chosen))

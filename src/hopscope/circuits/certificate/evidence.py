@@ -17,6 +17,7 @@ from hopscope.circuits.coordinates import visible_roles
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Hypotheses, Rows
+from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
@@ -29,7 +30,7 @@ COUNTS = 0.2
 
 
 @dataclass(frozen=True)
-class Effort:
+class Proof:
     """How many sequences and random draws stand behind a certificate.
 
     Attributes:
@@ -37,7 +38,10 @@ class Effort:
         few: behind comparisons with many programs.
         rough: on which such programs are seen first; what is clear there is not measured again.
         draws: random circuits where a p-value is quoted.
-        halves: random halves of what is outside, and random parts of what is inside.
+        halves: random halves of what is outside, two by two, and random parts of what is inside.
+
+    Raises:
+        InputError: fewer than can be compared, or more of what should be fewer.
     """
 
     sequences: int = 256
@@ -45,6 +49,14 @@ class Effort:
     rough: int = 8
     draws: int = 200
     halves: int = 32
+
+    def __post_init__(self) -> None:
+        for name, least in (("rough", 2), ("draws", 1), ("halves", 4)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} of a certificate must be at least {least}, got {getattr(self, name)}")
+        for few, many in (("rough", "few"), ("few", "sequences")):
+            if getattr(self, many) < getattr(self, few):
+                raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")
 
 
 class Measured(NamedTuple):
@@ -79,7 +91,7 @@ class Evidence:
         program: the circuit with its forms imposed, every row named.
         bar: the loss a circuit may have at most.
         seed: of the fresh sequences and random draws; no search sees them.
-        effort: how much of each.
+        proof: how much of each.
         sense: the reading that is certified.
     """
 
@@ -90,14 +102,14 @@ class Evidence:
         program: Rows,
         bar: float,
         seed: int,
-        effort: Effort,
+        proof: Proof,
         sense: Sense = "natural",
     ) -> None:
-        self.problem, self.bar, self.seed, self.effort, self.sense = evaluator.problem, bar, seed, effort, sense
+        self.problem, self.bar, self.seed, self.proof, self.sense = evaluator.problem, bar, seed, proof, sense
         self.hypotheses = hypotheses
-        batch = held_out(evaluator.problem, effort.sequences, seed, "circuit certificate")
+        batch = held_out(evaluator.problem, proof.sequences, seed, "circuit certificate")
         self.evaluator = Evaluator(evaluator.transformer, evaluator.problem, batch)
-        self.few, self.rough = self.evaluator.part(effort.few), self.evaluator.part(effort.rough)
+        self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
         self.program = program
         self.natural: Rows = {row: form if hypotheses.is_off(row, form) else KEEP for row, form in program.items()}
         self.nothing: Rows = dict.fromkeys(evaluator.rows, UNIFORM)

@@ -36,7 +36,7 @@ def recovery(evidence: Evidence) -> Part:
     """
     heavy = [AttentionPath(*row, key) for row in evidence.evaluator.live_rows for key in evidence.hypotheses.heavy(row)]
     drawn = rivals(
-        evidence.problem.hops, heavy, frozenset(evidence.rows), evidence.effort.draws, evidence.random("circuits")
+        evidence.problem.hops, heavy, frozenset(evidence.rows), evidence.proof.draws, evidence.random("circuits")
     )
     levels = evidence.levels
     kept: list[Rows] = [{**evidence.nothing, **dict.fromkeys(rows, KEEP)} for rows in drawn]
@@ -91,7 +91,7 @@ def outside(evidence: Evidence) -> Part:
     """
     generator, free = evidence.random("outside"), evidence.free
     halves: list[list[Row]] = []
-    for _ in range(evidence.effort.halves // 2):
+    for _ in range(evidence.proof.halves // 2):
         order = torch.randperm(len(free), generator=generator).tolist()
         halves += [[free[number] for number in order[start::2]] for start in (0, 1)]
     programs: list[Rows] = [dict.fromkeys(half, UNIFORM) for half in halves]
@@ -114,7 +114,7 @@ def completeness(evidence: Evidence) -> Part:
     """
     generator, rows = evidence.random("completeness"), evidence.rows
     sets: list[Rows] = []
-    for _ in range(evidence.effort.halves // 4):
+    for _ in range(evidence.proof.halves // 4):
         chosen = torch.rand(len(rows), generator=generator) < 0.5
         some = {row: evidence.off[row] for row, knocked in zip(rows, chosen.tolist(), strict=True) if knocked}
         sets += [some] if some else []

@@ -28,8 +28,10 @@ def random_deliverable(
     """Random paths of a pool that carry x{D} to the query by theory, none of which it can do without.
 
     Paths are drawn until they deliver, and taken away in random order while they still do. None if the pool does not
-    deliver, or if more than `size` rows come out.
+    deliver, or if more than `size` rows come out, as they always do of none.
     """
+    if not size:
+        return None
     scene = chain_scene(RetrievalProblem(hops=hops, chains=1))
     shuffled = [pool[number] for number in torch.randperm(len(pool), generator=generator).tolist()]
     count = 2 * size
@@ -49,7 +51,8 @@ def rivals(
 ) -> list[RowSet]:
     """Distinct circuits of the size of `own`: half of them any heavy rows, half delivering by theory.
 
-    Those that deliver are filled up to size with other heavy rows. Fewer than `draws` where there are fewer.
+    Those that deliver are filled up to size with other heavy rows. Fewer than `draws` where there are fewer, none of an
+    empty circuit.
 
     Args:
         hops: D.
@@ -60,7 +63,7 @@ def rivals(
     """
     heavy, size = sorted({path.row for path in pool} | own), len(own)
     found: dict[RowSet, None] = {}
-    for attempt in range(_TRIES * draws):
+    for attempt in range(_TRIES * draws if size else 0):
         drawn = random_rows(heavy, size, generator)
         if attempt % 2:
             paths = random_deliverable(hops, pool, size, generator)

@@ -21,7 +21,7 @@ def untrained(evidence: Evidence) -> Part:
     heads = sorted({(row.layer, row.head) for row in evidence.rows})
     exempt = {(row.layer, row.head) for row in evidence.exempt}
     fresh, some = fresh_weights(evidence), [[head] for head in heads] + [heads]
-    programs = [evidence.natural if chosen[0] in exempt else evidence.base for chosen in some]
+    programs = [evidence.natural if exempt & {*chosen[:1]} else evidence.base for chosen in some]
     losses = []
     for chosen, program in zip(some, programs, strict=True):
         model = with_heads_of(fresh, evidence.evaluator.transformer, chosen)
@@ -40,7 +40,7 @@ def untrained(evidence: Evidence) -> Part:
     says += f", with all of them {together:.2f}"
     if not all(needed):
         named = "; ".join(f"layer {layer + 1} head {head + 1}" for layer, head in some[needed.index(False)])
-        says = f"with untrained weights in {named} the circuit is as good"
+        says = f"with untrained weights in {named or 'no head'} the circuit is as good"
     rows = [
         {"head": [layer + 1, head + 1], "mse": tidy(loss)} for (layer, head), loss in zip(heads, alone, strict=True)
     ]
