@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from hopscope.model import fused
 from hopscope.model.edit import Edit, Pattern, Queried, Stream
 from hopscope.model.hold import hold
 from hopscope.model.layers import LayerNorm, Linear
@@ -34,6 +35,9 @@ _GELU_CUBIC = _GELU_LINEAR * 0.044715
 class FastBlock(Block):
     """A block that works on rows, all positions of all sequences under one another."""
 
+    fused = False
+    """Whether attention goes through `fused.py` where nobody asks for its pattern."""
+
     def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
         """As `Block`."""
         batch, positions = x.shape[1:3]
@@ -41,12 +45,17 @@ class FastBlock(Block):
         rows = query_rows = _normalised(self.attention_norm, x.flatten(1, 2))
         if last != positions:
             x, query_rows = x[:, :, -last:], _last(rows, batch, last)
-        pattern, value = self._attend(rows, query_rows, batch)
-        if edit is not None:
-            pattern = edit.pattern(self.layer, pattern)
-        written = _write(self.attention, pattern, value)
-        if edit is not None:
-            written = edit.written(self.layer, written.view(x.shape)).flatten(1, 2)
+        attention = self.attention
+        small = self.fused and fused.fits(positions, attention.d_head)
+        if small and edit is None and last == positions and not attention.held:
+            written = self._fused(rows, batch)
+        else:
+            pattern, value = self._attend(rows, query_rows, batch)
+            if edit is not None:
+                pattern = edit.pattern(self.layer, pattern)
+            written = _write(self.attention, pattern, value)
+            if edit is not None:
+                written = edit.written(self.layer, written.view(x.shape)).flatten(1, 2)
         out = x.flatten(1, 2) + written
         if self.mlp is not None:
             up = _folded(self.mlp_norm, self.mlp.up.weight, self.mlp.up.bias)
@@ -68,21 +77,37 @@ class FastBlock(Block):
         grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
 
-    def _heads(self, rows: Flat, batch: int, *maps: Linear) -> tuple[Heads, ...]:
-        """What each map makes of the rows, cut into heads: one product for all, so that rows are read once."""
+    def _fused(self, rows: Flat, batch: int) -> Float[Tensor, "model row d_model"]:
+        """What attention writes, without its pattern."""
         attention = self.attention
-        scales = [1 / math.sqrt(attention.d_head) if one is attention.query else 1.0 for one in maps]
+        made = self._made(rows, attention.query, attention.key, attention.value)
+        brought = fused.attend(made.view(rows.shape[0] * batch, -1, made.shape[-1]), attention.heads, attention.causal)
+        return _affine(brought.view(*rows.shape[:2], -1), attention.out.weight, attention.out.bias)
+
+    def _made(self, rows: Flat, *maps: Linear) -> Float[Tensor, "model row made"]:
+        """What each map makes of the rows, side by side: one product for all, so that rows are read once."""
+        scales = [1 / math.sqrt(self.attention.d_head) if one is self.attention.query else 1.0 for one in maps]
         weight = torch.cat([one.weight * scale for one, scale in zip(maps, scales, strict=True)], dim=-1)
         bias = torch.cat([one.bias * scale for one, scale in zip(maps, scales, strict=True)], dim=-1)
-        made = _affine(rows, *_folded(self.attention_norm, weight, bias))
-        made = made.view(rows.shape[0] * batch, -1, weight.shape[-1])
-        return tuple(_cut(part, attention) for part in torch.chunk(made, len(maps), dim=-1))
+        return _affine(rows, *_folded(self.attention_norm, weight, bias))
+
+    def _heads(self, rows: Flat, batch: int, *maps: Linear) -> tuple[Heads, ...]:
+        """What each map makes of the rows, cut into heads."""
+        made = self._made(rows, *maps)
+        made = made.view(rows.shape[0] * batch, -1, made.shape[-1])
+        return tuple(_cut(part, self.attention) for part in torch.chunk(made, len(maps), dim=-1))
 
 
 class FastTransformer(Transformer):
     """`Transformer` in fewer passes."""
 
     block: ClassVar[type[Block]] = FastBlock
+
+    def fuse(self) -> None:
+        """Send attention through `fused.py`, where this machine has it."""
+        for block in self.blocks:
+            assert isinstance(block, FastBlock)
+            block.fused = fused.available()
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """As `Transformer`."""

@@ -19,6 +19,7 @@ from typing import Literal
 import torch
 
 from hopscope.errors import InputError
+from hopscope.model import fused
 from hopscope.training.precision import Precision, best_precision
 from hopscope.training.setup import Setup
 
@@ -36,6 +37,7 @@ class Engine:
         precision: of matrix products; weights and optimiser stay in fp32. `fp32` is the reference.
         compiled: whether the step goes through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
+        fused: whether attention goes through `hopscope.model.fused`.
     """
 
     device: str = "cpu"
@@ -43,6 +45,7 @@ class Engine:
     precision: Precision = "fp32"
     compiled: bool = False
     models_at_once: int = 1
+    fused: bool = False
 
     def describe(self) -> str:
         """In words, for people."""
@@ -79,13 +82,16 @@ def choose_engine(
     if threads is not None and threads < 1:
         raise InputError(f"threads must be at least 1, got {threads}")
     on_cpu = torch.device(device).type == "cpu"
+    compiled = _worth_compiling(setup, on_cpu) if compiled is None else compiled
+    shape = setup.recipe.architecture(setup.problem)
     models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length
     return Engine(
         device=device,
         threads=threads or available_cores(),
         precision=best_precision(device) if precision == "auto" else precision,
-        compiled=_worth_compiling(setup, on_cpu) if compiled is None else compiled,
+        compiled=compiled,
         models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
+        fused=on_cpu and not compiled and fused.fits(setup.problem.sequence_length, shape.d_head) and fused.available(),
     )
 
 

@@ -82,6 +82,8 @@ class _Part:
         self.transformer = FastTransformer(recipe.architecture(problem), len(seeds))
         initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.init, recipe.qk_gain)
         self.transformer.to(engine.device)
+        if engine.fused:
+            self.transformer.fuse()
         self._clip, self._device = recipe.clip, torch.device(engine.device)
         self._autocast = engine.precision == "bf16"
         self._symbol_dim = problem.symbol_dim

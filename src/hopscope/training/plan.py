@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from hopscope.training.recipe import Recipe
 
-FALL = 0.3
-"""Share of the steps over which `trapezoid` and `when-learned` bring the learning rate down to zero."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -43,7 +40,7 @@ class Plan:
 
     @property
     def _fall(self) -> int:
-        return math.ceil(FALL * self.recipe.steps)
+        return math.ceil(self.recipe.fall * self.recipe.steps)
 
     def learning_rate(self, step: int) -> float:
         """Of the update that takes `step` to `step + 1`."""
@@ -53,8 +50,8 @@ class Plan:
             rate *= min(1.0, (step + 1) / recipe.warmup)
         if recipe.schedule == "cosine":
             rate *= 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
-        elif recipe.schedule in ("trapezoid", "when-learned"):
-            rate *= min(1.0, (self.end - step) / (FALL * recipe.steps))
+        elif recipe.schedule in ("trapezoid", "when-learned") and recipe.fall:
+            rate *= min(1.0, (self.end - step) / (recipe.fall * recipe.steps))
         return rate
 
     def logs(self, step: int) -> bool:

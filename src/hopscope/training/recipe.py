@@ -34,9 +34,10 @@ class Recipe:
         examples: size of the training set, passed through in a new order each time; `None` for endless fresh data.
         learning_rate: of AdamW, at its highest.
         schedule: `constant`; `cosine` down to zero at the last step; `trapezoid`, constant and then straight down to
-            zero over the last three tenths; `when-learned`, constant until every model of the run has learned every hop
-            that it is asked for (validation loss below 0.5), at the latest for seven tenths of `steps`, and then
-            straight down to zero over as many updates as `trapezoid` takes, where the run ends.
+            zero over the last `fall` of the steps; `when-learned`, constant until every model of the run has learned
+            every hop that it is asked for (validation loss below 0.5), at the latest as long as `trapezoid`, and then
+            straight down to zero over as many updates as there, where the run ends.
+        fall: of `trapezoid` and `when-learned`, the share of `steps` over which the rate goes down to zero.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
@@ -72,6 +73,7 @@ class Recipe:
     examples: int | None = 2**18
     learning_rate: float = 1e-3
     schedule: Schedule = "constant"
+    fall: float = 0.3
     warmup: int = 0
     weight_decay: float = 0.1
     beta1: float = 0.9
@@ -107,6 +109,7 @@ class Recipe:
             ("beta2", 0.0, 1.0),
             ("clip", 0.0, math.inf),
             ("qk_gain", 0.0, math.inf),
+            ("fall", 0.0, 1.0),
         ):
             value = getattr(self, name)
             if name == "clip" and value is None:

@@ -1,0 +1,147 @@
+"""Attention over short sequences in one pass, through a few lines of C that are compiled for the machine at hand.
+
+For sequences of a few dozen positions and narrow heads, softmax and its backward in torch cost more than all products
+of a model together. `attention.c` does a head of a sequence within the first cache. It is compiled once a machine, in
+about a second, into the user's cache; where there is no compiler, attention goes the plain way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+MOST = 64
+"""Positions, and numbers a head, at most."""
+
+_FLAGS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
+
+Made = Float[Tensor, "sequence pos query_key_value"]
+Brought = Float[Tensor, "sequence pos inner"]
+
+
+def fits(positions: int, d_head: int) -> bool:
+    """Whether sequences and heads are small enough."""
+    return positions <= MOST and d_head <= MOST
+
+
+def available() -> bool:
+    """Whether this machine can run it: it has a C compiler, or has had one."""
+    return _library() is not None
+
+
+def attend(made: Made, heads: int, causal: bool) -> Brought:
+    """Softmax attention with its gradient.
+
+    Args:
+        made: queries, keys and values side by side, each head after head; queries already divided by sqrt(d_head).
+        heads: that they are cut into.
+        causal: whether a position sees itself and those before it, or all.
+
+    Returns:
+        What the heads bring, head after head, in fp32.
+
+    Raises:
+        ValueError: more positions or wider heads than it is made for.
+    """
+    if not fits(made.shape[1], made.shape[2] // 3 // heads):
+        raise ValueError(f"at most {MOST} positions and {MOST} numbers a head, got {tuple(made.shape)}, {heads} heads")
+    brought: Tensor = _Attend.apply(made, heads, causal)  # type: ignore[no-untyped-call]
+    return brought
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, made: Made, heads: int, causal: bool) -> Brought:
+        made = made.float().contiguous()
+        ctx.save_for_backward(made)
+        ctx.heads, ctx.causal = heads, causal
+        brought = made.new_empty(*made.shape[:2], made.shape[2] // 3)
+        _call("attention_forward", heads, causal, made, brought)
+        return brought
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Brought) -> tuple[Made, None, None]:
+        (made,) = ctx.saved_tensors
+        made_gradient = torch.empty_like(made)
+        _call("attention_backward", ctx.heads, ctx.causal, made, gradient.float().contiguous(), made_gradient)
+        return made_gradient, None, None
+
+
+def _call(name: str, heads: int, causal: bool, made: Made, *others: Tensor) -> None:
+    """Run one of the two functions, a share of the sequences on each of torch's threads."""
+    function = getattr(_library(), name)
+    sequences, positions, inner = made.shape
+    sizes = (positions, heads, inner // 3 // heads, int(causal))
+    threads = min(torch.get_num_threads(), sequences)
+    share = -(-sequences // threads)
+
+    def run(start: int) -> None:
+        some = [ctypes.c_void_p(tensor[start:].data_ptr()) for tensor in (made, *others)]
+        function(ctypes.c_int64(min(share, sequences - start)), *sizes, *some)
+
+    starts = range(0, sequences, share)
+    if threads == 1:
+        run(0)
+    else:
+        list(_threads(threads).map(run, starts))
+
+
+@cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count)
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """The compiled functions, from the cache if they are there; None if they cannot be made."""
+    source = Path(__file__).with_name("attention.c")
+    compiler = shutil.which(os.environ.get("CC") or "cc")
+    if sys.platform == "win32":
+        return None
+    made_from = [source.read_text(), *_FLAGS, str(compiler), platform.machine(), _processor()]
+    name = f"attention-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
+    path = _cache() / name
+    try:
+        if not path.exists():
+            if compiler is None:
+                return None
+            _compile(compiler, source, path)
+        return ctypes.CDLL(str(path))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _compile(compiler: str, source: Path, path: Path) -> None:
+    """Compile beside the target and rename, so that nobody loads half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        subprocess.run([compiler, *_FLAGS, "-o", made, source, "-lm"], check=True, capture_output=True, timeout=60)
+        made.replace(path)
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hopscope"
+
+
+def _processor() -> str:
+    """What the compiler makes of `native`: two machines that share a home must not share the file."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())

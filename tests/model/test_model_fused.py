@@ -1,0 +1,136 @@
+"""Attention in one pass is the plain attention: values, gradients, shares of the batch, and where it is not used."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hopscope.model import fused
+from hopscope.model.architecture import Architecture
+from hopscope.model.edit import Edit
+from hopscope.model.fast import FastTransformer
+from hopscope.model.held import HeldHead
+from hopscope.model.initial import initialise
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import Engine, choose_engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+needs_compiler = pytest.mark.skipif(not fused.available(), reason="no C compiler here; attention goes the plain way")
+
+
+def plain(made: Tensor, heads: int, causal: bool) -> Tensor:
+    query, key, value = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in made.chunk(3, dim=-1))
+    scores = query @ key.mT
+    if causal:
+        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -torch.inf)
+    return (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)
+
+
+@needs_compiler
+@settings(max_examples=60, deadline=None)
+@given(
+    sequences=st.integers(1, 5),
+    positions=st.integers(1, fused.MOST),
+    heads=st.integers(1, 3),
+    d_head=st.sampled_from([1, 4, 5, 8, 16, 32, fused.MOST]),
+    causal=st.booleans(),
+    size=st.sampled_from([0.0, 1.0, 30.0]),
+    threads=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_values_and_gradients(sequences, positions, heads, d_head, causal, size, threads, seed):
+    """Every size, scores from all equal to one-hot, the batch shared out or not."""
+    generator = torch.Generator().manual_seed(seed)
+    made = torch.randn(sequences, positions, 3 * heads * d_head, generator=generator)
+    made[..., : heads * d_head] *= size / d_head**0.5
+    gradient = torch.randn(sequences, positions, heads * d_head, generator=generator)
+    quick, exact = made.clone().requires_grad_(), made.double().requires_grad_()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        brought = fused.attend(quick, heads, causal)
+        brought.backward(gradient)
+    finally:
+        torch.set_num_threads(before)
+    expected = plain(exact, heads, causal)
+    expected.backward(gradient.double())
+    torch.testing.assert_close(brought.double(), expected, rtol=0, atol=2e-5)
+    torch.testing.assert_close(quick.grad.double(), exact.grad, rtol=0, atol=2e-5 * max(1.0, size) * d_head**0.5)
+
+
+@needs_compiler
+def test_a_model_is_the_plain_one():
+    shape = Architecture(d_input=20, d_output=8, reads=2, layers=3, heads=4, d_model=16, head_dim=8, mlp=True)
+    quick, slow = FastTransformer(shape, 2), Transformer(shape, 2)
+    initialise(slow, [1, 2], "torch")
+    quick.load_state_dict(slow.state_dict())
+    quick.fuse()
+    assert all(block.fused for block in quick.blocks)
+    inputs = torch.randn(2, 5, 28, 20, generator=torch.Generator().manual_seed(0))
+    for transformer in (quick, slow):
+        transformer(inputs).square().mean().backward()
+    torch.testing.assert_close(quick(inputs), slow(inputs), rtol=1e-5, atol=1e-6)
+    for mine, theirs in zip(quick.parameters(), slow.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-7)
+
+
+@needs_compiler
+def test_a_pattern_that_somebody_asks_for_goes_the_plain_way(monkeypatch):
+    shape = Architecture(d_input=20, d_output=8, reads=2, layers=2, heads=1, d_model=16)
+    quick = FastTransformer(shape, 1)
+    quick.fuse()
+    inputs = torch.randn(1, 2, 10, 20)
+    monkeypatch.setattr(fused, "attend", lambda *_: pytest.fail("not asked"))
+    assert quick.patterns(inputs)[0].shape == (1, 2, 1, 10, 10)
+    quick(inputs, edit=Edit())
+    held = FastTransformer(Architecture(20, 8, 2, 2, 1, 16, held=(HeldHead(1, 1, "previous"),)), 1)
+    held.fuse()
+    monkeypatch.setattr(fused, "attend", lambda made, *_: made[..., :16])
+    held(inputs)
+
+
+@needs_compiler
+def test_what_is_too_large_is_refused_or_goes_the_plain_way(monkeypatch):
+    with pytest.raises(ValueError, match="at most 64"):
+        fused.attend(torch.zeros(1, fused.MOST + 1, 3), 1, True)
+    with pytest.raises(ValueError, match="at most 64"):
+        fused.attend(torch.zeros(1, 2, 3 * (fused.MOST + 1)), 1, True)
+    quick = FastTransformer(Architecture(20, 8, 2, 2, 1, 16), 1)
+    quick.fuse()
+    monkeypatch.setattr(fused, "attend", lambda *_: pytest.fail("too long"))
+    quick(torch.randn(1, 2, fused.MOST + 1, 20))
+
+
+def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    fused._library.cache_clear()
+    try:
+        assert not fused.available()
+        setup = Setup("run", RetrievalProblem(hops=1), Recipe(2, 2, 16, 10, 2))
+        assert not choose_engine(setup, device="cpu").fused
+        transformer = FastTransformer(setup.recipe.architecture(setup.problem), 1)
+        transformer.fuse()
+        assert not transformer.blocks[0].fused
+        assert not list(tmp_path.rglob("*.so"))
+    finally:
+        fused._library.cache_clear()
+
+
+@needs_compiler
+def test_who_gets_it():
+    def chosen(**recipe: object) -> Engine:
+        given = {"layers": 2, "heads": 2, "d_model": 16, "steps": 10, "batch_size": 2} | recipe
+        return choose_engine(Setup("run", RetrievalProblem(hops=3), Recipe(**given)), device="cpu")
+
+    assert chosen().fused
+    assert not chosen(head_dim=fused.MOST + 1).fused
+    long = Setup("run", RetrievalProblem(hops=8), Recipe(2, 2, 16, 10, 2))
+    assert long.problem.sequence_length > fused.MOST
+    assert not choose_engine(long, device="cpu").fused
+    assert not choose_engine(Setup("run", RetrievalProblem(hops=3), Recipe(2, 2, 16, 10, 2)), compiled=True).fused
