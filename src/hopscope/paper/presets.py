@@ -75,8 +75,9 @@ LAPTOP = _on_one_ladder(
         plain_hops=3,
         seeds=(0, 1),
         plain_seeds=(0,),
-        seeds_at_minimum=(0, 1, 2),
+        seeds_at_minimum=(0, 1, 2, 3),
         followed=4,
+        seeds_followed=(0, 1, 2, 3),
     ),
     "small transformers, D = 3, minutes on two cores",
     "quick",  # minutes count here

@@ -49,6 +49,7 @@ class DepthStudy:
             can be done there in more than one place, and whether training finds it is a lottery. Empty for `seeds`.
         followed: the depth whose runs with the implicit curriculum keep checkpoints, for circuits and emergence;
             `None` for none.
+        seeds_followed: in place of `seeds` at that depth. Empty for `seeds`.
         checkpoint_every: steps between these.
     """
 
@@ -61,6 +62,7 @@ class DepthStudy:
     plain_seeds: tuple[int, ...]
     seeds_at_minimum: tuple[int, ...] = ()
     followed: int | None = None
+    seeds_followed: tuple[int, ...] = ()
     checkpoint_every: int = 50
 
     def setups(self) -> list[Setup]:
@@ -84,6 +86,8 @@ class DepthStudy:
         """The seeds of one formulation and depth."""
         if not curriculum:
             return self.plain_seeds
+        if layers == self.followed and self.seeds_followed:
+            return self.seeds_followed
         at_minimum = layers == depths(self.hops).causal
         return self.seeds_at_minimum if at_minimum and self.seeds_at_minimum else self.seeds
 

@@ -4,12 +4,11 @@ Ours, ACDC's rule and a ranking by gradients, under one signature, on models who
 decoys) and on trained ones. Told of each: attention paths, loss alone on sequences that no search saw (everything else
 uniform), evaluations, seconds, and whether it is minimal: no row in use can go within the bar on those sequences.
 
-    python -m hopscope.studies.searches results/search RUN [RUN ...]
+    hopscope study searches results/search --run RUN
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -126,19 +125,15 @@ def _one(model: str, name: str, transformer: Transformer, problem: RetrievalProb
     )
 
 
-def main(folder: Path, runs: Sequence[str]) -> None:
-    """Compare on witnesses of 2 to 4 hops with decoys, then on the first model of every run."""
+def run(folder: Path, hops: Sequence[int], runs: Sequence[Path]) -> list[SearchFound]:
+    """Compare on witnesses of so many hops with decoys, then on the first model of every run."""
     torch.set_num_threads(1)
     found: list[SearchFound] = []
-    for hops in (2, 3, 4):
-        witness = disguised_witness(hops)
+    for number in hops:
+        witness = disguised_witness(number)
         known = len({path.row for path in witness.circuit})
-        found += compare(f"witness of {hops} hops", witness.transformer, witness.problem, known, folder)
+        found += compare(f"witness of {number} hops", witness.transformer, witness.problem, known, folder)
     for path in runs:
-        run = RunFolder(path)
-        found += compare(run.path.name, single(run.transformer(), 0), run.problem, None, folder)
-    print(table(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+        trained = RunFolder(path)
+        found += compare(trained.path.name, single(trained.transformer(), 0), trained.problem, None, folder)
+    return found

@@ -1,0 +1,83 @@
+"""`hopscope study`: questions of our own, asked with many models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hopscope.studies.work import Work
+
+
+def _learning(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
+    from hopscope.paper import presets, recipes
+    from hopscope.plot.style import save
+    from hopscope.plot.survival import survival
+    from hopscope.studies import learning
+
+    recipe = replace(presets.TINY.depth.recipe, steps=30) if quick else recipes.LAPTOP
+    study = learning.LearningStudy.of_recipe(recipe, seeds=2 if quick else 40)
+    found = learning.run(study, folder / "runs", work)
+    learning.save(found, folder)
+    save(survival(found), folder / "learning")
+    return learning.table(found)
+
+
+def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
+    from hopscope.records import write_record
+    from hopscope.studies import calibration
+
+    study = calibration.CalibrationStudy(runs=runs)
+    if quick:
+        study = replace(study, built=study.built[:2], runs=(), each=2)
+    found = calibration.summary(calibration.run(study, folder / "runs"))
+    write_record(folder / "calibration.json", found, kind="hopscope calibration summary", schema=1)
+    return calibration.table(found)
+
+
+def _searches(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
+    from hopscope.studies import searches
+
+    return searches.table(searches.run(folder, (2,) if quick else (2, 3, 4), () if quick else runs))
+
+
+STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str]]] = {
+    "learning": ("How surely does the laptop's recipe learn, and after how many steps?", _learning),
+    "calibration": ("How often does a certificate pass a false circuit?", _calibration),
+    "searches": ("What do different searches find in the same models?", _searches),
+}
+"""Study: what it asks, and what runs it and gives its table."""
+
+
+@click.command(epilog="Studies: " + "; ".join(f"{name} ({asks})" for name, (asks, _) in STUDIES.items()))
+@click.argument("name", type=click.Choice(list(STUDIES)))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), required=False)
+@click.option("--quick", is_flag=True, help="Few and small models: that it works, in seconds.")
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A trained run to ask as well, for calibration and searches; may be repeated.",
+)
+@click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
+def command(name: str, folder: Path | None, quick: bool, runs: tuple[Path, ...], workers: int | None) -> None:
+    """Run a study, or go on where it was stopped, and print its table.
+
+    FOLDER (by default runs/studies/NAME) gets its numbers as JSON and its figure; what it trains goes into FOLDER/runs.
+
+    \b
+    Examples:
+      hopscope study learning
+      hopscope study learning --quick
+      hopscope study calibration results/studies/calibration --run runs/laptop/sweep/ic-layers-4
+    """
+    from hopscope.cli._studies import study_bars
+    from hopscope.studies.work import Work
+
+    folder = folder or Path("runs/studies") / (f"{name}-quick" if quick else name)
+    click.echo(STUDIES[name][1](folder, quick, runs, Work(workers=workers, bars=study_bars)))
