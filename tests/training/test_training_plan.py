@@ -47,10 +47,13 @@ def test_a_rate_that_falls_when_learned():
     assert not never.checkpoints(70)
 
 
-def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(tmp_path, monkeypatch):
+@pytest.mark.parametrize("fall", [0.3, 0.0])
+def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, monkeypatch):
     """Two seeds of one hop: the later one decides; a run that is cut anywhere comes to the same bytes."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
-    recipe = replace(TINY, schedule="when-learned", steps=200, checkpoint_every=50, checkpoint_precision="bf16")
+    recipe = replace(
+        TINY, schedule="when-learned", steps=200, checkpoint_every=50, checkpoint_precision="bf16", fall=fall
+    )
 
     def as_if_learned(ensemble: Ensemble, batch: Batch) -> Tensor:
         step = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
@@ -60,10 +63,10 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(tmp_path, monkey
     setup = Setup("run", PROBLEM, recipe, (1, 2))
     run = train(setup, tmp_path / "run", engine=ENGINE)
     assert run.plan.learned_at == 45
-    assert run.result.steps == run.plan.end == 45 + 60
-    assert max(run.checkpoints) == 105
-    assert run.metrics.steps.tolist() == [*range(5, 100, 5), *range(99, 106)]
-    for cut in (20, 45, 50, 104):
+    assert run.result.steps == run.plan.end == max(run.checkpoints) == 45 + 200 * fall
+    last = [*range(50, 100, 5), *range(99, 106)] if fall else []
+    assert run.metrics.steps.tolist() == [*range(5, 50, 5), *last]
+    for cut in (20, 45, 50, 104) if fall else (20,):
 
         def stop(progress: Progress, cut: int = cut) -> None:
             if progress.step >= cut:

@@ -84,19 +84,20 @@ def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
     while step < plan.end:
         since_row.append(ensemble.update(data.training(step), plan.learning_rate(step)))
         step += 1
-        if plan.checkpoints(step):
+        logged = plan.logs(step)
+        if logged:
+            training = torch.stack(since_row).mean(dim=0)
+            since_row.clear()
+            validation = ensemble.evaluate(data.validation(step))
+            if plan.learned_at is None and bool((validation < LEARNED).all()):
+                plan = Plan(recipe, step)
+        in_jump = logged and plan.checkpoints_in_jump(step) and _learning(run.problem, validation)
+        if plan.checkpoints(step) or in_jump:
             run.save_checkpoint(step, ensemble.weights(), last=step == plan.end)
-        if not plan.logs(step):
+        if not logged:
             continue
-        training = torch.stack(since_row).mean(dim=0)
-        since_row.clear()
-        validation = ensemble.evaluate(data.validation(step))
-        if plan.checkpoints_in_jump(step) and not plan.checkpoints(step) and _learning(run.problem, validation):
-            run.save_checkpoint(step, ensemble.weights())
         rows = rows_of(step, training.tolist(), validation.tolist())
         run.append_metrics(rows)
-        if plan.learned_at is None and bool((validation < LEARNED).all()):
-            plan = Plan(recipe, step)
         now = time.monotonic()
         if watch is not None:
             losses = tuple(row.partial_losses for row in rows)
