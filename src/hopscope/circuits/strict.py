@@ -26,7 +26,7 @@ def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence:
     """
     best, hops = ends[0], evidence.problem.hops
     uniform = best
-    for head in best.useful:
+    for head in best.heads if best.paths else ():
         uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
     fills = [replace(best, fill=FILLS[fill]).program for fill in get_args(Fill)]
     *by_fill, first_uniform, whole = _losses(evidence, [*fills, uniform.program, heads])

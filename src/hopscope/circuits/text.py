@@ -45,9 +45,10 @@ def _strict(strict: StrictReading) -> list[str]:
         + ", ".join(f"{strict.loss(fill).mse:.3f} ({fill})" for fill in get_args(Fill))
         + " with other rows so filled",
     ]
-    rows = [[*_where(*path.where), f"{path.without.mse:.3f}"] for path in strict.paths]
-    lines += [*_table(["layer", "head", "path", "MSE without"], rows)]
-    lines.append(f"with layer {strict.first_layer} uniform as a whole: {strict.first_layer_uniform.mse:.3f}")
+    if strict.paths:
+        rows = [[*_where(*path.where), f"{path.without.mse:.3f}"] for path in strict.paths]
+        lines += [*_table(["layer", "head", "path", "MSE without"], rows)]
+        lines.append(f"with layer {strict.first_layer} uniform as a whole: {strict.first_layer_uniform.mse:.3f}")
     if strict.natural:
         lines.append(f"with the model's own patterns in its paths' rows: {strict.natural.mse:.3f}")
     heads = ", ".join(f"{layer}.{head}" for layer, head in strict.fewest_heads)

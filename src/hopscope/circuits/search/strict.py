@@ -69,7 +69,7 @@ class Strict:
             generator: perturbs costs; `None` for the least costly first.
         """
         state = self._without_the_free(self._idle_served(state))
-        state = self.one_by_one(state, self._gauge.limit(LAST), generator)
+        state = self._credited(self.one_by_one(state, self._gauge.limit(LAST), generator))
         before = None
         while state != before:
             before = state
@@ -158,6 +158,24 @@ class Strict:
             if fitting is None:
                 return state
             state = fitting
+
+    def _credited(self, state: Imposed) -> Imposed:
+        """Of the heads of a layer that look alike the one that serves with the model's own patterns.
+
+        In the first useful layer imposed patterns do not tell which of them does it.
+        """
+        for head in sorted(state.useful):
+            looks = state.heads[head]
+            assert not isinstance(looks, Form)
+            idle = [one for one in self._maps if one[0] == head[0] and one not in state.useful and self._maps[one]]
+            alike = [one for one in idle if looks.items() <= self._maps[one][0].items()]
+            ways = [state, *(state.with_head(head, IDLE[0]).with_head(one, looks) for one in alike)]
+            natural = self._gauge.rough.mse([self._units.natural(way.program) for way in ways]) if alike else [0.0]
+            best = ways[natural.index(min(natural))]
+            if min(natural) < natural[0] - FREE * self._gauge.bar:
+                most = max(self._gauge.limit(), *self.scores([state]))
+                state = best if self.scores([best])[0] <= most else state
+        return state
 
     def _idle_served(self, state: Imposed) -> Imposed:
         """Idle heads in the way that serves, uniform or the identity: all that gain alone, or the first of them."""
