@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Arm(Protocol):
+class TimedArm(Protocol):
     """What is drawn of an arm."""
 
     @property
@@ -35,7 +35,7 @@ class Arm(Protocol):
         """When the hop was learned, rising, by the seeds that learned it."""
 
 
-def survival(arms: Sequence[Arm]) -> Figure:
+def survival(arms: Sequence[TimedArm]) -> Figure:
     """The share of seeds that have not learned a hop yet, a panel an arm, a line a hop.
 
     Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: what
