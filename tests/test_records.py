@@ -58,7 +58,7 @@ def test_what_is_written_is_read(tmp_path):
     write_record(tmp_path / "cat.json", CAT, kind="animal", schema=2)
     assert read(tmp_path / "cat.json") == CAT
     told = json.loads((tmp_path / "cat.json").read_text())
-    assert list(told) == ["kind", "schema", "name", "legs", "eyes", "weight"]
+    assert list(told) == ["kind", "schema", "seal", "name", "legs", "eyes", "weight"]
     assert told["legs"] == [{"length": 2.5, "side": "left"}, {"length": 2.5, "side": "right"}]
 
 
@@ -145,10 +145,10 @@ def test_no_number_that_is_not_finite_is_written(tmp_path, bad):
 def test_rows_are_typed_and_a_line_cut_short_does_not_count(tmp_path):
     path = tmp_path / "legs.jsonl"
     path.write_text('{"length": 1}\n{"length": 2.5, "side": "right"}\n{"length": 3')
-    assert read_rows(path, Leg, "legs") == [Leg(1.0), Leg(2.5, "right")]
+    assert read_rows(path, Leg, "legs", "run") == [Leg(1.0), Leg(2.5, "right")]
     path.write_text('{"length": 1}\n{"length": 2, "side": 4}\n')
     with pytest.raises(InputError, match=r"line 2 of .*legs\.jsonl is not legs \(.*side"):
-        read_rows(path, Leg, "legs")
+        read_rows(path, Leg, "legs", "run")
 
 
 def test_plain_values_become_typed_ones():

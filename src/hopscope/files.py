@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,22 +20,38 @@ from hopscope.errors import InputError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it over `path` when the block ends well, remove it when not."""
+    """Give a temporary path beside `path`; when the block ends well, rename it over `path`, on the disk before it is.
+
+    Where the block fails the temporary file is removed; what a killed process left of one is removed by the next that
+    writes the same file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_left_over(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
+        settle(temporary)
         os.replace(temporary, path)
+        if sys.platform != "win32":  # where folders cannot be opened
+            settle(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what `replacing` left unfinished in processes that were killed."""
-    for path in folder.rglob(".*.tmp"):
-        pid = path.name.split(".")[-2]
+def settle(path: Path) -> None:
+    """Wait until a file's content, or a folder's names, are on the disk."""
+    opened = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _remove_left_over(path: Path) -> None:
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        pid = left.name.split(".")[-2]
         if pid.isdigit() and not _alive(int(pid)):
-            path.unlink(missing_ok=True)
+            left.unlink(missing_ok=True)
 
 
 def _alive(pid: int) -> bool:
@@ -41,7 +59,7 @@ def _alive(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True
@@ -54,11 +72,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` atomically, on the disk before the new name is."""
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    """Write `data` atomically."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -72,8 +88,9 @@ def read_json(path: Path, what: str) -> Any:
     Raises:
         InputError: the file is missing, unreadable or not JSON. It is left untouched.
     """
+    data = read_bytes(path, what)
     try:
-        return msgspec.json.decode(_read(path, what))
+        return msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is not readable as {what} ({error}); it was left untouched, move it away or restore it"
@@ -85,20 +102,40 @@ def json_lines(rows: Iterable[Any]) -> str:
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
 
 
-def read_lines(path: Path, what: str) -> list[bytes]:
-    """The finished lines of a file: a last one that a killed writer left without its end is not counted.
+def read_bytes(path: Path, what: str) -> bytes:
+    """What a file holds.
 
     Raises:
-        InputError: the file is missing.
+        InputError: see `check_file`.
     """
-    return _read(path, what).split(b"\n")[:-1]
+    check_file(path, what)
+    return path.read_bytes()
 
 
-def _read(path: Path, what: str) -> bytes:
+def check_file(path: Path, what: str) -> None:
+    """See that a path is an ordinary file that may be read, and not something that never ends.
+
+    Raises:
+        InputError: it is missing, a folder, a device, a pipe, closed to us, or larger than this machine's memory.
+    """
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{path} is not a file; expected {what} there")
+        if status.st_size > memory():
+            raise InputError(f"{path} has {status.st_size / 1e9:.0f} GB, more than this machine's memory")
+        path.open("rb").close()
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} does not exist; expected {what} there") from None
+    except PermissionError:
+        raise InputError(f"{path} may not be read; expected {what} there") from None
+
+
+def memory() -> int:
+    """Bytes of memory that this machine has."""
+    if sys.platform == "win32":
+        return 1 << 50
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Records on disk: JSON files that say what they are, read into typed values or refused in one sentence.
 
-A record is a frozen dataclass. On disk it is an object with the dataclass's fields after two of ours: `kind`, what it
-is a record of, and `schema`, the version of its form. Reading is strict: no field may be missing, unknown or of another
-type, and what a dataclass's own `__post_init__` refuses is refused here, with the file and the field.
+A record is a frozen dataclass. On disk it is an object with the dataclass's fields after three of ours: `kind`, what it
+is a record of, `schema`, the version of its form, and `seal`, its run and a checksum (`hopscope.seals`). Reading is
+strict: no field may be missing, unknown or of another type, what a dataclass's own `__post_init__` refuses is refused
+here, with the file and the field, and so is what differs from what was written.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from hopscope.errors import InputError
-from hopscope.files import read_json, read_lines, write_json
+from hopscope.files import read_bytes, read_json, write_json
+from hopscope.seals import UNTOUCHED, ends_whole, say_unsealed, seal, sealed_row, unseal, unsealed_row
 
 T = TypeVar("T")
 
@@ -27,7 +29,16 @@ Upgrade = Callable[[dict[str, Any], int], dict[str, Any]]
 what it is. An `InputError` refuses."""
 
 
-def read_record(path: Path, type: type[T], *, kind: str, schema: int, what: str, upgrade: Upgrade | None = None) -> T:
+def read_record(
+    path: Path,
+    type: type[T],
+    *,
+    kind: str,
+    schema: int,
+    what: str,
+    upgrade: Upgrade | None = None,
+    run: str | None = None,
+) -> T:
     """Read a record.
 
     Args:
@@ -37,14 +48,16 @@ def read_record(path: Path, type: type[T], *, kind: str, schema: int, what: str,
         schema: the newest version that is understood.
         what: in words for people, with the command that makes one where there is such.
         upgrade: reads older versions; without it they are refused.
+        run: that it must be of, where it says; `None` for any.
 
     Raises:
-        InputError: the file is missing, damaged, of another kind, of a newer or too old schema, or has a field that is
-            missing, unknown, or not what it should be. It is left untouched.
+        InputError: the file is missing, damaged, of another kind or run, of a newer or too old schema, or has a field
+            that is missing, unknown, or not what it should be. It is left untouched.
     """
     fields = read_json(path, what)
     if not isinstance(fields, dict) or (fields.get("kind", kind if upgrade else None) != kind):
         raise InputError(f"{path} is not {what}; it was left untouched")
+    whole = dict(fields)
     # Runs said `format` where all records say `schema` now.
     name = "format" if "format" in fields and "schema" not in fields else "schema"
     version = fields.pop(name, None) if fields.pop("kind", None) else 0
@@ -53,6 +66,8 @@ def read_record(path: Path, type: type[T], *, kind: str, schema: int, what: str,
             f"{path} has schema {version!r} and this hopscope reads {schema} at most; it was left untouched, "
             "update hopscope or make it anew"
         )
+    unseal(path, whole, run)
+    fields.pop("seal", None)
     if version < schema:
         if upgrade is None:
             raise InputError(f"{path} has the old schema {version} and {schema} is read; move it away, make it anew")
@@ -60,7 +75,7 @@ def read_record(path: Path, type: type[T], *, kind: str, schema: int, what: str,
     try:
         return convert(fields, type, what)
     except InputError as error:
-        raise InputError(f"{path} is damaged: {error}; it was left untouched, move it away or restore it") from None
+        raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
 
 def unmarked(fields: dict[str, Any], schema: int) -> dict[str, Any]:
@@ -68,8 +83,8 @@ def unmarked(fields: dict[str, Any], schema: int) -> dict[str, Any]:
     return fields
 
 
-def write_record(path: Path, value: Any, *, kind: str, schema: int) -> None:
-    """Write a dataclass as a record, atomically.
+def write_record(path: Path, value: Any, *, kind: str, schema: int, run: str = "") -> None:
+    """Write a dataclass as a record of a run, atomically.
 
     Raises:
         ValueError: a number is NaN or infinite, which JSON lacks; what may diverge is a `float | None`.
@@ -78,22 +93,36 @@ def write_record(path: Path, value: Any, *, kind: str, schema: int) -> None:
     wrong = _not_finite(fields, "")
     if wrong:
         raise ValueError(f"{path} cannot hold {wrong}, a number that is not finite; write None for it")
-    write_json(path, {"kind": kind, "schema": schema, **fields})
+    named = {"kind": kind, "schema": schema}
+    write_json(path, {**named, "seal": seal({**named, **fields}, run), **fields})
 
 
-def read_rows(path: Path, type: type[T], what: str) -> list[T]:
+def row_lines(rows: Iterable[Any], run: str) -> str:
+    """Dataclasses as records of a run, one a line."""
+    return "".join(sealed_row(plain(row), run) for row in rows)
+
+
+def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
     """Read a record a line. A last line that a killed writer left without its end is not counted.
 
     Raises:
-        InputError: the file is missing, or a finished line is not such a record.
+        InputError: the file is missing, or a finished line is not such a record, or not one of that run.
     """
     decode = msgspec.json.Decoder(type).decode
+    *lines, tail = read_bytes(path, what).split(b"\n")
     rows = []
-    for number, line in enumerate(read_lines(path, what), start=1):
+    for number, line in enumerate(lines, start=1):
         try:
-            rows.append(decode(line))
+            row = unsealed_row(line, run)
+            if row is None:
+                say_unsealed(path)
+                rows.append(convert(msgspec.json.decode(line), type, "the row"))
+            else:
+                rows.append(decode(row))
         except (ValueError, RecursionError) as error:
-            raise InputError(f"line {number} of {path} is not {what} ({error}); it was left untouched") from None
+            raise InputError(f"line {number} of {path} is not {what} ({error}); {UNTOUCHED}") from None
+    if ends_whole(tail):
+        raise InputError(f"line {len(lines) + 1} of {path} is not {what} (its end is damaged); {UNTOUCHED}")
     return rows
 
 

@@ -1,45 +1,59 @@
-"""Tensors on disk: safetensors files that say which step of which run they hold."""
+"""Tensors on disk: safetensors files that say which step of which run they hold, with a checksum."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from hopscope.errors import InputError
-from hopscope.files import replacing
+from hopscope.files import check_file, write_bytes
+from hopscope.seals import UNTOUCHED, check_run, checksum, say_unsealed
 
-_OF_RUN = " of run "
-"""Between step and run in a file's one mark: the order of several would differ from file to file."""
+_MARK = re.compile(r"(\d{1,18})(?: of run (\w+))?(?: with checksum (\w+))?", re.ASCII)
+"""A file's one mark holds step, run and checksum: the order of several would differ from file to file. Files of the
+first version name the step alone, later ones the run too."""
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str | None = None) -> None:
+def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) -> None:
     """Write tensors, their step and the content hash of their run atomically, as safetensors."""
-    with replacing(path) as temporary:
-        save_file(
-            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-            temporary,
-            metadata={"step": f"{step}{_OF_RUN}{run}" if run else str(step)},
-        )
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    mark = f"{step} of run {run} with checksum {_checksum(plain, step, run)}"
+    write_bytes(path, save(plain, metadata={"step": mark}))
 
 
-def load_tensors(path: Path) -> tuple[int, dict[str, Tensor]]:
+def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
     """Step and tensors of a file of `save_tensors`.
 
     Raises:
-        InputError: the file is damaged, or not of this kind.
+        InputError: the file is damaged, not of this kind, or of another run.
     """
+    check_file(path, "tensors of a run")
     try:
         with safe_open(path, framework="pt") as file:
-            step = int((file.metadata() or {})["step"].partition(_OF_RUN)[0])
-            return step, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"{path} is damaged or not a checkpoint ({error}); it was left untouched") from None
+            mark = _MARK.fullmatch((file.metadata() or {})["step"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path} is damaged or not a checkpoint ({error}); {UNTOUCHED}") from None
+    if mark is None:
+        raise InputError(f"{path} is damaged: it does not say its step and run; {UNTOUCHED}")
+    step, of, told = int(mark[1]), mark[2], mark[3]
+    if told is None:
+        say_unsealed(path)
+    elif told != _checksum(tensors, step, of):
+        raise InputError(f"{path} is damaged: its content does not fit its checksum; {UNTOUCHED}")
+    check_run(path, of or run, run)
+    return step, tensors
 
 
-def run_of(path: Path) -> str:
-    """The content hash of the run that a file of `save_tensors` was written for; empty if it does not say."""
-    with safe_open(path, framework="pt") as file:
-        return str(file.metadata()["step"].partition(_OF_RUN)[2])
+def _checksum(tensors: dict[str, Tensor], step: int, run: str) -> str:
+    parts: list[bytes | memoryview] = [f"{step} {run}".encode()]
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        parts.append(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        parts.append(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))
+    return checksum(*parts)

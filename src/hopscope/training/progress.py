@@ -43,12 +43,12 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
 
 
 def _last_rows(path: Path) -> list[MetricsRow]:
-    """The last whole rows that a few kilobytes hold; none before the first."""
+    """The last whole rows that a few kilobytes hold; none before the first, or where they are damaged."""
     try:
         with path.open("rb") as file:
             start = max(0, file.seek(0, os.SEEK_END) - 16384)
             file.seek(start)
             lines = file.read().split(b"\n")[:-1]
-    except FileNotFoundError:
+        return [msgspec.json.decode(line, type=MetricsRow) for line in lines[1 if start else 0 :]]
+    except (OSError, ValueError):
         return []
-    return [msgspec.json.decode(line, type=MetricsRow) for line in lines[1 if start else 0 :]]

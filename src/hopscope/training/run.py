@@ -8,7 +8,7 @@
 
 Rows hold `step`, `model` (from 0), `train_loss` and `train_partial_losses` (means over the steps since the row before),
 `validation_loss` and `partial_losses` (on fresh sequences), the lists by hop asked for. A loss that is not a number is
-null. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read them.
+null. Every file carries the content hash and a checksum (`hopscope.seals`), and is checked when it is read. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from torch import Tensor
 
 import hopscope
 from hopscope.errors import InputError
-from hopscope.files import holding, json_lines, write_text
+from hopscope.files import holding, read_json, settle, write_text
 from hopscope.model.fast import FastTransformer
-from hopscope.records import content_hash, plain, read_record, read_rows, unmarked, write_record
-from hopscope.tensor_files import load_tensors, run_of, save_tensors
+from hopscope.records import content_hash, read_record, read_rows, row_lines, unmarked, write_record
+from hopscope.seals import UNTOUCHED
+from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
 from hopscope.training.metrics import LEARNED, Metrics, MetricsRow, first_step
 from hopscope.training.plan import Plan
@@ -53,7 +54,15 @@ class RunFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.record = read_record(self.path / "run.json", RunRecord, **_RUN, what="the record of a hopscope run")
+        what = "the record of a hopscope run"
+        self.record = read_record(self.path / "run.json", RunRecord, **_RUN, what=what)
+        # Of what stands there: a recipe that an older hopscope wrote may lack fields of today's.
+        told = read_json(self.path / "run.json", what)
+        if content_hash({name: told[name] for name in ("problem", "recipe", "seeds")}) != self.record.content_hash:
+            raise InputError(
+                f"{self.path / 'run.json'} is damaged: its content_hash is not that of its problem, recipe and seeds; "
+                f"{UNTOUCHED}"
+            )
         self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
         self.engine = self.record.engine
 
@@ -76,7 +85,7 @@ class RunFolder:
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         }
-        write_record(path / "run.json", RunRecord(named, problem, recipe, seeds, engine, versions), **_RUN)
+        write_record(path / "run.json", RunRecord(named, problem, recipe, seeds, engine, versions), **_RUN, run=named)
         return cls(path)
 
     def require(self, setup: Setup) -> RunFolder:
@@ -120,11 +129,11 @@ class RunFolder:
             InputError: it is not finished.
         """
         path, what = self.path / "result.json", "the result of a finished run"
-        return read_record(path, Result, **_RESULT, what=what, upgrade=unmarked)
+        return read_record(path, Result, **_RESULT, what=what, upgrade=unmarked, run=self.record.content_hash)
 
     def finish(self, result: Result) -> None:
         """Write the result: the run is at its end."""
-        write_record(self.path / "result.json", result, **_RESULT)
+        write_record(self.path / "result.json", result, **_RESULT, run=self.record.content_hash)
 
     @cached_property
     def model_hashes(self) -> tuple[str, ...]:
@@ -155,19 +164,20 @@ class RunFolder:
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Add rows at the end."""
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json_lines(map(plain, rows)))
+            file.write(row_lines(rows, self.record.content_hash))
         self.__dict__.pop("metrics", None)
 
     def drop_metrics_after(self, step: int) -> None:
         """Forget rows that a resumed run is about to make again, and what a killed one left unfinished."""
         if (self.path / "metrics.jsonl").exists():
-            kept = json_lines(plain(row) for row in self._rows() if row.step <= step)
-            write_text(self.path / "metrics.jsonl", kept)
+            kept = [row for row in self._rows() if row.step <= step]
+            write_text(self.path / "metrics.jsonl", row_lines(kept, self.record.content_hash))
         self.__dict__.pop("metrics", None)
 
     def _rows(self) -> list[MetricsRow]:
         path = self.path / "metrics.jsonl"
-        return read_rows(path, MetricsRow, "the metrics of a run") if path.exists() else []
+        what = "the metrics of a run"
+        return read_rows(path, MetricsRow, what, self.record.content_hash) if path.exists() else []
 
     @property
     def checkpoints(self) -> dict[int, Path]:
@@ -187,17 +197,19 @@ class RunFolder:
         save_tensors(path, weights, step, self.record.content_hash)
 
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
-        """Replace the point to resume from."""
-        save_tensors(self.path / "state.safetensors", state, step)
+        """Replace the point to resume from; the rows of metrics up to it are on the disk before it is."""
+        if (self.path / "metrics.jsonl").exists():
+            settle(self.path / "metrics.jsonl")
+        save_tensors(self.path / "state.safetensors", state, step, self.record.content_hash)
 
     def load_state(self) -> tuple[int, dict[str, Tensor]] | None:
         """The point to resume from, if there is one.
 
         Raises:
-            InputError: it is damaged.
+            InputError: it is damaged, or of another run.
         """
         path = self.path / "state.safetensors"
-        return load_tensors(path) if path.exists() else None
+        return load_tensors(path, self.record.content_hash) if path.exists() else None
 
     def transformer(self, step: int | None = None) -> FastTransformer:
         """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
@@ -224,11 +236,7 @@ class RunFolder:
 
     def _load_checkpoint(self, path: Path, step: int) -> dict[str, Tensor]:
         """The weights in `path`, if they are this run's at that step."""
-        held, weights = load_tensors(path)
+        held, weights = load_tensors(path, self.record.content_hash)
         if held != step:
             raise InputError(f"{path} holds the weights of step {held}, not {step}; give it back its name")
-        run = run_of(path)
-        # Files written before checkpoints were marked have no mark.
-        if run and run != self.record.content_hash:
-            raise InputError(f"{path} is a checkpoint of another run; move it away")
         return weights

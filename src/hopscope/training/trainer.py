@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.files import number_or_null, sweep
+from hopscope.files import number_or_null
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data, held_out
 from hopscope.training.engine import Engine, choose_engine, using_threads
@@ -55,7 +55,6 @@ def train(
     if not run.finished:
         with run.writing(), using_threads(run.engine):
             if not run.finished:
-                sweep(run.path)
                 _continue(run, watch)
     return run
 

@@ -1,0 +1,122 @@
+"""Seals: a checksum of a file's content and the run that it belongs to, so that damage and foreign files are refused.
+
+A record has its seal as a field, a row as its last field, a file of tensors in its mark. What was written before there
+were seals has none: it is read as it is, and a line on the log says so, once a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hopscope.errors import InputError
+
+UNTOUCHED = "it was left untouched, move it away or restore it"
+
+_ROW_SEAL = b', "seal": "'
+_CHECKSUM = 16
+"""Letters of a row's checksum, 64 bits."""
+
+
+def checksum(*parts: bytes | memoryview) -> str:
+    """The start of the SHA-256 of the parts, each with its length before it."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(len(part).to_bytes(8, "little"))
+        total.update(part)
+    return total.hexdigest()[:32]
+
+
+def seal(fields: dict[str, Any], run: str) -> dict[str, str]:
+    """The seal of a record's fields, which are JSON values: its run, and a checksum of run and fields.
+
+    Spaces, line breaks and the order of fields are no part of the content.
+    """
+    read_back = msgspec.json.decode(json.dumps(fields, allow_nan=False))
+    return {"run": run, "checksum": checksum(run.encode(), _canonical(read_back))}
+
+
+def unseal(path: Path, fields: dict[str, Any], run: str | None) -> None:
+    """See that a record's fields are those that were sealed; without a seal there is nothing to see, which is told.
+
+    Args:
+        path: of the record.
+        fields: as read.
+        run: that the record must be of; `None` for any.
+
+    Raises:
+        InputError: the content is not what was written, or belongs to another run.
+    """
+    if "seal" not in fields:
+        say_unsealed(path)
+        return
+    rest = {name: value for name, value in fields.items() if name != "seal"}
+    there = fields["seal"]
+    if not isinstance(there, dict) or there != {
+        "run": there.get("run"),
+        "checksum": checksum(str(there.get("run")).encode(), _canonical(rest)),
+    }:
+        raise InputError(f"{path} is damaged: its content does not fit its checksum; {UNTOUCHED}")
+    check_run(path, there["run"], run)
+
+
+def check_run(path: Path, found: str, run: str | None) -> None:
+    """See that a file belongs to a run, where one is asked for.
+
+    Raises:
+        InputError: it belongs to another.
+    """
+    if run is not None and found != run:
+        raise InputError(f"{path} belongs to another run; it was left untouched, move it away")
+
+
+def sealed_row(row: dict[str, Any], run: str) -> str:
+    """A row as a line of JSON, its seal the last field."""
+    text = json.dumps(row, allow_nan=False)[:-1]
+    return f'{text}, "seal": "{_row_checksum(text.encode(), run)}"}}\n'
+
+
+def unsealed_row(line: bytes, run: str) -> bytes | None:
+    """A row's line without its seal; None where it has none.
+
+    Raises:
+        ValueError: the line is not what was written for that run.
+    """
+    text, marked, rest = line.rpartition(_ROW_SEAL)
+    if not marked:
+        return None
+    if rest != f'{_row_checksum(text, run)}"}}'.encode():
+        raise ValueError("its content does not fit its checksum")
+    return text + b"}"
+
+
+def ends_whole(tail: bytes) -> bool:
+    """Whether a last line without its line break is a whole row and more: damage, for no killed writer leaves that."""
+    return re.search(rb'"seal": "[0-9a-f]{%d}"\}.' % _CHECKSUM, tail, re.DOTALL) is not None
+
+
+def say_unsealed(path: Path) -> None:
+    """Tell, once a folder, that a file there was written before there were checksums."""
+    _say_unsealed(path.parent)
+
+
+@cache
+def _say_unsealed(folder: Path) -> None:
+    logging.getLogger("hopscope").warning(
+        f"{folder} was written before files had checksums; it is read as it is, and damage may go unnoticed"
+    )
+
+
+def _row_checksum(text: bytes, run: str) -> str:
+    return checksum(run.encode(), text)[:_CHECKSUM]
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
