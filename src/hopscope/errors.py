@@ -9,5 +9,9 @@ class InputError(ValueError):
         hopscope.errors.InputError: hops must be a whole number of at least 1, got 0
 
     The command line prints the sentence and exits with status 2; Python callers can catch it as a `ValueError`.
-    Anything else that escapes the package is a bug.
+    Anything else that escapes the package is a bug, but for `OSError`, which is the machine's.
     """
+
+
+class MachineError(OSError):
+    """Trouble of the machine and not of the input: a disk that is full, a worker that was killed; status 1."""

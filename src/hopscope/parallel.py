@@ -8,11 +8,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from hopscope import own_process
+from hopscope.errors import MachineError
+from hopscope.interrupts import end_on_every_order
 
 _SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_TO_END = 10.0
+"""For workers that are told to stop and write down where they are."""
 
 Result = TypeVar("Result")
 
@@ -45,18 +51,30 @@ def in_processes(
                     future.result()
                 if tick is not None:
                     tick()
+        except BrokenProcessPool:
+            raise MachineError("a process that worked for this one was killed, or ran out of memory") from None
         except BaseException:
-            for process in list(pool._processes.values()):
-                process.kill()
+            _end(list(pool._processes.values()))
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         return [future.result() for future in running]
+
+
+def _end(processes: Sequence[BaseProcess]) -> None:
+    """Tell processes to stop, and kill those that do not."""
+    until = time.monotonic() + _SECONDS_TO_END
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(max(0.0, until - time.monotonic()))
+        process.kill()
 
 
 def _begin(parent: int) -> None:
     """Settle a worker, which is a process of our own, and let it end when its parent is gone."""
     own_process.claim()
     own_process.settle()
+    end_on_every_order()
 
     def look() -> None:
         while os.getppid() == parent:

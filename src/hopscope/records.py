@@ -116,9 +116,7 @@ def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
             row = unsealed_row(line, run)
             if row is None:
                 say_unsealed(path)
-                rows.append(convert(msgspec.json.decode(line), type, "the row"))
-            else:
-                rows.append(decode(row))
+            rows.append(decode(line if row is None else row))
         except (ValueError, RecursionError) as error:
             raise InputError(f"line {number} of {path} is not {what} ({error}); {UNTOUCHED}") from None
     if ends_whole(tail):

@@ -24,6 +24,8 @@ _ROW_SEAL = b', "seal": "'
 _CHECKSUM = 16
 """Letters of a row's checksum, 64 bits."""
 
+_LIKE_A_SEAL = re.compile(rb', ".{4}": "[0-9a-f]{16}"\}$', re.DOTALL)
+
 
 def checksum(*parts: bytes | memoryview) -> str:
     """The start of the SHA-256 of the parts, each with its length before it."""
@@ -91,6 +93,8 @@ def unsealed_row(line: bytes, run: str) -> bytes | None:
     """
     text, marked, rest = line.rpartition(_ROW_SEAL)
     if not marked:
+        if _LIKE_A_SEAL.search(line):
+            raise ValueError("the name of its checksum is damaged")
         return None
     if rest != f'{_row_checksum(text, run)}"}}'.encode():
         raise ValueError("its content does not fit its checksum")

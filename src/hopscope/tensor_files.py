@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -26,11 +27,31 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) ->
     write_bytes(path, save(plain, metadata={"step": mark}))
 
 
+class Tensors(NamedTuple):
+    """What a file of tensors holds: of which step, and whether a checksum vouched for it."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    sealed: bool
+
+
 def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
     """Step and tensors of a file of `save_tensors`.
 
     Raises:
         InputError: the file is damaged, not of this kind, or of another run.
+    """
+    read = read_tensors(path, run)
+    if not read.sealed:
+        say_unsealed(path)
+    return read.step, read.tensors
+
+
+def read_tensors(path: Path, run: str) -> Tensors:
+    """The same, and whether there was a checksum.
+
+    Raises:
+        InputError: as there.
     """
     check_file(path, "tensors of a run")
     try:
@@ -42,12 +63,10 @@ def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
     if mark is None:
         raise InputError(f"{path} is damaged: it does not say its step and run; {UNTOUCHED}")
     step, of, told = int(mark[1]), mark[2], mark[3]
-    if told is None:
-        say_unsealed(path)
-    elif told != _checksum(tensors, step, of):
+    if told is not None and told != _checksum(tensors, step, of):
         raise InputError(f"{path} is damaged: its content does not fit its checksum; {UNTOUCHED}")
     check_run(path, of or run, run)
-    return step, tensors
+    return Tensors(step, tensors, told is not None)
 
 
 def _checksum(tensors: dict[str, Tensor], step: int, run: str) -> str:
@@ -55,5 +74,5 @@ def _checksum(tensors: dict[str, Tensor], step: int, run: str) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         parts.append(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        parts.append(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))
+        parts.append(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return checksum(*parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -52,7 +53,9 @@ def test_json_and_an_ensembles_second_model(tmp_path):
     told = json.loads(result.stdout)
     assert told["number"] == 1
     assert told["paths"][0]["crossing"]["between"] == [300, 400]
-    assert json.loads((run.path / "emergence-1.json").read_text()) == told
+    there = json.loads((run.path / "emergence-1.json").read_text())
+    assert there.pop("seal")["run"] == run.record.content_hash
+    assert there == told
     assert not (run.path / "figures").exists()
     status, sentence = ask(run.path)
     assert status == 2
@@ -67,8 +70,8 @@ def test_what_is_there_is_kept_until_something_changes(tmp_path):
     options = ("--sequences", 8, "--no-figures", "--json")
     ask(run.path, *options)
     record = run.path / "emergence.json"
-    marked = {**json.loads(record.read_text()), "losses": [9.0] * 7}
-    record.write_text(json.dumps(marked))
+    marked = replace(Emergence.load(record), losses=(9.0,) * 7)
+    marked.save(record)
     assert json.loads(ask(run.path, *options)[1].stdout)["losses"] == [9.0] * 7
     assert json.loads(ask(run.path, *options, "--anew")[1].stdout)["losses"] != [9.0] * 7
     for change in (
@@ -76,7 +79,7 @@ def test_what_is_there_is_kept_until_something_changes(tmp_path):
         lambda: (circuit_json(run, run.path / "circuit.json", losses={"imposed": 0.02}), ask(run.path, *options))[1],
         lambda: (run.checkpoints[300].unlink(), ask(run.path, *options))[1],
     ):
-        record.write_text(json.dumps(marked))
+        marked.save(record)
         assert json.loads(change()[1].stdout)["losses"] != [9.0] * 7
     _, result = ask(run.path, *options)
     assert "left out: the checkpoint of step 300 is missing" in result.stderr

@@ -51,7 +51,8 @@ def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = Non
     run = RunFolder.create(path, Setup("known", problem, recipe(), tuple(range(len(schedules)))), Engine())
     for step in range(0, STEPS + 1, EVERY):
         parts = [weights_at(step, on=schedule) for schedule in schedules]
-        run.save_checkpoint(step, {name: torch.cat([part[name] for part in parts]) for name in parts[0]})
+        weights = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        run.save_checkpoint(step, weights, last=step == STEPS)
         if step:
             run.append_metrics([row(step, model, schedule) for model, schedule in enumerate(schedules)])
     return run

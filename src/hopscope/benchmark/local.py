@@ -35,7 +35,7 @@ class LocalModel:
         batch: sequences at a time.
 
     Raises:
-        InputError: the folder holds no such model.
+        InputError: the folder holds no such model, or one that brings code of its own: that is not run.
     """
 
     def __init__(self, folder: Path, device: str | None = None, batch: int = 64) -> None:
@@ -53,9 +53,11 @@ class LocalModel:
         bars = transformers.utils.logging.is_progress_bar_enabled()
         transformers.utils.logging.disable_progress_bar()
         try:
-            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
             opened: Any = transformers.AutoModelForCausalLM.from_pretrained(
-                folder, local_files_only=True, use_safetensors=True
+                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
             )
         except Exception as error:  # damaged files raise whatever their readers like
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

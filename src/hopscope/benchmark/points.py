@@ -10,7 +10,7 @@ from typing import Any
 from hopscope.benchmark.settings import Cell, Mode, Settings
 from hopscope.benchmark.statistics import at_least, mcnemar, paired_interval, wilson
 from hopscope.benchmark.trial import Record
-from hopscope.records import read_record, write_record
+from hopscope.records import content_hash, plain, read_record, write_record
 
 KIND, SCHEMA = "benchmark summary", 2
 
@@ -142,7 +142,7 @@ class Summary:
 
     def write(self, path: Path) -> None:
         """Write it, atomically."""
-        write_record(path, self, kind=KIND, schema=SCHEMA)
+        write_record(path, self, kind=KIND, schema=SCHEMA, run=content_hash(plain(self.settings)))
 
     @staticmethod
     def read(path: Path) -> Summary:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from hopscope.benchmark.names import file_name, redacted
 from hopscope.benchmark.settings import Settings
 from hopscope.benchmark.trial import Record
 from hopscope.errors import InputError
-from hopscope.records import plain, read_record, read_rows, write_record
+from hopscope.files import holding
+from hopscope.records import content_hash, plain, read_record, read_rows, write_record
+from hopscope.seals import sealed_row
 
 KIND, SCHEMA = "benchmark", 2
 WHAT = "a benchmark's results"
@@ -48,7 +48,7 @@ class Results:
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
         self.folder, self._path = folder, folder / "benchmark.json"
         if settings is not None and not self._path.exists():
-            write_record(self._path, Header(settings, {}), kind=KIND, schema=SCHEMA)
+            self._write(Header(settings, {}))
         self.header = read_record(self._path, Header, kind=KIND, schema=SCHEMA, what=WHAT, upgrade=_from_old)
         for field in fields(settings) if settings is not None else ():
             there, wanted = getattr(self.header.settings, field.name), getattr(settings, field.name)
@@ -69,7 +69,15 @@ class Results:
             raise InputError(
                 f"in {self.folder} the name {redacted(model)} stands for another model; write to another folder"
             )
-        write_record(self._path, self.header, kind=KIND, schema=SCHEMA)
+        self._write(self.header)
+
+    @property
+    def name(self) -> str:
+        """What the folder's files belong to: a name for the settings."""
+        return _name(self.header.settings)
+
+    def _write(self, header: Header) -> None:
+        write_record(self._path, header, kind=KIND, schema=SCHEMA, run=_name(header.settings))
 
     @property
     def models(self) -> list[str]:
@@ -83,18 +91,23 @@ class Results:
     def records(self, model: str) -> dict[str, Record]:
         """The newest record of every question, by id; those without an error need not be asked again."""
         path = self.path(model)
-        return {record.id: record for record in read_rows(path, Record, WHAT)} if path.exists() else {}
+        return {record.id: record for record in read_rows(path, Record, WHAT, self.name)} if path.exists() else {}
 
     def append(self, record: Record) -> None:
         """Add a record in one write, without the environment's secrets."""
-        line = redacted(json.dumps(plain(record), allow_nan=False)) + "\n"
+        line = sealed_row(json.loads(redacted(json.dumps(plain(record)))), self.name)
         with self.path(record.model).open("ab", buffering=0) as file:
             file.write(line.encode())
 
     def mend(self, model: str) -> None:
-        """Drop the half line that a killed writer left at the end, so that the next line is whole."""
+        """Drop the half line that a killed writer left at the end, so that the next line is whole.
+
+        Raises:
+            InputError: the file is damaged elsewhere.
+        """
         path = self.path(model)
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.records(model)
         if path.exists() and not (data := path.read_bytes()).endswith(b"\n"):
             with path.open("r+b") as file:
                 file.truncate(data.rfind(b"\n") + 1)
@@ -106,12 +119,13 @@ class Results:
         Raises:
             InputError: another program writes there.
         """
-        try:
-            held = FileLock(self.folder / ".lock", timeout=0).acquire()
-        except Timeout:
-            raise InputError(f"another program writes to {self.folder}; wait for it or choose another folder") from None
-        with held:
+        busy = f"another program writes to {self.folder}; wait for it or choose another folder"
+        with holding(self.folder / ".lock", busy):
             yield
+
+
+def _name(settings: Settings) -> str:
+    return content_hash(plain(settings))
 
 
 def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:

@@ -65,6 +65,10 @@ class Evaluator:
         """Programs evaluated, here and on parts of the batch."""
         return self._evaluations + sum(part.evaluations for part in self._parts.values())
 
+    def count(self, evaluations: int) -> None:
+        """Count programs that were evaluated elsewhere, before a search was interrupted."""
+        self._evaluations += evaluations
+
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """All rows of the model, first layer first."""

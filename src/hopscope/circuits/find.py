@@ -12,7 +12,7 @@ from hopscope.circuits.explain import explained
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, OtherCircuit
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
-from hopscope.circuits.search.journal import Journal, Watch
+from hopscope.circuits.search.journal import Journal, Memory, Watch
 from hopscope.circuits.search.orders import Found, Orders, Outcome
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
@@ -20,10 +20,9 @@ from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
-from hopscope.files import read_json, write_json
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import content_hash
+from hopscope.records import content_hash, read_record, unmarked, write_record
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
@@ -127,8 +126,8 @@ def circuit_of_run(
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `record_path`).
 
-    A record that is there is returned as it is, unless it was made otherwise than asked or `anew`. A search that was
-    interrupted goes on where it was.
+    A record that is there is returned as it is, unless it was made otherwise than asked or `anew`; one that is
+    certified at another bar is not replaced but `anew`. A search that was interrupted goes on where it was.
 
     Args:
         run: finished or still training.
@@ -142,7 +141,7 @@ def circuit_of_run(
         anew: search whatever is there.
 
     Raises:
-        InputError: no such model or checkpoint, or a run without any.
+        InputError: no such model or checkpoint, a run without any, or a circuit that is certified at another bar.
     """
     budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
     if not 0 <= number < len(run.seeds):
@@ -152,12 +151,16 @@ def circuit_of_run(
     model = run.model_hashes[number] if at == run.plan.end else content_hash([run.model_hashes[number], at])
     asked = _asked(budget, seed) | {"model": model, "bar": budget.bar}
     if path.exists() and not anew:
-        circuit = Circuit.load(path)
+        circuit = Circuit.load(path, run.record.content_hash)
         if asked.items() <= (circuit.search | {"model": circuit.model, "bar": circuit.bar}).items():
             return circuit
-    state = path.with_name(f".{path.stem}-search.json")
-    saved = read_json(state, "an interrupted search") if state.exists() and not anew else None
-    memory = saved["memory"] if isinstance(saved, dict) and saved.get("asked") == asked else {}
+        if circuit.certified and circuit.model == model and circuit.bar != budget.bar:
+            raise InputError(
+                f"{path} holds a circuit certified at bar {circuit.bar:g}, not {budget.bar:g}; pass --anew (in Python "
+                "anew=True) to search again and replace it"
+            )
+    search = _Search(path.with_name(f".{path.stem}-search.json"), asked, run.record.content_hash)
+    memory = {} if anew else search.memory()
     circuit = find_circuit(
         single(run.transformer(step), number),
         run.problem,
@@ -165,11 +168,40 @@ def circuit_of_run(
         seed=seed,
         origin=Origin(model, run.seeds[number], number),
         proof=proof,
-        journal=Journal(watch, memory, lambda memory: write_json(state, {"asked": asked, "memory": memory})),
+        journal=Journal(watch, memory, search.remember),
     )
-    circuit.save(path)
-    state.unlink(missing_ok=True)
+    circuit.save(path, run.record.content_hash)
+    search.path.unlink(missing_ok=True)
     return circuit
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What the file of an interrupted search holds: what was asked, and what was finished of it."""
+
+    asked: dict[str, Any]
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search that may be interrupted, on disk."""
+
+    path: Path
+    asked: dict[str, Any]
+    run: str
+
+    def memory(self) -> Memory:
+        """What was finished of this very search."""
+        if not self.path.exists():
+            return {}
+        what = "an interrupted search"
+        saved = read_record(self.path, _Memory, kind=what, schema=1, what=what, upgrade=unmarked, run=self.run)
+        return saved.memory if saved.asked == self.asked else {}
+
+    def remember(self, memory: Memory) -> None:
+        """Write down what is finished."""
+        write_record(self.path, _Memory(self.asked, memory), kind="an interrupted search", schema=1, run=self.run)
 
 
 def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:

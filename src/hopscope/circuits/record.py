@@ -182,18 +182,19 @@ class Circuit:
         """The record as plain values."""
         return {"kind": KIND, "schema": SCHEMA, **self._fields()}
 
-    def save(self, path: Path) -> None:
-        """Write the record, atomically."""
-        write_record(path, self._fields(), kind=KIND, schema=SCHEMA)
+    def save(self, path: Path, run: str = "") -> None:
+        """Write the record, atomically, as one of the run of that content hash."""
+        write_record(path, self._fields(), kind=KIND, schema=SCHEMA, run=run)
 
     @classmethod
-    def load(cls, path: Path) -> Circuit:
-        """Read a record.
+    def load(cls, path: Path, run: str | None = None) -> Circuit:
+        """Read a record; of the run of that content hash, if one is given.
 
         Raises:
-            InputError: the file is missing, damaged, newer, or no record of a circuit; the sentence says which.
+            InputError: the file is missing, damaged, newer, of another run, or no record of a circuit; the sentence
+                says which.
         """
-        fields = read_record(path, dict[str, Any], kind=KIND, schema=SCHEMA, what=_WHAT, upgrade=_upgrade)
+        fields = read_record(path, dict[str, Any], kind=KIND, schema=SCHEMA, what=_WHAT, upgrade=_upgrade, run=run)
         if "strict" not in fields:
             raise InputError(f"{path} is not {_WHAT}; it was left untouched")
         try:

@@ -8,7 +8,9 @@ from importlib import import_module
 import click
 
 import hopscope
+from hopscope.cli._trouble import readable, trouble_of_the_machine
 from hopscope.errors import InputError
+from hopscope.interrupts import raise_on_every_order
 from hopscope.own_process import claim
 
 VERBS = {
@@ -21,6 +23,7 @@ VERBS = {
     "theory": "How many layers D hops need: bound, exact minimum, a schedule, figures.",
     "benchmark": "Put the problem as text to language models.",
     "report": "Write the report anew from what is there.",
+    "check": "See that a folder's files are what was written.",
     "sample": "Print examples of the problem, as vectors or as text.",
 }
 """Verb: its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""
@@ -56,29 +59,36 @@ def program() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program and exit: 0 when all went well, 2 on bad input, 130 when interrupted.
+    """Run the program and exit: 0 when all went well, 1 on trouble of the machine, 2 on bad input, 130 when stopped.
 
     Without `arguments` those of the process are taken, which then is the program's own.
     """
     if arguments is None:
         claim()
+        raise_on_every_order()
     try:
         status = program.main(arguments, prog_name="hopscope", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:
+        error.message = readable(error.message)  # type: ignore[misc]
         error.show()
         sys.exit(error.exit_code if isinstance(error, click.UsageError) else 2)
     except InputError as error:
-        click.echo(f"hopscope: {error}", err=True)
+        _say(str(error))
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("hopscope: interrupted; the same command continues from what is on disk", err=True)
+        _say("interrupted; the same command continues from what is on disk")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
-    except OSError as error:
-        click.echo(
-            f"hopscope: {error.filename or 'the disk'}: {error.strerror or error}; nothing finished was lost", err=True
-        )
-        sys.exit(2)
+    except Exception as error:
+        trouble = trouble_of_the_machine(error)
+        if trouble is None:
+            raise
+        _say(f"{trouble}; nothing finished was lost")
+        sys.exit(1)
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"hopscope: {readable(sentence)}", err=True)

@@ -64,13 +64,13 @@ def command(
 
     from hopscope.cli._progress import training_bar
     from hopscope.records import plain
-    from hopscope.training.engine import choose_engine
+    from hopscope.training.engine import choose_engine, engine_here
     from hopscope.training.run import RunFolder
     from hopscope.training.trainer import train
 
     engine = choose_engine(setup, device=device, threads=threads, precision=precision, compiled=compiled)
     if (folder / "run.json").exists():
-        engine = RunFolder(folder).engine  # a run that resumes keeps its own
+        engine = engine_here(RunFolder(folder).require(setup).engine, setup)
     say_precision(engine.device, engine.precision)
     with training_bar(setup) as watch:
         run = train(setup, folder, engine=engine, watch=watch)

@@ -35,7 +35,7 @@ def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[i
             continue
         try:
             transformer = run.transformer(step)
-        except InputError as error:
+        except (InputError, OSError) as error:
             trouble(str(error))
             continue
         if not all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):

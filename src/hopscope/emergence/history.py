@@ -109,7 +109,7 @@ class Emergence:
 
     def save(self, path: Path) -> None:
         """Write the record, atomically."""
-        write_record(path, self, kind=KIND, schema=SCHEMA)
+        write_record(path, self, kind=KIND, schema=SCHEMA, run=self.run)
 
     @classmethod
     def load(cls, path: Path) -> Emergence:

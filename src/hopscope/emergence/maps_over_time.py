@@ -71,9 +71,9 @@ class MapsOverTime:
             if held != size:
                 raise InputError(f"the frame of step {step} must hold {size} bytes, got {held}")
 
-    def save(self, path: Path) -> None:
-        """Write the file, atomically."""
-        write_record(path, self, kind=KIND, schema=SCHEMA)
+    def save(self, path: Path, run: str = "") -> None:
+        """Write the file, atomically, as one of the run of that content hash."""
+        write_record(path, self, kind=KIND, schema=SCHEMA, run=run)
 
     @classmethod
     def load(cls, path: Path) -> MapsOverTime:

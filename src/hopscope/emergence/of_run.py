@@ -53,14 +53,14 @@ def emergence_of_run(
             f"{circuit_path(run, number, step)} does not exist, and emergence follows a known circuit; find it first "
             f"with `hopscope circuit {run.path}{which}`"
         )
-    circuit = Circuit.load(circuit_path(run, number, step))
+    circuit = Circuit.load(circuit_path(run, number, step), run.record.content_hash)
     path, maps_path = record_path(run, number, step), maps_over_time_path(run, number)
     if path.exists() and maps_path.exists() and not anew:
         known = Emergence.load(path)
         if _still_holds(known, run, circuit, settings):
             return known
     emergence, maps = track(run, circuit, settings, watch)
-    maps.save(maps_path)
+    maps.save(maps_path, run.record.content_hash)
     emergence.save(path)
     return emergence
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.model.held import HeldHead, check_held
 
@@ -47,11 +48,8 @@ class Architecture:
 
     def __post_init__(self) -> None:
         for name in ("d_input", "d_output", "reads", "layers", "heads", "d_model", "head_dim"):
-            value = getattr(self, name)
-            if name == "head_dim" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+            if name != "head_dim" or self.head_dim is not None:
+                check_count(name, getattr(self, name))
         if self.head_dim is None and self.d_model % self.heads:
             raise InputError(
                 f"d_model must be divisible by heads, got {self.d_model} and {self.heads}; "

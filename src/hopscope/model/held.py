@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 
 HeldPattern = Literal["previous", "itself", "uniform", "nothing"]
@@ -37,9 +38,7 @@ class HeldHead:
 
     def __post_init__(self) -> None:
         for name in ("layer", "head"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"the {name} of a held head must be a whole number of at least 1, got {value!r}")
+            check_count(f"the {name} of a held head", getattr(self, name))
         if self.pattern not in get_args(HeldPattern):
             raise InputError(f"a head is held to one of {', '.join(get_args(HeldPattern))}, got {self.pattern!r}")
 
@@ -50,7 +49,7 @@ class HeldHead:
         Raises:
             InputError: the text says no such thing.
         """
-        match = re.fullmatch(r"\s*(\d+)\.(\d+)=(\w+)\s*", text)
+        match = re.fullmatch(r"\s*(\d{1,9})\.(\d{1,9})=(\w+)\s*", text)
         if match is None:
             raise InputError(f"a held head is written LAYER.HEAD=PATTERN, as in 1.2=previous, got {text!r}")
         return cls(int(match[1]), int(match[2]), match[3])  # type: ignore[arg-type]  # checked when made

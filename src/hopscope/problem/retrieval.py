@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from hopscope.checks import check_count, check_number
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
 
@@ -69,9 +70,9 @@ class RetrievalProblem:
 
     def __post_init__(self) -> None:
         for name in ("hops", "chains", "symbol_dim"):
-            _check_count(name, getattr(self, name))
+            check_count(name, getattr(self, name))
         if self.position_dim is not None:
-            _check_count("position_dim", self.position_dim)
+            check_count("position_dim", self.position_dim)
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
@@ -79,7 +80,8 @@ class RetrievalProblem:
         for name in ("causal", "curriculum"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
-        if isinstance(self.base, bool) or not isinstance(self.base, int | float) or not 1 < self.base < float("inf"):
+        check_number("base", self.base, 1.0)
+        if self.base == 1:
             raise InputError(f"base must be a number above 1, got {self.base!r}; the paper's is 10000")
 
     @property
@@ -142,8 +144,3 @@ def _one_spelling(order: Any, hops: int) -> str:
         )
     named = (name for name, blocks in NAMED_ORDERS.items() if blocks(hops) == tuple(numbers))
     return next(named, ",".join(map(str, numbers)))
-
-
-def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.errors import InputError
+from hopscope.checks import check_count, check_number
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,5 @@ class RayCluster:
     gpus_each: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.cpus_each < 1:
-            raise InputError(f"a run needs at least 1 core, got {self.cpus_each}")
-        if self.gpus_each < 0:
-            raise InputError(f"the share of a GPU must be at least 0, got {self.gpus_each:g}")
+        check_count("cpus_each", self.cpus_each)
+        check_number("gpus_each", self.gpus_each, 0.0)

@@ -1,23 +1,25 @@
 """How steps are computed on this machine: device, threads, precision, compilation.
 
 An engine never changes what is computed, only rounding; a run records its own and keeps it when it resumes, so that on
-a CPU a resumed run gives the same bits.
+a CPU a resumed run gives the same bits. On a machine that lacks it, another is chosen in the same precision.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import torch
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.model import fused
 from hopscope.training.precision import Precision, best_precision
@@ -47,6 +49,26 @@ class Engine:
     models_at_once: int = 1
     fused: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("threads", "models_at_once"):
+            check_count(name, getattr(self, name))
+
+    def check(self) -> None:
+        """See that this machine has it.
+
+        Raises:
+            InputError: a device that torch cannot compute on here, or more threads than the machine has cores.
+        """
+        try:
+            torch.zeros(1, device=self.device).item()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(
+                f"device {self.device!r} cannot be used here ({reason}); pass cpu, or leave it out"
+            ) from None
+        if self.threads > (cores := os.cpu_count() or 1):
+            raise InputError(f"threads must be at most {cores}, the cores of this machine, got {self.threads}")
+
     def describe(self) -> str:
         """In words, for people."""
         threads = f", {self.threads} threads" if self.device == "cpu" else ""
@@ -71,28 +93,34 @@ def choose_engine(
         compiled: `None` to decide from the length of the run: compiling takes up to a minute.
 
     Raises:
-        InputError: a device torch does not have.
+        InputError: a device or threads that this machine does not have.
     """
-    device = device or default_device()
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {device!r} cannot be used here ({reason}); pass cpu, or leave it out") from None
-    if threads is not None and threads < 1:
-        raise InputError(f"threads must be at least 1, got {threads}")
+    device, threads = device or default_device(), available_cores() if threads is None else threads
+    Engine(device, threads).check()
     on_cpu = torch.device(device).type == "cpu"
     compiled = _worth_compiling(setup, on_cpu) if compiled is None else compiled
     shape = setup.recipe.architecture(setup.problem)
     models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length
     return Engine(
         device=device,
-        threads=threads or available_cores(),
+        threads=threads,
         precision=best_precision(device) if precision == "auto" else precision,
         compiled=compiled,
         models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
         fused=on_cpu and not compiled and fused.fits(setup.problem.sequence_length, shape.d_head) and fused.available(),
     )
+
+
+def engine_here(engine: Engine, setup: Setup) -> Engine:
+    """The engine that a run was begun with, if this machine has it; else the fastest here, in the same precision."""
+    try:
+        engine.check()
+    except InputError as error:
+        here = choose_engine(setup, precision=engine.precision)
+        logging.getLogger("hopscope").warning(f"{error}: the run goes on with {here.describe()}")
+        return here
+    compiled = engine.compiled and (engine.device != "cpu" or _can_compile())
+    return replace(engine, compiled=compiled, fused=engine.fused and fused.available())
 
 
 def default_device() -> str:

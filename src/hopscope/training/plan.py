@@ -58,6 +58,11 @@ class Plan:
         """Whether metrics get a row after `step` updates."""
         return step % self.recipe.log_every == 0 or step > self.end - self.recipe.final_steps
 
+    def rows(self, step: int) -> list[int]:
+        """The steps up to `step` that have a row of metrics."""
+        before = self if self.learned_at is None else Plan(self.recipe)
+        return [one for one in range(1, step + 1) if (before if one <= (self.learned_at or 0) else self).logs(one)]
+
     def checkpoints(self, step: int) -> bool:
         """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""
         recipe = self.recipe

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
+from hopscope.checks import check_count, check_number
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead, check_held
@@ -94,28 +94,19 @@ class Recipe:
     def __post_init__(self) -> None:
         counts = ("layers", "heads", "d_model", "steps", "batch_size", "log_every", "final_steps", "validation_size")
         for name in (*counts, "steps_per_epoch"):
-            _check_count(name, getattr(self, name))
-        optional = ("head_dim", "examples", "checkpoint_every", "checkpoints_per_doubling", "checkpoint_jump_every")
+            check_count(name, getattr(self, name))
+        optional = ("head_dim", "checkpoint_every", "checkpoints_per_doubling", "checkpoint_jump_every")
         for name in optional:
             if getattr(self, name) is not None:
-                _check_count(name, getattr(self, name))
-        if self.examples is not None and self.examples > 2**30:
-            raise InputError(f"examples must be at most 2^30, got {self.examples}; pass none for endless fresh data")
-        _check_count("warmup", self.warmup, least=0)
-        for name, least, most in (
-            ("learning_rate", 0.0, math.inf),
-            ("weight_decay", 0.0, math.inf),
-            ("beta1", 0.0, 1.0),
-            ("beta2", 0.0, 1.0),
-            ("clip", 0.0, math.inf),
-            ("qk_gain", 0.0, math.inf),
-            ("fall", 0.0, 1.0),
-        ):
-            value = getattr(self, name)
-            if name == "clip" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < most:
-                raise InputError(f"{name} must be a number of at least {least:g} and below {most:g}, got {value!r}")
+                check_count(name, getattr(self, name))
+        if self.examples is not None:
+            check_count("examples", self.examples, most=2**30)
+        check_count("warmup", self.warmup, least=0)
+        for name in ("learning_rate", "weight_decay", "qk_gain", "clip"):
+            if name != "clip" or self.clip is not None:
+                check_number(name, getattr(self, name), 0.0)
+        for name in ("beta1", "beta2", "fall"):
+            check_number(name, getattr(self, name), 0.0, 1.0)
         for name, kind in (
             ("schedule", Schedule),
             ("init", InitialWeights),
@@ -142,8 +133,3 @@ class Recipe:
             causal=problem.causal,
             held=self.held,
         )
-
-
-def _check_count(name: str, value: Any, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -8,7 +8,9 @@
 
 Rows hold `step`, `model` (from 0), `train_loss` and `train_partial_losses` (means over the steps since the row before),
 `validation_loss` and `partial_losses` (on fresh sequences), the lists by hop asked for. A loss that is not a number is
-null. Every file carries the content hash and a checksum (`hopscope.seals`), and is checked when it is read. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read them.
+null. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read them.
+
+Every file carries the content hash and a checksum (`hopscope.seals`), which are looked at whenever it is read.
 """
 
 from __future__ import annotations
@@ -146,20 +148,46 @@ class RunFolder:
         """The metrics so far, as one table; without rows before the first.
 
         Raises:
-            InputError: the file is damaged.
+            InputError: the file is damaged, or a finished run lacks rows.
         """
         try:
-            return Metrics.of_rows(self._rows(), self.seeds, self.problem.target_hops)
+            metrics = Metrics.of_rows(self._rows(), self.seeds, self.problem.target_hops)
         except InputError as error:
-            raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; it was left untouched") from None
+            if str(self.path) in str(error):
+                raise
+            raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; {UNTOUCHED}") from None
+        if self.finished:
+            self._require(metrics, self._plan(metrics).end)
+        return metrics
+
+    def require_rows(self, step: int) -> None:
+        """See that the metrics have all rows up to a step.
+
+        Raises:
+            InputError: rows are missing, or there are others.
+        """
+        self._require(self.metrics, step)
+
+    def _require(self, metrics: Metrics, step: int) -> None:
+        planned, there = self._plan(metrics).rows(step), metrics.steps[metrics.steps <= step].tolist()
+        if planned != there:
+            wrong = min(set(planned) ^ set(there))
+            how = "lacks the" if wrong in planned else "has a wrong"
+            raise InputError(
+                f"{self.path / 'metrics.jsonl'} is damaged: it {how} row of step {wrong}, and the run has come to step "
+                f"{step}; {UNTOUCHED}, or remove state.safetensors and result.json to train from the start"
+            )
 
     @property
     def plan(self) -> Plan:
         """When this run does what, as far as it is decided: under `when-learned` its end follows from its metrics."""
+        return self._plan(self.metrics) if self.recipe.schedule == "when-learned" else Plan(self.recipe)
+
+    def _plan(self, metrics: Metrics) -> Plan:
         if self.recipe.schedule != "when-learned":
             return Plan(self.recipe)
-        learned = np.asarray((self.metrics.partial_losses < LEARNED).all(axis=(1, 2)))
-        return Plan(self.recipe, first_step(self.metrics.steps, learned))
+        learned = np.asarray((metrics.partial_losses < LEARNED).all(axis=(1, 2)))
+        return Plan(self.recipe, first_step(metrics.steps, learned))
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Add rows at the end."""

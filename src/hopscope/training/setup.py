@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.checks import check_seed
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
@@ -23,7 +24,7 @@ class Setup:
         seeds: one a model.
 
     Raises:
-        InputError: no seeds, or repeated ones.
+        InputError: no seeds, repeated ones, or one that is no whole number from 0 to 2^63 - 1.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Setup:
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise InputError(f"seeds must be different and at least one, got {list(self.seeds)}")
+        for seed in self.seeds:
+            check_seed(seed)
 
     @property
     def work(self) -> int:

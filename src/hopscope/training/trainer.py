@@ -11,11 +11,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.files import number_or_null
+from hopscope.interrupts import deferred
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data, held_out
-from hopscope.training.engine import Engine, choose_engine, using_threads
+from hopscope.training.engine import Engine, choose_engine, engine_here, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.losses import squared_errors
+from hopscope.training.memory import HELD_OUT, check_memory
 from hopscope.training.metrics import LEARNED, rows_of
 from hopscope.training.plan import Plan
 from hopscope.training.progress import Progress
@@ -24,8 +26,9 @@ from hopscope.training.run_records import ModelResult, Result
 from hopscope.training.setup import Setup
 
 _SECONDS_BETWEEN_STATES = 20.0
-_HELD_OUT = 4096
-"""Sequences of the fixed held-out set behind a run's result."""
+_HELD_OUT = HELD_OUT
+_SINCE_ROW = "losses since the last row"
+"""In the state of a run that was stopped between two rows of metrics."""
 
 
 def train(
@@ -43,27 +46,38 @@ def train(
     Args:
         setup: what; weights, data and validation all derive from its seeds.
         folder: where the run is kept; new, empty, or holding this same run.
-        engine: how steps are computed; `None` for the fastest here. A run that resumes keeps its own.
+        engine: how steps are computed; `None` for the fastest here. A run that resumes keeps its own where the machine
+            has it, and its precision everywhere.
         watch: told where the run stands after every row of metrics.
 
     Raises:
-        InputError: a folder that holds something else.
+        InputError: a folder that holds something else, an engine that this machine lacks, a run that does not fit into
+            its memory, or damage.
+        KeyboardInterrupt: the process was told to stop; the state was written before.
     """
     if not (folder / "run.json").exists():
-        RunFolder.create(folder, setup, engine or choose_engine(setup))
+        engine = engine or choose_engine(setup)
+        engine.check()
+        check_memory(setup, engine)
+        RunFolder.create(folder, setup, engine)
     run = RunFolder(folder).require(setup)
     if not run.finished:
-        with run.writing(), using_threads(run.engine):
+        engine = engine_here(run.engine, setup)
+        check_memory(setup, engine)
+        with run.writing(), using_threads(engine), deferred() as stop:
             if not run.finished:
-                _continue(run, watch)
+                _continue(run, engine, watch, stop)
     return run
 
 
-def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
+def _continue(
+    run: RunFolder, engine: Engine, watch: Callable[[Progress], None] | None, stop: Callable[[], bool]
+) -> None:
     """Take a run from its last saved state to its end."""
     recipe = run.recipe
-    data = Data(run.problem, recipe, run.seeds, run.engine.device)
-    ensemble = Ensemble(run.problem, recipe, run.seeds, run.engine)
+    data = Data(run.problem, recipe, run.seeds, engine.device)
+    ensemble = Ensemble(run.problem, recipe, run.seeds, engine)
+    since_row: list[Float[Tensor, "model hop"]] = []
     saved = run.load_state()
     if saved is None:
         first = 0
@@ -73,14 +87,19 @@ def _continue(run: RunFolder, watch: Callable[[Progress], None] | None) -> None:
             run.save_checkpoint(0, ensemble.weights())
     else:
         first, state = saved
+        since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(engine.device)
         ensemble.load_state(state, first)
+        run.require_rows(first)
         run.drop_metrics_after(first)
         plan = run.plan
 
     began = saved_at = time.monotonic()
-    since_row: list[Float[Tensor, "model hop"]] = []
     step = first
     while step < plan.end:
+        if stop():
+            unfinished = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
+            run.save_state(step, ensemble.state() | unfinished)
+            raise KeyboardInterrupt
         since_row.append(ensemble.update(data.training(step), plan.learning_rate(step)))
         step += 1
         logged = plan.logs(step)

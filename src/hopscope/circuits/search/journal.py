@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hopscope.circuits.evaluator import Evaluator
 
 Watch = Callable[[str, int, int], None]
 """Told what is being done, how many stages are finished, and how many there are."""
@@ -27,9 +30,17 @@ class Journal:
     memory: Memory = field(default_factory=dict)
     remember: Callable[[Memory], None] = lambda memory: None
 
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What is remembered under a name; made, and remembered, if it is not."""
-        if name not in self.memory:
+    def once(self, name: str, make: Callable[[], Any], evaluator: Evaluator) -> Any:
+        """What is remembered under a name; made, and remembered, if it is not.
+
+        The evaluator is told what the making had cost, so that an interrupted search counts as one that was not.
+        """
+        cost = f"evaluations of {name}"
+        if name in self.memory:
+            evaluator.count(self.memory.get(cost, 0))
+        else:
+            before = evaluator.evaluations
             self.memory[name] = make()
+            self.memory[cost] = evaluator.evaluations - before
             self.remember(self.memory)
         return self.memory[name]

@@ -105,7 +105,12 @@ class Orders:
         for number, name in enumerate(names):
             self._journal.watch(name, number, len(names) + 1)
             way = partial(self._descend, name) if name in down else partial(self._grow, name, down)
-            end = self._journal.once(name, way)["end"]
+            made = self._journal.once(name, way, self._evaluator)
+            end = made["end"]
+            if small := made.get("small"):  # what ended there ends there again, also where the search was interrupted
+                self._ends.setdefault(
+                    tuple(self._units.on(self._read(small))), None if end is None else self._read(end)
+                )
             if end is not None:
                 ends.append((name, self._read(end)))
         self._journal.watch("subsets", len(names), len(names) + 1)
@@ -117,14 +122,16 @@ class Orders:
         """One way down: what is left when the easily spared is off, and the circuit it ends in."""
         generator = None if name == "least-cost" else self._generator(name)
         pool = spared(self._evaluator, self._units, self._budget, generator)
-        end = self._end(pool, one_by_one(self._evaluator, self._units.within(pool), self._budget, generator))
-        return {"pool": self._plain(pool), "end": self._plain(end)}
+        small = one_by_one(self._evaluator, self._units.within(pool), self._budget, generator)
+        end = self._end(pool, small)
+        return {"pool": self._plain(pool), "small": self._plain(small), "end": self._plain(end)}
 
     def _grow(self, name: str, down: list[str]) -> dict[str, Any]:
         """One way up, out of what a way down had left."""
         pool = self._read(self._journal.memory[down[(int(name.partition("-")[2]) - 1) % len(down)]]["pool"])
         part = grown(self._evaluator, self._units.within(pool), self._budget, self._generator(name))
-        return {"end": self._plain(self._end(pool, self._apply(one_by_one, part)))}
+        small = self._apply(one_by_one, part)
+        return {"small": self._plain(small), "end": self._plain(self._end(pool, small))}
 
     def _end(self, pool: Rows, small: Rows) -> Rows | None:
         """The circuit for `small`: minimal on all sequences, every row in its form.

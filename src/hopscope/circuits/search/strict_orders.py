@@ -75,7 +75,8 @@ class StrictOrders:
         for number, (name, start) in enumerate(orders.items()):
             self.journal.watch(name, number, len(orders))
             generator = self._generator(name) if "random" in name else None
-            end = self.journal.once(name, partial(self._reduced, search, start, generator))
+            reduced = partial(self._reduced, search, start, generator)
+            end = self.journal.once(name, reduced, self.evaluator)
             program = dict.fromkeys(self.evaluator.rows, UNIFORM) | from_json(end, self.evaluator.problem)
             ends.append(Imposed.read(program, start.fill, start.roles))
         return ends

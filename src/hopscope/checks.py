@@ -1,0 +1,55 @@
+"""Checks of single values that several dataclasses share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hopscope.errors import InputError
+
+MOST = 2**53
+"""The largest count: JSON readers elsewhere keep whole numbers up to here."""
+
+MOST_SEED = 2**63 - 1
+"""The largest seed that a generator takes."""
+
+
+def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
+    """See that a value is a whole number in range.
+
+    Raises:
+        InputError: it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    if value > most:
+        raise InputError(f"{name} must be at most {most}, got {_short(value)}")
+
+
+def check_number(name: str, value: Any, least: float, below: float = math.inf) -> None:
+    """See that a value is a finite number of at least `least` and below `below`.
+
+    Raises:
+        InputError: it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
+        shown = _short(value) if isinstance(value, int) else repr(value)
+        raise InputError(f"{name} must be a number of at least {least:g} and below {below:g}, got {shown}")
+    if isinstance(value, int) and value > MOST:
+        raise InputError(f"{name} must be at most {MOST}, got {_short(value)}")
+
+
+def check_seed(value: Any, name: str = "a seed") -> None:
+    """See that a value is a seed.
+
+    Raises:
+        InputError: it is not a whole number from 0 to 2^63 - 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_SEED:
+        shown = _short(value) if isinstance(value, int) else repr(value)
+        raise InputError(f"{name} must be a whole number from 0 to 2^63 - 1, got {shown}")
+
+
+def _short(value: int) -> str:
+    """A whole number, or its size where it has more digits than anybody reads."""
+    return str(value) if abs(value) < 10**30 else f"a number of {int(value.bit_length() * 0.30103) + 1} digits or so"

@@ -1,0 +1,40 @@
+"""`hopscope check`: are a folder's files what was written?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hopscope.cli._trouble import readable
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="For machines: every file and what was found.")
+def command(folder: Path, as_json: bool) -> int:
+    """See that every file of FOLDER, a run or what holds runs or a benchmark, is what was written there.
+
+    Ends with status 1 where one is damaged, missing or of another run. Nothing is changed. Files from before hopscope
+    wrote checksums are read and counted; figures and tables that follow from the rest are not looked at.
+
+    \b
+    Examples:
+      hopscope check runs/first
+      hopscope check runs/laptop --json
+    """
+    from hopscope.check import check
+
+    found = check(folder)
+    damaged = [one for one in found if one.trouble]
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found]))
+    else:
+        for one in damaged:
+            click.echo(readable(one.trouble))
+        old = sum(not one.sealed and not one.trouble for one in found)
+        told = f", {old} of them without a checksum" if old else ""
+        click.echo(f"{len(found)} files{told}; {len(damaged) or 'none'} damaged")
+    return 1 if damaged else 0

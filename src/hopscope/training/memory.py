@@ -1,0 +1,58 @@
+"""How much memory training takes at the least, so that what cannot be is refused before it begins."""
+
+from __future__ import annotations
+
+import torch
+
+from hopscope.errors import InputError
+from hopscope.files import memory
+from hopscope.training.engine import Engine
+from hopscope.training.setup import Setup
+
+HELD_OUT = 4096
+"""Sequences of the fixed held-out set behind a run's result."""
+
+
+def least_memory(setup: Setup, engine: Engine) -> int:
+    """Bytes that training takes at the least: weights, gradients and moments of all models, the activations that a
+    backward pass needs of the models that go through together, one batch of data, and the held-out set.
+    """
+    problem, recipe, models = setup.problem, setup.recipe, len(setup.seeds)
+    shape = recipe.architecture(problem)
+    width, inner = shape.d_model, shape.heads * shape.d_head
+    length, number = problem.sequence_length, 4
+    block = 4 * width * inner + (8 * width**2 if shape.mlp else 0)
+    weights = shape.layers * block + width * (problem.input_dim + problem.target_dim)
+    kept = 3 * inner + 2 * width + (8 * width if shape.mlp else 0) + shape.heads * length
+    rows = recipe.batch_size * length
+    activations = shape.layers * rows * kept * (2 if engine.precision == "bf16" else number)
+    data = models * max(rows, recipe.validation_size * length) * problem.input_dim * number
+    held_out = HELD_OUT * length * problem.input_dim * number
+    return 4 * number * models * weights + min(models, engine.models_at_once) * activations + data + held_out
+
+
+def check_memory(setup: Setup, engine: Engine) -> None:
+    """See that a run fits into the memory of the engine's device.
+
+    Raises:
+        InputError: it would take more than there is.
+    """
+    needed, there = least_memory(setup, engine), _there(engine)
+    if needed > there:
+        raise InputError(
+            f"this run would take {_in_words(needed)} of memory at the least and there are {_in_words(there)}; "
+            "make layers, d_model, batch_size, hops, chains or the number of seeds smaller"
+        )
+
+
+def _there(engine: Engine) -> int:
+    device = torch.device(engine.device)
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()
+
+
+def _in_words(size: int) -> str:
+    for unit in ("GB", "TB", "PB"):
+        size_in = size / 10 ** {"GB": 9, "TB": 12, "PB": 15}[unit] if size < 10**300 else float("inf")
+        if size_in < 1000:
+            return f"{size_in:.3g} {unit}"
+    return "over 1000 PB"
