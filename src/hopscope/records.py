@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -145,6 +146,11 @@ def convert(value: Any, type: type[T], what: str) -> T:
 
 def plain(value: Any) -> Any:
     """A typed value as objects, lists, numbers and words, fit for JSON but for numbers that are not finite."""
+    # msgspec alone would leave out fields that were not in the file a dataclass was read from.
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    elif isinstance(value, list | tuple):
+        value = [plain(one) for one in value]
     return msgspec.to_builtins(value)
 
 

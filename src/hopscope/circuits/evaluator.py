@@ -84,6 +84,7 @@ class Evaluator:
     @cached_property
     def own(self) -> Float[Tensor, " sequence"]:
         """Losses of the model as it is, by sequence."""
+        self._evaluations -= 1  # once in a process, so that a search that was interrupted would count it twice
         return self.errors([{}])[0].double().mean(dim=1)
 
     def part(self, sequences: int) -> Evaluator:

@@ -37,7 +37,7 @@ from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
 from hopscope.training.metrics import LEARNED, Metrics, MetricsRow, first_step
 from hopscope.training.plan import Plan
-from hopscope.training.run_records import Result, RunRecord
+from hopscope.training.run_records import Result, RunRecord, run_hash
 from hopscope.training.setup import Setup
 
 _RUN: dict[str, Any] = {"kind": "hopscope run", "schema": 1}
@@ -60,7 +60,7 @@ class RunFolder:
         self.record = read_record(self.path / "run.json", RunRecord, **_RUN, what=what)
         # Of what stands there: a recipe that an older hopscope wrote may lack fields of today's.
         told = read_json(self.path / "run.json", what)
-        if content_hash({name: told[name] for name in ("problem", "recipe", "seeds")}) != self.record.content_hash:
+        if run_hash(told["problem"], told["recipe"], told["seeds"]) != self.record.content_hash:
             raise InputError(
                 f"{self.path / 'run.json'} is damaged: its content_hash is not that of its problem, recipe and seeds; "
                 f"{UNTOUCHED}"
@@ -81,7 +81,7 @@ class RunFolder:
         if path.exists() and (not path.is_dir() or any(not name.name.startswith(".") for name in path.iterdir())):
             raise InputError(f"{path} is in use and holds no hopscope run; choose a new or empty folder")
         problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
-        named = content_hash({"problem": asdict(problem), "recipe": asdict(recipe), "seeds": list(seeds)})
+        named = run_hash(asdict(problem), asdict(recipe), list(seeds))
         versions = {
             "hopscope": hopscope.__version__,
             "torch": str(torch.__version__),

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import content_hash
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
+
+_ADDED = {"fall": 0.3}
+"""Fields that recipes did not have from the start, and what they stand at in those that lack them."""
+
+
+def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) -> str:
+    """A name for what is trained, the same for a recipe written before a field was added and after."""
+    kept = {name: value for name, value in recipe.items() if name not in _ADDED or value != _ADDED[name]}
+    return content_hash({"problem": problem, "recipe": kept, "seeds": seeds})
 
 
 @dataclass(frozen=True)
