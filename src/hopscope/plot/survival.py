@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TimedArm(Protocol):
-    """What is drawn of an arm."""
+    """An arm, as far as it is drawn."""
 
     @property
     def name(self) -> str:
