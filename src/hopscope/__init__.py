@@ -8,7 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from hopscope.version import VERSION
+
+__version__ = VERSION
 
 _HOMES = {
     "InputError": "hopscope.errors",

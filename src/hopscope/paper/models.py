@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.paper.judging import BAR, counted
+from hopscope.studies.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
@@ -108,6 +111,35 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
             circuit = Circuit.load(record) if record.exists() else None
             found.append(Studied(name, setup, seed, number, learned, circuit))
     return tuple(found)
+
+
+class OfModels(Protocol):
+    """A study of models one by one."""
+
+    @property
+    def setups(self) -> tuple[Setup, ...]:
+        """What they are trained by."""
+
+    @property
+    def at(self) -> str:
+        """The folder of their run folders."""
+
+    @property
+    def effort(self) -> Effort:
+        """Of the search for circuits."""
+
+
+def do_for_every_model(
+    what: str, function: Callable[[Path, int, Effort], None], study: OfModels, folder: Path, work: Work
+) -> None:
+    """Train what is not trained yet, and call `function(run, number, effort)` for every model, side by side."""
+    work.train(study.setups, folder / study.at)
+    jobs = [
+        (folder / study.at / setup.name, number, study.effort)
+        for setup in study.setups
+        for number in range(len(setup.seeds))
+    ]
+    work.each(what, function, jobs)
 
 
 def shape_in_words(models: Sequence[Studied]) -> str:

@@ -23,7 +23,7 @@ from hopscope.paper.judging import (
     ranged,
     spans,
 )
-from hopscope.paper.models import Studied, read_models, shape_in_words
+from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import depths
 from hopscope.training.setup import Setup
@@ -72,14 +72,7 @@ class CircuitResult:
 
 def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitResult:
     """Train what is not trained yet, find and certify the circuit of every model, and read what was found."""
-    work = work or Work()
-    work.train(study.setups, folder / study.at)
-    jobs = [
-        (folder / study.at / setup.name, number, study.effort)
-        for setup in study.setups
-        for number in range(len(setup.seeds))
-    ]
-    work.each("circuits", find, jobs)
+    do_for_every_model("circuits", find, study, folder, work or Work())
     return read(study, folder)
 
 

@@ -16,7 +16,7 @@ from hopscope.emergence.history import Emergence
 from hopscope.paper import section_8
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.judging import BAR, Outcome, below, counted, every_model, losses, spans
-from hopscope.paper.models import Studied, read_models, shape_in_words
+from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
@@ -78,14 +78,7 @@ class EmergenceResult:
 
 def run(study: EmergenceStudy, folder: Path, work: Work | None = None) -> EmergenceResult:
     """Train what is not trained yet, find the circuits of every model at both times, follow them, and read."""
-    work = work or Work()
-    work.train(study.setups, folder / study.at)
-    jobs = [
-        (folder / study.at / setup.name, number, study.effort)
-        for setup in study.setups
-        for number in range(len(setup.seeds))
-    ]
-    work.each("circuits and their emergence", follow, jobs)
+    do_for_every_model("circuits and their emergence", follow, study, folder, work or Work())
     return read(study, folder)
 
 

@@ -27,7 +27,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import hopscope
 from hopscope.errors import InputError
 from hopscope.files import holding, read_json, settle, write_text
 from hopscope.model.fast import FastTransformer
@@ -39,6 +38,7 @@ from hopscope.training.metrics import LEARNED, Metrics, MetricsRow, first_step
 from hopscope.training.plan import Plan
 from hopscope.training.run_records import Result, RunRecord, run_hash
 from hopscope.training.setup import Setup
+from hopscope.version import VERSION
 
 _RUN: dict[str, Any] = {"kind": "hopscope run", "schema": 1}
 _RESULT: dict[str, Any] = {"kind": "hopscope result", "schema": 1}
@@ -83,7 +83,7 @@ class RunFolder:
         problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
         named = run_hash(asdict(problem), asdict(recipe), list(seeds))
         versions = {
-            "hopscope": hopscope.__version__,
+            "hopscope": VERSION,
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         }
