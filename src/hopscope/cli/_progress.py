@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import click
 from rich import progress as bars
 from rich.console import Console
 
 from hopscope.cli._common import for_people
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import Engine
 from hopscope.training.progress import Progress
 from hopscope.training.setup import Setup
 
+CROWDED = 0.75
+"""A training thread that is on its core for less than this share of the time shares it with other work."""
+
+_SECONDS_BEFORE_JUDGING = 20.0
+
+
+def crowded(progress: Progress, engine: Engine, seconds: float) -> str | None:
+    """What to say of a run whose threads wait for one another because other work is on their cores.
+
+    Two threads of which one is held up both stand still: beside other work a run on several can be ten times slower
+    than on one.
+
+    Args:
+        progress: where the run stands.
+        engine: that it runs on.
+        seconds: since it began or resumed.
+    """
+    share = progress.core_share
+    alone = engine.threads == 1 or not engine.device.startswith("cpu")
+    if alone or share is None or share >= CROWDED or seconds < _SECONDS_BEFORE_JUDGING:
+        return None
+    return (
+        f"other work is on the cores: this run's {engine.threads} threads get {share:.0%} of them and wait for one "
+        f"another ({progress.steps_per_second:.2g} steps/s); one thread alone may be several times faster: begin anew "
+        "with --threads 1, or leave the cores to this run"
+    )
+
 
 @contextmanager
-def training_bar(setup: Setup) -> Iterator[Callable[[Progress], None]]:
-    """A bar for one run; gives the function that moves it."""
+def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], None]]:
+    """A bar for one run; gives the function that moves it and says, once, if other work holds the run up."""
     what = f"{len(setup.seeds)} x {setup.recipe.layers} layers, D = {setup.problem.hops}"
     columns = (
         bars.TextColumn("{task.description}"),
@@ -29,8 +59,14 @@ def training_bar(setup: Setup) -> Iterator[Callable[[Progress], None]]:
     )
     with bars.Progress(*columns, console=Console(stderr=True), disable=not for_people()) as shown:
         task = shown.add_task(what, total=setup.recipe.steps, rate="", losses="")
+        began, said = time.monotonic(), False
 
         def move(progress: Progress) -> None:
+            nonlocal said
+            warning = crowded(progress, engine, time.monotonic() - began)
+            if warning is not None and not said:
+                click.echo(f"hopscope: {warning}", err=True)
+                said = True
             shown.update(
                 task,
                 completed=progress.step,

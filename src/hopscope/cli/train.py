@@ -27,7 +27,12 @@ from hopscope.training.recipe import Recipe
     help="Start from.",
 )
 @click.option("--seeds", default=None, help="One model a seed: 0, 0-7, 1,3,5. [default: the recipe's, 0 for most]")
-@click.option("--threads", type=int, default=None, help="CPU threads [default: all]")
+@click.option(
+    "--threads",
+    type=int,
+    default=None,
+    help="CPU threads; 1 where other work is on the cores, since threads wait for one another. [default: all]",
+)
 @engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @field_options(RetrievalProblem)
@@ -72,7 +77,7 @@ def command(
     if (folder / "run.json").exists():
         engine = engine_here(RunFolder(folder).require(setup).engine, setup)
     say_precision(engine.device, engine.precision)
-    with training_bar(setup) as watch:
+    with training_bar(setup, engine) as watch:
         run = train(setup, folder, engine=engine, watch=watch)
     if as_json:
         click.echo(json.dumps({"folder": str(run.path), **plain(run.result)}))

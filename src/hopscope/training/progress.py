@@ -22,12 +22,15 @@ class Progress:
         steps: updates in all, as far as it is known.
         partial_losses: latest validation losses by model and hop asked for; None where a model diverged.
         steps_per_second: since the run started or resumed; None where nobody counts.
+        core_share: share of that time that the training thread was on a core, which on a quiet machine is almost all of
+            it; None where nobody counts.
     """
 
     step: int
     steps: int
     partial_losses: tuple[tuple[float | None, ...], ...] = ()
     steps_per_second: float | None = None
+    core_share: float | None = None
 
 
 def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:

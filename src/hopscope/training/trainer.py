@@ -94,6 +94,7 @@ def _continue(
         plan = run.plan
 
     began = saved_at = time.monotonic()
+    began_on_core = time.thread_time()
     step = first
     while step < plan.end:
         if stop():
@@ -119,7 +120,9 @@ def _continue(
         now = time.monotonic()
         if watch is not None:
             losses = tuple(row.partial_losses for row in rows)
-            watch(Progress(step, plan.end, losses, (step - first) / max(now - began, 1e-9)))
+            passed = max(now - began, 1e-9)
+            on_core = (time.thread_time() - began_on_core) / passed
+            watch(Progress(step, plan.end, losses, (step - first) / passed, on_core))
         if now - saved_at > _SECONDS_BETWEEN_STATES or step == plan.end:
             run.save_state(step, ensemble.state())
             saved_at = now
