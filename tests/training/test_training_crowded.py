@@ -16,7 +16,7 @@ from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
 SETUP = Setup("run", RetrievalProblem(hops=1), Recipe(1, 1, 16, 30, 4, log_every=1, final_steps=1, validation_size=4))
-SLOW = Progress(10, 30, (), 1.2, CROWDED - 0.2)
+SLOW = Progress(10, 30, ((0.5,),), 1.2, CROWDED - 0.2)
 
 
 @pytest.mark.parametrize(

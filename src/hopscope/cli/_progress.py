@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import click
 from rich import progress as bars
 from rich.console import Console
 
@@ -65,7 +64,7 @@ def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], 
             nonlocal said
             warning = crowded(progress, engine, time.monotonic() - began)
             if warning is not None and not said:
-                click.echo(f"hopscope: {warning}", err=True)
+                shown.console.print(f"hopscope: {warning}", markup=False, highlight=False, soft_wrap=True)
                 said = True
             shown.update(
                 task,
