@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test lint race claims clean
+.PHONY: reproduce test lint race claims docs clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -30,6 +30,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(RUN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.installed
+
+docs: $(VENV)/.installed-dev
+	$(RUN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo build/docs/index.html
 
 claims: $(VENV)/.installed
 	$(RUN)/hopscope report results/laptop --claims-only

@@ -1,0 +1,30 @@
+"""The documentation site: `make docs`. Nothing is fetched when it is built or read."""
+
+from hopscope.version import VERSION
+
+project = "hopscope"
+copyright = "the authors of hopscope"
+version = release = VERSION
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+default_role = "code"  # docstrings write code in single backticks
+nitpicky = False
+
+myst_heading_anchors = 3
+suppress_warnings = ["myst.xref_missing"]  # links into the repository, which are right where the page is read there
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+
+html_theme = "furo"
+html_title = f"hopscope {VERSION}"
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0072B2", "color-brand-content": "#0072B2"},
+    "dark_css_variables": {"color-brand-primary": "#56B4E9", "color-brand-content": "#56B4E9"},
+}

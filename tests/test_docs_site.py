@@ -1,0 +1,49 @@
+"""The documentation site is built without a warning, is whole, and fetches nothing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hopscope as hs
+
+ROOT = Path(__file__).parents[1]
+pytest.importorskip("sphinx", reason='the site is made with pip install "hopscope[docs]"')
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", folder / "trees", "-b", "html"]
+    made = subprocess.run([*command, ROOT / "docs", folder / "html"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    return folder / "html"
+
+
+@pytest.mark.slow
+def test_every_page_is_there_and_can_be_reached(site):
+    index = (site / "index.html").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").with_suffix(".html")
+        assert (site / name).exists()
+        assert name.name == "index.html" or f'href="{name.as_posix()}"' in index, f"{name} is in no table of contents"
+
+
+@pytest.mark.slow
+def test_every_public_name_is_described(site):
+    api = (site / "api.html").read_text()
+    modules = {"plot", "paper", "theory", "benchmark", "recipes"}
+    missing = {name for name in hs.__all__ if f".{name}</span>" not in api and f">{name}</span>" not in api}
+    assert missing <= modules | {"Batch", "Examples"}
+
+
+@pytest.mark.slow
+def test_nothing_is_fetched_when_it_is_read(site):
+    for page in site.rglob("*.html"):
+        loaded = re.findall(r'<(?:script|img|iframe|link)[^>]*(?:src|href)="([^"]+)"', page.read_text())
+        assert loaded
+        assert not [one for one in loaded if one.startswith(("http", "//"))], page.name
