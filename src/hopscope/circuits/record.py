@@ -15,7 +15,7 @@ paths        layer and head from 1, query and key as roles, form, weight, ablati
              circuit without this path), natural_mse (the natural one without it), feeds
 program      every row that is not uniform, so that the circuit can be replayed
 others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
-search       what was spent on it, its seed, minimality, evaluations
+search       how it was done: the budget, its seed, minimality, the share of the room it might spend
 certificate  parts by name, each with `passed`, its numbers and its seed
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
 """

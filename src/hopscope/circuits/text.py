@@ -28,17 +28,17 @@ def describe(circuit: Circuit) -> str:
             ],
         )
         lines.append("")
-    lines += _certificate(circuit.certificate)
+    lines += [*_certificate(circuit.certificate), *_bars(circuit.certificate, circuit.bar)]
     if circuit.others:
         lines += ["", "Other circuits the search ended in:"]
         for other in circuit.others:
             lines.append(f"  {len(other.paths)} paths, loss {other.mse:.3f}, {other.overlap:.0%} shared with this one")
     if circuit.strict:
-        lines += ["", *_strict(circuit.strict)]
+        lines += ["", *_strict(circuit.strict, circuit.bar)]
     return "\n".join(lines) + "\n"
 
 
-def _strict(strict: StrictReading) -> list[str]:
+def _strict(strict: StrictReading, bar: float) -> list[str]:
     """What the paper's own procedure found."""
     lines = [
         f"Strict reading (Appendix E): {len(strict.paths)} paths in {len(strict.heads)} heads, loss "
@@ -53,11 +53,21 @@ def _strict(strict: StrictReading) -> list[str]:
         lines.append(f"with the model's own patterns in its paths' rows: {strict.natural.mse:.3f}")
     heads = ", ".join(f"{layer}.{head}" for layer, head in strict.fewest_heads)
     lines.append(f"fewest whole heads: {heads}, loss {strict.fewest_heads_loss.mse:.3f}")
-    return [*lines, "", *_certificate(strict.certificate)]
+    return [*lines, "", *_certificate(strict.certificate), *_bars(strict.certificate, bar)]
 
 
 def _certificate(parts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"{'pass' if part['passed'] else 'FAIL'}  {name:<15} {part['says']}" for name, part in parts.items()]
+
+
+def _bars(parts: Mapping[str, Mapping[str, Any]], bar: float) -> list[str]:
+    """How much hangs on where the bar is; older records do not say."""
+    least, most = parts.get("sufficiency", {}).get("least_bar"), parts.get("necessity", {}).get("most_bar")
+    if least is None or most is None:
+        return []
+    where = f"any bar from {least:.3f} to {most:.3f}" if least < most else f"no bar: {least:.3f} is too low for the one"
+    where += "" if least < most else f", {most:.3f} too high for the other"
+    return [f"sufficiency and necessity would hold at {where}; the bar is {bar:g}"]
 
 
 def _where(layer: int, head: int, query: str, key: str) -> list[str]:

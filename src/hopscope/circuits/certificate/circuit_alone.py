@@ -20,7 +20,8 @@ def sufficiency(evidence: Evidence) -> Part:
     """The circuit alone, everything else switched off, total and by hop; imposed forms and the model's own patterns.
 
     Passes if the interval of its loss ends below the bar: imposed, and in the natural sense with its own patterns too;
-    in the strict sense only if no row stands at its mean and none in use is without a path.
+    in the strict sense only if no row stands at its mean and none in use is without a path. `least_bar` is where its
+    losses would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
@@ -49,6 +50,7 @@ def sufficiency(evidence: Evidence) -> Part:
         "ratio": tidy(imposed.mean / max(full.mean, 1e-12)),
         "background_rows": len(evidence.background),
         "helper_rows": len(evidence.helpers),
+        "least_bar": max(one.interval[1] for one in judged),
         "hops": hops,
         "sequences": evidence.evaluator.sequences,
     }
@@ -61,14 +63,15 @@ def necessity(evidence: Evidence) -> Part:
 
     Passes if without any one of them the interval of the loss lies above the bar, and the loss rises for sure by a
     fifth of the bar: a circuit just below the bar must not make every grain of sand necessary. Rows that imposed
-    patterns make idle (`exempt`) must raise the natural circuit's loss by the bar.
+    patterns make idle (`exempt`) must raise the natural circuit's loss by the bar. `most_bar` is up to where they do.
     """
     without = evidence.measured(list(evidence.lost.values()))
     rise = evidence.measured([lost - evidence.own(row)[: len(lost)] for row, lost in evidence.lost.items()])
-    needed = []
+    needed, most = [], []
     for row, lost, more in zip(evidence.rows, without, rise, strict=True):
         share = 1.0 if row in evidence.exempt else COUNTS
         needed.append(lost.interval[0] > evidence.bar and more.interval[0] > share * evidence.bar)
+        most.append(min(lost.interval[0], more.interval[0] / share))
     least = min((lost.mean for lost in without), default=0.0)
     says = f"without any one of its {len(needed)} rows the circuit has a loss of at least {least:.3f}"
     if not all(needed):
@@ -78,7 +81,7 @@ def necessity(evidence: Evidence) -> Part:
         {"row": evidence.name(row), "mse": lost.mean, "interval": lost.interval, "rise": more.mean, "needed": need}
         for row, lost, more, need in zip(evidence.rows, without, rise, needed, strict=True)
     ]
-    return Part(bool(needed) and all(needed), says, {"rows": rows})
+    return Part(bool(needed) and all(needed), says, {"rows": rows, "most_bar": tidy(min(most, default=0.0))})
 
 
 def minimality(evidence: Evidence) -> Part:

@@ -1,0 +1,66 @@
+"""A search killed at its k-th write, for all k: called again it comes to the bytes of one left alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import shutil, sys
+from pathlib import Path
+import torch
+from killing import killed_at
+from small_models import disguised_witness
+from hopscope.circuits.certificate import Proof
+from hopscope.circuits.find import circuit_of_run
+from hopscope.circuits.search.budget import Budget
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+from hopscope.training.setup import Setup
+
+witness, root = disguised_witness(1), Path(sys.argv[1])
+shape = witness.transformer.shape
+Recipe.architecture = lambda self, problem: shape
+recipe = Recipe(layers=shape.layers, heads=shape.heads, d_model=shape.d_model, head_dim=shape.head_dim, mlp=False,
+                steps=1, batch_size=1, checkpoint_every=1, log_every=1, final_steps=1)
+run = RunFolder.create(root / "run", Setup("witness", witness.problem, recipe, (0,)), Engine())
+run.save_checkpoint(1, witness.transformer.state_dict())
+budget = Budget(orders=2, growing=1, sequences=8, confirming=8)
+proof = Proof(sequences=8, few=8, rough=2, draws=2, halves=4)
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+def program(folder):
+    return lambda: circuit_of_run(RunFolder(folder), effort=budget, proof=proof)
+
+def fresh(name):
+    return Path(shutil.copytree(root / "run", root / name))
+
+moments = killed_at(None, program(fresh("alone")))
+alone = contents(root / "alone")
+assert set(alone) - set(contents(root / "run")) == {"circuit.json"}
+for first in range(1, moments + 1):
+    folder = fresh(str(first))
+    assert killed_at(first, program(folder)) == 0
+    killed_at(1 + (7 * first) % moments, program(folder))  # and once more, somewhere else
+    killed_at(None, program(folder))
+    assert contents(folder) == alone, f"killed at moment {first} of {moments}"
+print(moments)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks")
+def test_a_search_killed_at_any_write_loses_nothing(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(Path(__file__).parent.parent / "support"), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert int(shown.stdout) > 20
