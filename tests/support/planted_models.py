@@ -8,7 +8,10 @@ from hopscope.circuits.certificate import Evidence, Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Form, one_hot
 from hopscope.circuits.search.units import Units
+from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import position_codes
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.theory.witness import Witness, build_witness
 from hopscope.training.data import held_out
@@ -16,9 +19,9 @@ from hopscope.training.data import held_out
 LITTLE = Proof(sequences=48, few=24, rough=8, draws=60, halves=16)
 
 
-def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5) -> Witness:
+def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5, curriculum: bool = True) -> Witness:
     """A fresh witness whose weights may be changed; the spare heads write nothing and attend uniformly."""
-    made = build_witness(hops, spare_heads=spare_heads)
+    made = build_witness(hops, spare_heads=spare_heads, curriculum=curriculum)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in made.transformer.parameters():
@@ -69,3 +72,24 @@ def evidence_of(
     program |= {path.row: one_hot(path.key) for path in (made.circuit if paths is None else paths)}
     options = {"bar": 0.05, "seed": 1, "proof": LITTLE, **options}
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program | (change or {}), **options)
+
+
+@torch.no_grad()
+def by_place() -> Witness:
+    """One chain, one hop: the query looks where x1 always stands, though nothing tells it that it is its own.
+
+    A second head attends by content, and writes next to nothing.
+    """
+    problem = RetrievalProblem(hops=1, chains=1, symbol_dim=16)
+    width, symbol = problem.input_dim, problem.symbol_dim
+    shape = Architecture(width, symbol, 1, 1, 2, width + symbol, head_dim=symbol, mlp=False, layer_norm=False)
+    model, eye = Transformer(shape).requires_grad_(False), torch.eye(symbol)
+    model.embed.weight[0, :width, :width] = torch.eye(width)
+    at, first, second = attention(model, 0), slice(symbol), slice(symbol, 2 * symbol)
+    at.query.bias[0, 0, 0] = 30.0 * symbol**0.5
+    at.key.weight[0, symbol:width, 0] = torch.linalg.pinv(position_codes(problem))[:, 1]
+    at.query.weight[0, first, second], at.key.weight[0, first, second] = eye.roll(1, 0), eye
+    at.value.weight[0, first] = torch.cat((eye, eye), dim=1)
+    at.out.weight[0, first, width:], at.out.weight[0, second, width:] = eye, 0.1 * eye
+    model.read.weight[0, width:] = eye
+    return Witness(problem, model, (AttentionPath(0, 0, 2, 1),))
