@@ -201,7 +201,7 @@ def test_a_backup_outside_fails_completeness() -> None:
 
 
 def test_circuits_as_good_are_no_rarity() -> None:
-    """With a second backup one in twenty random circuits is as good; a backup fails the other two as well."""
+    """With two backups more than one in twenty random circuits is as good; a backup fails the other two as well."""
     proof = replace(LITTLE, draws=30)
     found = certify(evidence_of(twins(2), proof=proof))
     part = found.parts["recovery"]
@@ -209,7 +209,6 @@ def test_circuits_as_good_are_no_rarity() -> None:
     assert part.numbers["recovery"] > 0.9
     assert part.numbers["as_good"] >= 1
     assert part.numbers["p_value"] > 0.05
-    assert certify(evidence_of(twins(1), proof=proof)).parts["recovery"].passed
 
 
 def test_two_hundred_draws_are_two_hundred_circuits() -> None:

@@ -247,6 +247,8 @@ def test_text_says_what_is_there() -> None:
     assert re.search(r"2 +1 +x0\? -> >x1 +1\.00", text)
     assert "K of layer 2 (x0? -> >x1)" in text
     assert "FAIL" not in text
+    bars = re.findall(r"would hold at any bar from (\S+) to (\S+); the bar is 0.05", text)
+    assert [float(least) < 0.05 < float(most) for least, most in bars] == [True, True]  # natural and strict
     none = replace(made(), certificate={"sufficiency": {"passed": False, "says": "it does not solve the problem"}})
     assert describe(none).startswith("no circuit: model m")
     assert "FAIL  sufficiency" in describe(none)

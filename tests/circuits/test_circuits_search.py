@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,8 @@ from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gradients import estimated_order, rank_correlation, row_scores
 from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders
+from hopscope.circuits.search.smallest import tried
+from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
@@ -146,6 +149,26 @@ def test_progress_names_every_stage() -> None:
     journal = Journal(watch=lambda at, done, of: stages.append(f"{done}/{of} {at}"))
     Orders(evaluator, units, QUICK, journal=journal).run()
     assert stages == ["0/4 least-cost", "1/4 random-1", "2/4 growing-1", "3/4 subsets", "4/4 done"]
+
+
+@pytest.mark.parametrize(
+    ("effort", "down", "up", "subsets", "pairs", "fills"),
+    [("quick", 1, 1, 6, 12, 1), ("thorough", 3, 2, 10, 30, 3)],
+)
+def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pairs: int, fills: int) -> None:
+    """As docs/circuits.md says: so many ways down and up, parts of so many rows, fills; the sequences are the same."""
+    budget = Budget.of(effort, bar=0.04)
+    assert (budget.bar, budget.sequences, budget.confirming) == (0.04, 64, 256)
+    assert [tried(rows, budget) for rows in (subsets, subsets + 1)] == ["every subset", "pairs"]
+    assert [tried(rows, budget) for rows in (pairs, pairs + 1)] == ["pairs", "single"]
+    journal, small = Journal(), replace(budget, sequences=8, confirming=8)
+    evaluator, units = searched(disguised_witness(1), small)
+    Orders(evaluator, units, small, journal=journal).run()
+    StrictOrders(evaluator, units, small, 0, journal).run()
+    kinds = ["least-cost", *["random"] * (down - 1), *["growing"] * up]
+    kinds += ["strict"] * fills + ["strict-random"] * (down - 1)
+    names = [name for name in journal.memory if not name.startswith("evaluations of ")]
+    assert [re.sub("-(zero|uniform|identity|[0-9])$", "", name) for name in names] == kinds
 
 
 def test_gradients_order_heads_as_exact_scores_do() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from hopscope.circuits.certificate import Evidence, tidy
 from hopscope.circuits.certificate.evidence import by_sequence
 from hopscope.circuits.patching import Patcher, Use
-from hopscope.circuits.record import CircuitPath, Feed
+from hopscope.circuits.record import CircuitPath, Feed, Helper
 
 _LEAST_ATTENTION = 0.1
 """Fall of a later path's attention, from which it counts as fed."""
@@ -17,7 +16,7 @@ _LEAST_CHANGE = 0.2
 """Rise of the loss, as a share of the bar, from which a use counts."""
 
 
-def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[str, Any], ...]]:
+def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
     """The paths with their ablations and uses, and the helper rows."""
     without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
     imposed = evidence.measured(list(without))
@@ -38,13 +37,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[dict[s
         for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)
     )
     helpers = tuple(
-        {
-            "layer": row.layer + 1,
-            "head": row.head + 1,
-            "query": evidence.problem.roles[row.query],
-            "natural_mse": natural[row][0],
-            "natural_interval": natural[row][1],
-        }
+        Helper(row.layer + 1, row.head + 1, evidence.problem.roles[row.query], *natural[row])
         for row in evidence.helpers
     )
     return paths, helpers

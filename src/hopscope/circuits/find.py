@@ -20,7 +20,6 @@ from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
-from hopscope.files import sweep
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash, read_record, unmarked, write_record
@@ -91,7 +90,7 @@ def find_circuit(
         "layers": transformer.shape.layers,
         "heads": transformer.shape.heads,
         "bar": budget.bar,
-        "search": _described(outcome, budget, seed),
+        "search": _described(outcome, evaluator, budget, seed),
         "strict": strict,
     }
     if not outcome.found:
@@ -152,7 +151,6 @@ def circuit_of_run(
     model = run.model_hashes[number] if at == run.plan.end else content_hash([run.model_hashes[number], at])
     asked = _asked(budget, seed) | {"model": model, "bar": budget.bar}
     search = _Search(path.with_name(f".{path.stem}-search.json"), asked, run.record.content_hash)
-    sweep(path.parent)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run.record.content_hash)
         if asked.items() <= (circuit.search | {"model": circuit.model, "bar": circuit.bar}).items():
@@ -222,9 +220,10 @@ def _asked(budget: Budget, seed: int) -> dict[str, Any]:
     return {name: value for name, value in asdict(budget).items() if name != "bar"} | {"room": ROOM, "seed": seed}
 
 
-def _described(outcome: Outcome, budget: Budget, seed: int) -> dict[str, Any]:
+def _described(outcome: Outcome, evaluator: Evaluator, budget: Budget, seed: int) -> dict[str, Any]:
     return _asked(budget, seed) | {
         "minimality": outcome.minimality,
+        "evaluations": evaluator.evaluations,
         "orders_ending_here": list(outcome.found[0].orders) if outcome.found else [],
     }
 

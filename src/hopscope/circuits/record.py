@@ -15,7 +15,7 @@ paths        layer and head from 1, query and key as roles, form, weight, ablati
              circuit without this path), natural_mse (the natural one without it), feeds
 program      every row that is not uniform, so that the circuit can be replayed
 others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
-search       how it was done: the budget, its seed, minimality, the share of the room it might spend
+search       what was spent on it, its seed, minimality, evaluations, the share of the room that it might use
 certificate  parts by name, each with `passed`, its numbers and its seed
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
 """
@@ -104,6 +104,25 @@ class CircuitPath:
 
 
 @dataclass(frozen=True)
+class Helper:
+    """A row in use that attends to no other role of its own chain.
+
+    Attributes:
+        layer: from 1.
+        head: from 1.
+        query: role that attends.
+        natural_mse: loss of the natural circuit without it.
+        natural_interval: of `natural_mse`, 95%.
+    """
+
+    layer: int
+    head: int
+    query: str
+    natural_mse: float
+    natural_interval: Interval
+
+
+@dataclass(frozen=True)
 class OtherCircuit:
     """Another circuit the search ended in.
 
@@ -141,7 +160,7 @@ class Circuit:
     others: tuple[OtherCircuit, ...]
     search: dict[str, Any]
     certificate: dict[str, dict[str, Any]] = field(default_factory=dict)
-    helpers: tuple[dict[str, Any], ...] = ()
+    helpers: tuple[Helper, ...] = ()
     strict: StrictReading | None = None
 
     def __post_init__(self) -> None:
@@ -175,7 +194,7 @@ class Circuit:
     @property
     def used_heads(self) -> tuple[tuple[int, int], ...]:
         """Heads with a path or a helper row: layer and head, from 1."""
-        helpers = {(row["layer"], row["head"]) for row in self.helpers}
+        helpers = {(row.layer, row.head) for row in self.helpers}
         return tuple(sorted({(one.path.layer + 1, one.path.head + 1) for one in self.paths} | helpers))
 
     def to_json(self) -> dict[str, Any]:
