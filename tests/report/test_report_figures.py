@@ -103,7 +103,7 @@ def test_both_halves_of_figure_4_beside_each_other() -> None:
 
 
 def test_training_lines_and_crossings() -> None:
-    figure = training([Panel("1 layer", metrics()), Panel("with a <title>", metrics())])
+    figure = training(Panel("1 layer", metrics()), Panel("with a <title>", metrics()))
     first, second = figure.axes[:2]
     assert (first.get_title(loc="left"), second.get_title(loc="left")) == ("1 layer", "with a <title>")
     shown = line(first, label="_seed 8 hop 1")
@@ -116,10 +116,10 @@ def test_training_lines_and_crossings() -> None:
 
 
 def test_lines_go_through_evenly_spaced_rows_and_marks_know_all() -> None:
-    axes = training([Panel("a", metrics(), every=20)]).axes[0]
+    axes = training(Panel("a", metrics(), every=20)).axes[0]
     assert list(line(axes, label="_seed 7 hop 1").get_xdata()) == [20, 40]
     assert list(line(axes, label="_crossing hop 1").get_xdata()) == [30]
-    alone = training([Panel("a", metrics(), model=1)]).axes[0]
+    alone = training(Panel("a", metrics(), model=1)).axes[0]
     assert {str(one.get_label()) for one in alone.get_lines() if "seed" in str(one.get_label())} == {
         "_seed 8 hop 1",
         "_seed 8 hop 2",
@@ -127,7 +127,7 @@ def test_lines_go_through_evenly_spaced_rows_and_marks_know_all() -> None:
 
 
 def test_long_lines_are_thinned_to_means_that_keep_the_area() -> None:
-    shown = line(training([Panel("a", metrics(5 * POINTS + 3))]).axes[0], label="_seed 7 hop 1")
+    shown = line(training(Panel("a", metrics(5 * POINTS + 3))).axes[0], label="_seed 7 hop 1")
     assert POINTS / 2 < len(shown.get_xdata()) <= POINTS
     # The losses fall in a line, so a mean over neighbours lies on it exactly.
     np.testing.assert_allclose(shown.get_ydata(), 1 - np.asarray(shown.get_xdata()) / 50)
@@ -136,20 +136,20 @@ def test_long_lines_are_thinned_to_means_that_keep_the_area() -> None:
 def test_a_loss_that_was_not_a_number_is_a_gap() -> None:
     broken = metrics()
     broken.partial_losses[2:4, 0, 0] = np.nan
-    values = line(training([Panel("a", broken)]).axes[0], label="_seed 7 hop 1").get_ydata()
+    values = line(training(Panel("a", broken)).axes[0], label="_seed 7 hop 1").get_ydata()
     assert list(np.isnan(values)) == [False, False, True, True, False]
 
 
 def test_panels_without_rows_are_refused() -> None:
     with pytest.raises(InputError, match="at least one panel"):
-        training([])
+        training()
     with pytest.raises(InputError, match="no row at a multiple of 7 steps"):
         Panel("a", metrics(), every=7)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 9])
 def test_every_panel_is_there(count: int) -> None:
-    figure = training([Panel(str(number), metrics()) for number in range(count)])
+    figure = training(*[Panel(str(number), metrics()) for number in range(count)])
     assert sum(axes.get_visible() for axes in figure.axes) == count
 
 

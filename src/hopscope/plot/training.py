@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hopscope.errors import InputError
 from hopscope.plot.style import COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.training.metrics import LEARNED, Metrics
+from hopscope.training.run import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,18 +41,27 @@ class Panel:
         if not len(self.lines):
             raise InputError(f"the metrics of {self.title!r} have no row at a multiple of {self.every} steps")
 
+    @classmethod
+    def of(cls, run: RunFolder) -> Panel:
+        """All models of a run."""
+        return cls(f"{run.path.name}: {run.recipe.layers} layers", run.metrics, run.recipe.log_every)
+
     @property
     def lines(self) -> Metrics:
         """The rows that are drawn."""
         return self.metrics.every(self.every)
 
 
-def training(panels: Sequence[Panel]) -> Figure:
+def training(*of: Panel | RunFolder) -> Figure:
     """Partial losses over training, a panel a run, a line a seed and hop, a mark where each falls below 0.5.
 
+    Args:
+        of: runs, or what is to be drawn of them.
+
     Raises:
-        InputError: no panel.
+        InputError: nothing given, or a run without metrics yet.
     """
+    panels = [one if isinstance(one, Panel) else Panel.of(one) for one in of]
     if not panels:
         raise InputError("a figure of training needs at least one panel, got none")
     columns = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3 if len(panels) < 7 else 4

@@ -49,7 +49,7 @@ def _partial_losses(result: DepthResult, figures: Path) -> PageFigure:
 def _training(result: DepthResult, figures: Path) -> PageFigure:
     stem = figures / "training"
     every = result.study.recipe.log_every
-    save(training([Panel(_layers(layers), metrics, every) for layers, metrics in result.curves]), stem)
+    save(training(*[Panel(_layers(layers), metrics, every) for layers, metrics in result.curves]), stem)
     return PageFigure(
         stem,
         "Losses over time with the implicit curriculum, a panel for each number of layers: hops are learned in order. "
