@@ -27,6 +27,7 @@ ROOMS = [
     "studies",
     "paper",
     "plot",
+    "explorer",
     "report",
     "cli",
 ]

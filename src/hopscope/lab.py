@@ -213,6 +213,30 @@ class Run(RunFolder, Sequence[Model]):
     def __iter__(self) -> Iterator[Model]:
         return (Model(self, number) for number in range(len(self)))
 
+    def explore(self, out: Path | str | None = None, *, model: int | None = None, large: bool = False) -> Path:
+        """Write the explorer: one HTML file to look at the run's models in, and to cut them; gives its path.
+
+            >>> run.explore(folder / "run.html").stat().st_size < 1_000_000
+            True
+
+        Args:
+            out: the file; `explorer.html` beside the run by default.
+            model: number of the one model to show; None for all with a record of a circuit.
+            large: write it even beyond 25 MB.
+
+        Raises:
+            InputError: no such model, nothing to show, or a page too large.
+        """
+        from hopscope.explorer.page import explore
+
+        return explore([self], None if out is None else Path(out), model=model, large=large)[0]
+
+    def _repr_html_(self) -> str:
+        """The explorer in a frame, for notebooks; a line of text where there is nothing to show or too much."""
+        from hopscope.explorer.page import in_notebook
+
+        return in_notebook(self)
+
     def __repr__(self) -> str:
         return f"<run {self.path}: {len(self)} x {self.recipe.layers} layers, D = {self.problem.hops}>"
 

@@ -87,6 +87,7 @@ def write_page(
     rerun: Sequence[str],
     *,
     made: datetime | None = None,
+    explorer: str | None = None,
 ) -> None:
     """Write the page, atomically.
 
@@ -98,6 +99,7 @@ def write_page(
         sections: what follows the table.
         rerun: lines for a shell that make the page again.
         made: the date to show; now by default.
+        explorer: the explorer's file, relative to the page; None where there is none.
 
     Raises:
         InputError: a figure has no file.
@@ -112,6 +114,7 @@ def write_page(
         sections=[(section, [_drawn(figure, path.parent) for figure in section.figures]) for section in sections],
         rerun="\n".join(rerun),
         made=made,
+        explorer=_link(explorer),
         versions=_versions(),
     )  # fmt: skip
     write_text(path, html)

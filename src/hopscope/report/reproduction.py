@@ -1,12 +1,16 @@
-"""The report of a reproduction: `report.html` with the table of claims, and `figures/` (PNG, SVG and PDF)."""
+"""The report of a reproduction: `report.html`, the table of claims; `figures/` (PNG, SVG, PDF); `explorer.html`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from hopscope.explorer.gather import exhibit
+from hopscope.explorer.page import build
+from hopscope.files import write_text
 from hopscope.paper.reproduce import Reproduction
 from hopscope.report import held_head, section_4, section_5, section_7, section_8, section_9
 from hopscope.report.page import Section, write_page
+from hopscope.training.run import RunFolder
 
 LEAD = (
     "A reproduction of “Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers” "
@@ -27,13 +31,26 @@ def write_report(found: Reproduction) -> Path:
         *(held_head.section(result, figures) for result in found.held_head),
     ]
     name = found.preset.name
+    explorer = _write_explorer(found)
     page = found.folder / "report.html"
     write_page(
         page,
         title="The retrieval problem, reproduced",
         lead=f"{LEAD} Scale: `{name}`, {found.preset.summary}.",
         claims=found.claims,
+        explorer=explorer,
         sections=[section for section in sections if section],
         rerun=[f"hopscope reproduce --preset {name}", f"hopscope report {found.folder.as_posix()}"],
     )
     return page
+
+
+def _write_explorer(found: Reproduction) -> str | None:
+    """The explorer of the first model that was followed, beside the report; None where its run is not there."""
+    for one in found.emergence.followed:
+        path = found.folder / found.emergence.study.at / one.model.setup.name
+        if one.final is None or not (path / "run.json").exists():
+            continue
+        write_text(found.folder / "explorer.html", build([exhibit(RunFolder(path), one.model.number)]).html)
+        return "explorer.html"
+    return None

@@ -1,0 +1,46 @@
+"""`hopscope explore`: a page in which a trained model can be looked at, scrubbed through and cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hopscope.cli._common import for_people
+
+
+@click.command()
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=None,
+    help="File [default: explorer.html in the first RUN]",
+)
+@click.option("--model", type=int, default=None, help="Which model of each run, from 0 [default: all with a circuit]")
+@click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
+@click.option("--json", "as_json", is_flag=True, help="Print path, bytes and what the bytes are, as JSON.")
+def command(folders: tuple[Path, ...], out: Path | None, model: int | None, large: bool, as_json: bool) -> None:
+    """One HTML file that shows trained runs, their circuits and how they came to be.
+
+    The network itself is inside, so any set of paths can be cut in the page and the loss by hop is exact. The file
+    loads nothing from anywhere: open it, mail it. What is missing in RUN (a circuit, its emergence) is said there.
+
+    \b
+    Examples:
+      hopscope explore runs/first
+      hopscope explore runs/a runs/b --out a-and-b.html
+      hopscope explore runs/first --model 1
+    """
+    import json
+
+    from hopscope.explorer.page import explore
+    from hopscope.training.run import RunFolder
+
+    path, page = explore([RunFolder(folder) for folder in folders], out, model=model, large=large)
+    if as_json:
+        click.echo(json.dumps({"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}))
+        return
+    if for_people():
+        click.echo(str(page), err=True)
+    click.echo(str(path))

@@ -1,0 +1,171 @@
+"""What is there of a model: its circuit, its emergence, its weights, what is missing, in a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from hopscope.circuits.find import record_path as circuit_path
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.history import Emergence
+from hopscope.emergence.maps_over_time import MapsOverTime
+from hopscope.emergence.of_run import maps_over_time_path
+from hopscope.emergence.of_run import record_path as emergence_path
+from hopscope.errors import InputError
+from hopscope.model.transformer import Transformer
+from hopscope.training.metrics import Metrics
+from hopscope.training.run import RunFolder
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One model as it is shown.
+
+    Attributes:
+        run: it belongs to.
+        number: in the run, from 0.
+        circuit: its record; None where it is not there or cannot be read.
+        emergence: how that circuit came to be, over the checkpoints.
+        maps: the role maps of every head at the same checkpoints.
+        metrics: of training; None where they cannot be read or have no rows.
+        transformer: as it was at the last checkpoint, alone.
+        missing: what is not there and how to get it, a sentence each.
+    """
+
+    run: RunFolder
+    number: int
+    circuit: Circuit | None
+    emergence: Emergence | None
+    maps: MapsOverTime | None
+    metrics: Metrics | None
+    transformer: Transformer | None
+    missing: tuple[str, ...]
+
+    @property
+    def seed(self) -> int:
+        """It was trained from."""
+        return self.run.seeds[self.number]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.run.path.resolve().name}, seed {self.seed}"
+
+
+def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibit]:
+    """The models of some runs: that of the given number of each; else all with a record of a circuit, else the first.
+
+    Raises:
+        InputError: no run, the same run twice, no such model, or a run of which there is nothing to show.
+    """
+    if not runs:
+        raise InputError("there is no run to explore; give the folder of at least one")
+    seen: set[Path] = set()
+    for run in runs:
+        if run.path.resolve() in seen:
+            raise InputError(f"{run.path} is given twice; name each run once")
+        seen.add(run.path.resolve())
+    return [exhibit(run, number) for run in runs for number in _numbers(run, model)]
+
+
+def _numbers(run: RunFolder, model: int | None) -> list[int]:
+    count = len(run.seeds)
+    if model is None:
+        return [number for number in range(count) if circuit_path(run, number).exists()] or [0]
+    if not 0 <= model < count:
+        raise InputError(f"model must be from 0 to {count - 1} ({run.path} has {count}), got {model}")
+    return [model]
+
+
+def exhibit(run: RunFolder, number: int) -> Exhibit:
+    """What is there of one model. What is damaged or of something else is left out, and said.
+
+    Raises:
+        InputError: there is nothing to show: no checkpoint, no circuit and no metrics.
+    """
+    missing: list[str] = []
+    which = f" --model {number}" if number else ""
+    find, follow = f"`hopscope circuit {run.path}{which}`", f"`hopscope emergence {run.path}{which}`"
+    circuit = _read(circuit_path(run, number), Circuit.load, f"No circuit was looked for: {find}.", missing)
+    transformer = _weights(run, number, missing)
+    if circuit is not None and not _fits(circuit, run, number):
+        missing.append(f"The circuit beside the run is of another model and is not shown; find this one's with {find}.")
+        circuit = None
+    history = maps = None
+    if circuit is not None and circuit.found:
+        never = f"The circuit was not followed through training: {follow} (the run needs checkpoints)."
+        history = _read(emergence_path(run, number), Emergence.load, never, missing)
+        if history is not None and not _follows(history, circuit, run, number):
+            missing.append(f"The emergence beside the run is not of this circuit and is not shown: {follow} --anew.")
+            history = None
+        if history is not None:
+            gone = f"The role maps over time are not there: {follow} --anew."
+            maps = _read(maps_over_time_path(run, number), MapsOverTime.load, gone, missing)
+            if maps is not None and not _goes_with(maps, history):
+                missing.append(f"The role maps over time are not of this emergence and not shown: {follow} --anew.")
+                maps = None
+    metrics = _metrics(run, missing)
+    if circuit is None and transformer is None and metrics is None:
+        raise InputError(f"{run.path} has no checkpoint, no circuit and no metrics yet: there is nothing to show")
+    return Exhibit(run, number, circuit, history, maps, metrics, transformer, tuple(missing))
+
+
+def _read(path: Path, load: Callable[[Path], T], never: str, missing: list[str]) -> T | None:
+    if not path.exists():
+        missing.append(never)
+        return None
+    try:
+        return load(path)
+    except InputError as error:
+        missing.append(f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        return None
+
+
+def _weights(run: RunFolder, number: int, missing: list[str]) -> Transformer | None:
+    """The model alone, as the last checkpoint has it."""
+    import torch
+
+    from hopscope.circuits.evaluator import single
+
+    try:
+        transformer = single(run.transformer(), number)
+    except InputError as error:
+        missing.append(f"Without weights nothing can be cut here: {error}.")
+        return None
+    if not all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):
+        missing.append("The weights are not finite: training had diverged. Nothing can be cut here.")
+        return None
+    return transformer
+
+
+def _metrics(run: RunFolder, missing: list[str]) -> Metrics | None:
+    try:
+        metrics = run.metrics
+    except InputError as error:
+        missing.append(f"{error}.")
+        return None
+    if not len(metrics):
+        missing.append("The run has no metrics: losses over training are not shown.")
+        return None
+    return metrics
+
+
+def _fits(circuit: Circuit, run: RunFolder, number: int) -> bool:
+    shape = (circuit.layers, circuit.heads, circuit.problem)
+    return circuit.seed == run.seeds[number] and shape == (run.recipe.layers, run.recipe.heads, run.problem)
+
+
+def _follows(history: Emergence, circuit: Circuit, run: RunFolder, number: int) -> bool:
+    paths = [(one.layer, one.head, one.query, one.key) for one in history.paths]
+    return history.model == run.model_hashes[number] and paths == [
+        one.path.names(circuit.hops) for one in circuit.paths
+    ]
+
+
+def _goes_with(maps: MapsOverTime, history: Emergence) -> bool:
+    shape = (history.steps, history.layers, history.heads, 2 * history.hops + 1)
+    return (maps.steps, maps.layers, maps.heads, len(maps.roles)) == shape

@@ -1,0 +1,104 @@
+"""What the page's own network needs: weights in half precision, the circuit as rows, prompts no training saw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from hopscope.circuits.apply import ProgramEdit, by_layer
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import KEEP, UNIFORM, Intervention
+from hopscope.circuits.programs import from_json
+from hopscope.circuits.record import Circuit
+from hopscope.explorer.arrays import Chunk, pack
+from hopscope.model.edit import Recorder
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import query_role, second_member
+from hopscope.problem.vectors import Batch
+from hopscope.theory.path import Row
+from hopscope.training.data import held_out
+
+PROMPTS = 32
+"""Sequences in the page: those that `hopscope emergence` measures on."""
+
+_AVERAGED = 256
+"""Sequences behind a pattern by position; with few of them the average still knows their shuffles."""
+
+
+def half(transformer: Transformer) -> Transformer:
+    """The model with its weights rounded to half precision: what the page holds."""
+    rounded = type(transformer)(transformer.shape, 1)
+    rounded.load_state_dict({name: weight.half().float() for name, weight in transformer.state_dict().items()})
+    return rounded.requires_grad_(False)
+
+
+def weights(transformer: Transformer) -> tuple[list[tuple[str, int]], Chunk]:
+    """Names and sizes of the weights, and all of them one after the other."""
+    state = transformer.state_dict()
+    flat = np.concatenate([weight.half().numpy().reshape(-1) for weight in state.values()])
+    return [(name, weight.numel()) for name, weight in state.items()], pack(flat)
+
+
+def batch_of(problem: RetrievalProblem) -> Batch:
+    """The prompts."""
+    return held_out(problem, PROMPTS, purpose="emergence")
+
+
+def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
+    """Symbols [prompt, chain, symbol, d_symbol] and places [prompt, chain, role]: what makes a prompt."""
+    batch = batch_of(problem)
+    tokens = batch.inputs[..., : problem.symbol_dim]
+    holders = [query_role(problem.hops), *(second_member(hop) for hop in range(1, problem.hops + 1))]
+    at = batch.place[..., holders].flatten(1)  # prompt chain*symbol
+    symbols = tokens.gather(1, at[..., None].expand(-1, -1, problem.symbol_dim))
+    shape = (PROMPTS, problem.chains, problem.hops + 1, problem.symbol_dim)
+    return {
+        "symbols": pack(symbols.reshape(shape).numpy()),
+        "places": pack(batch.place.numpy().astype(np.uint16)),
+    }
+
+
+def alone(circuit: Circuit) -> dict[Row, Any]:
+    """The natural circuit: rows in use keep the model's own patterns, everything else is off as the search left it."""
+    program = from_json(circuit.program, circuit.problem)
+    helpers = [
+        Row(row["layer"] - 1, row["head"] - 1, circuit.problem.roles.index(row["query"])) for row in circuit.helpers
+    ]
+    used = {one.path.row for one in circuit.paths} | set(helpers)
+    rows = (
+        Row(layer, head, query)
+        for layer in range(circuit.layers)
+        for head in range(circuit.heads)
+        for query in range(len(circuit.problem.roles))
+    )
+    return {row: KEEP if row in used else program.get(row, UNIFORM) for row in rows}
+
+
+def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:
+    """The natural circuit as rows (those not named are uniform), and the patterns by position that some refer to.
+
+    A row at its positional mean has here a mean over many sequences, as the circuit alone makes it.
+    """
+    program = alone(circuit)
+    fixed = sorted({(row.layer, row.head) for row, form in program.items() if form.kind is Intervention.POSITIONAL})
+    rows = [
+        {"layer": row.layer, "head": row.head, "query": row.query, "kind": form.kind.value}
+        | ({"keys": list(form.keys)} if form.keys else {})
+        | ({"weights": list(form.weights)} if form.weights else {})
+        | ({"kind": "fixed", "fixed": fixed.index(row[:2])} if form.kind is Intervention.POSITIONAL else {})
+        for row, form in program.items()
+        if form != UNIFORM
+    ]
+    if not fixed:
+        return rows, None
+    many = held_out(circuit.problem, _AVERAGED, purpose="positional means")
+    evaluator = Evaluator(transformer, circuit.problem, many)
+    edit = ProgramEdit([by_layer(program, circuit.layers)], circuit.heads, evaluator.drawer)
+    seen = Recorder(edit)
+    with torch.no_grad():
+        transformer.run(transformer.embed(evaluator.batch.inputs[None]), edit=seen)
+    patterns = torch.stack([seen.patterns[layer][0, :, head].mean(dim=0) for layer, head in fixed])
+    return rows, pack(patterns.numpy())

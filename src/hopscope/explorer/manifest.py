@@ -1,0 +1,183 @@
+"""Everything the page is told of a model, as plain values; arrays go beside it, packed."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.history import Emergence
+from hopscope.emergence.maps_over_time import MapsOverTime
+from hopscope.emergence.order import hop_of
+from hopscope.explorer import live
+from hopscope.explorer.arrays import Chunk, pack
+from hopscope.explorer.gather import Exhibit
+from hopscope.explorer.story import story
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import position_codes
+from hopscope.records import plain
+from hopscope.theory.depth import minimum_in_order, theorem_1_bound
+from hopscope.theory.information_flow import simulate
+from hopscope.training.metrics import Metrics
+
+SCHEMA = 1
+"""Of the manifest."""
+
+MOST_ROWS = 400
+"""Rows of metrics that are drawn; more would lie on each other."""
+
+
+@dataclass
+class Arrays:
+    """The arrays of a page by name, as they are packed."""
+
+    chunks: dict[str, Chunk] = field(default_factory=dict)
+
+    def add(self, name: str, chunk: Chunk) -> str:
+        """Keep an array; gives its name."""
+        self.chunks[name] = chunk
+        return name
+
+
+def manifest(shown: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
+    """What the page is told; what is packed goes into `arrays`."""
+    return {"schema": SCHEMA, "models": [_model(one, f"m{place}", arrays) for place, one in enumerate(shown)]}
+
+
+def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    run, recipe = one.run, one.run.recipe
+    return {
+        "name": one.name,
+        "folder": run.path.as_posix(),
+        "seed": one.seed,
+        "number": one.number,
+        "missing": list(one.missing),
+        "steps": recipe.steps,
+        "steps_per_epoch": recipe.steps_per_epoch,
+        "problem": _problem(run.problem),
+        "shape": _shape(one),
+        "theory": _theory(run.problem, recipe.layers),
+        "held_out": _held_out(one),
+        "metrics": _metrics(one.metrics, one.number, f"{prefix}-metrics", arrays),
+        "circuit": _circuit(one.circuit),
+        "emergence": _emergence(one.emergence),
+        "maps": _maps(one.maps, f"{prefix}-maps", arrays),
+        "live": _live(one, prefix, arrays),
+        "story": story(one),
+    }
+
+
+def _problem(problem: RetrievalProblem) -> dict[str, Any]:
+    codes = position_codes(problem).double().numpy().round(9).tolist()
+    known: dict[str, Any] = plain(problem) | {"blocks": list(problem.blocks), "codes": codes}
+    return known | {"target_hops": list(problem.target_hops), "order_in_words": problem.order_in_words}
+
+
+def _shape(one: Exhibit) -> dict[str, Any]:
+    shape = one.run.recipe.architecture(one.run.problem) if one.transformer is None else one.transformer.shape
+    known: dict[str, Any] = plain(shape) | {"d_head": shape.d_head}
+    return known
+
+
+def _theory(problem: RetrievalProblem, layers: int) -> dict[str, Any]:
+    """Bounds, and what every role of a chain could hold after each layer, as sets of pieces in one number each."""
+    flow = simulate(replace(problem, chains=1), layers)
+    return {
+        "theorem_1": theorem_1_bound(problem.hops),
+        "least": None if problem.position == "none" else minimum_in_order(problem),
+        "holdings": [[str(holding) for holding in after] for after in flow.holdings],
+    }
+
+
+def _held_out(one: Exhibit) -> dict[str, Any] | None:
+    """Losses that were measured at the end of training."""
+    if not one.run.finished:
+        return None
+    result = one.run.result
+    model = result.models[one.number]
+    return {"n": result.held_out, "loss": model.held_out_loss, "partial": list(model.held_out_partial_losses)}
+
+
+def _metrics(metrics: Metrics | None, number: int, name: str, arrays: Arrays) -> dict[str, Any] | None:
+    """Steps, and by step: validation loss, then the partial losses. NaN where a loss was not a number."""
+    if metrics is None:
+        return None
+    kept = np.unique(np.linspace(0, len(metrics) - 1, min(MOST_ROWS, len(metrics))).round().astype(int))
+    losses = np.concatenate([metrics.validation_loss[:, number, None], metrics.partial_losses[:, number]], axis=1)
+    arrays.add(name, pack(losses[kept].astype(np.float32)))
+    return {"steps": metrics.steps[kept].tolist(), "chunk": name}
+
+
+def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
+    if circuit is None:
+        return None
+    strict = circuit.strict
+    return {
+        "found": circuit.found,
+        "certified": list(circuit.certified),
+        "bar": circuit.bar,
+        "losses": circuit.losses,
+        "paths": [
+            {
+                "layer": one.path.layer, "head": one.path.head, "query": one.path.query, "key": one.path.key,
+                "form": one.form, "weight": one.weight, "hop": hop_of(one.path, circuit.hops),
+                "without": one.ablation_mse, "without_natural": one.natural_mse, "feeds": list(one.uses(circuit.hops)),
+                "strict": bool(strict and one.path.names(circuit.hops) in {path.where for path in strict.paths}),
+            }
+            for one in circuit.paths
+        ],
+        "certificate": [
+            {"name": name, "passed": part["passed"], "says": str(part.get("says", ""))}
+            for name, part in circuit.certificate.items()
+        ],
+        "strict": None
+        if strict is None
+        else {"paths": len(strict.paths), "zero": strict.zero.mse, "heads": len(strict.heads)},
+    }  # fmt: skip
+
+
+def _emergence(history: Emergence | None) -> dict[str, Any] | None:
+    if history is None:
+        return None
+    known = plain(history)
+    names = ("sequences", "ablation", "steps", "losses", "partial_losses", "learned", "order", "plateau", "troubles")
+    paths = [
+        {name: path[name] for name in ("attention", "foremost", "change", "change_interval", "crossing")}
+        for path in known["paths"]
+    ]
+    return {name: known[name] for name in names} | {"paths": paths}
+
+
+def _maps(maps: MapsOverTime | None, name: str, arrays: Arrays) -> dict[str, Any] | None:
+    """The record's own bytes, [step, layer, head, own or other chains, query role, key role]."""
+    if maps is None:
+        return None
+    roles = len(maps.roles)
+    frames = [np.frombuffer(base64.b64decode(frame), np.uint8) for frame in maps.frames]
+    shape = (len(maps.steps), maps.layers, maps.heads, 2, roles, roles)
+    arrays.add(name, pack(np.stack(frames).reshape(shape), delta=True))
+    return {"steps": list(maps.steps), "chunk": name}
+
+
+def _live(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any] | None:
+    """What the page computes with; None without weights."""
+    if one.transformer is None:
+        return None
+    names, packed = live.weights(one.transformer)
+    told: dict[str, Any] = {
+        "step": max(one.run.checkpoints),
+        "names": [list(name) for name in names],
+        "weights": arrays.add(f"{prefix}-weights", packed),
+        "count": live.PROMPTS,
+    }
+    for name, chunk in live.prompts(one.run.problem).items():
+        told[name] = arrays.add(f"{prefix}-{name}", chunk)
+    if one.circuit is not None and one.circuit.found:
+        rows, fixed = live.circuit_alone(one.circuit, live.half(one.transformer))
+        told["alone"] = rows
+        told["fixed"] = arrays.add(f"{prefix}-fixed", fixed) if fixed is not None else None
+    return told

@@ -1,0 +1,153 @@
+"""The page as one file: sources, data and static parts, put together; the same inputs give the same bytes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup, escape
+
+import hopscope
+from hopscope.errors import InputError
+from hopscope.explorer.gather import Exhibit, exhibits
+from hopscope.explorer.manifest import Arrays, manifest
+from hopscope.explorer.static import static
+from hopscope.files import write_text
+from hopscope.training.run import RunFolder
+
+SCRIPTS = (
+    "bytes", "network", "prompt", "program", "flow", "state", "dom", "model", "worker", "circuit", "knowledge", "axis",
+    "time", "heads", "inspector", "save", "main", "tools", "boot",
+)  # fmt: skip
+"""Sources of the page's program, in their order; all but `boot` only define."""
+
+STYLES = ("base", "layout", "views", "print")
+
+LARGEST = 25_000_000
+"""Bytes beyond which a page is only written if asked: browsers open it late, mail does not take it."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page and what its size is made of.
+
+    Attributes:
+        html: the file.
+        sizes: bytes by part.
+    """
+
+    html: str
+    sizes: dict[str, int]
+
+    def __str__(self) -> str:
+        total = len(self.html.encode())
+        return f"{total / 1e6:.2f} MB: " + ", ".join(f"{name} {size / 1e6:.2f}" for name, size in self.sizes.items())
+
+
+def explore(
+    runs: Sequence[RunFolder], out: Path | None = None, *, model: int | None = None, large: bool = False
+) -> tuple[Path, Page]:
+    """Write the explorer of some runs.
+
+    Args:
+        runs: whose models are shown.
+        out: the file; `explorer.html` in the first run by default.
+        model: number of the one model to show of each run; None for all with a record of a circuit.
+        large: write it even beyond `LARGEST`.
+
+    Raises:
+        InputError: no run, no such model, a run of which there is nothing to show, or a page too large.
+    """
+    page = build(exhibits(runs, model))
+    if len(page.html) > LARGEST and not large:
+        raise InputError(
+            f"the page would be {page}; beyond {LARGEST / 1e6:.0f} MB a page opens badly: show fewer models or say --large"
+        )
+    path = out or runs[0].path / "explorer.html"
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file, as in {path / 'explorer.html'}")
+    write_text(path, page.html)
+    return path, page
+
+
+def build(shown: Sequence[Exhibit]) -> Page:
+    """The page of some models."""
+    from jinja2 import Environment, StrictUndefined
+
+    arrays = Arrays()
+    told = _json(manifest(shown, arrays))
+    script, css = source(SCRIPTS, "js"), source(STYLES, "css")
+    digest = base64.b64encode(hashlib.sha256(f"{script}".encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}' blob:; worker-src blob:; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    html = environment.from_string(_web("page.html")).render(
+        title=shown[0].name if len({one.run.path for one in shown}) == 1 else "Trained transformers",
+        facts=_facts(shown),
+        policy=Markup(policy),
+        version=hopscope.__version__,
+        css=Markup(css),
+        script=Markup(script),
+        manifest=told,
+        view=Markup('{"hash": ""}'),
+        static=[static(one) for one in shown],
+        chunks=arrays.chunks.items(),
+    )
+    by_name: dict[str, int] = {}
+    for name, chunk in arrays.chunks.items():
+        kind = name.split("-", 1)[1]
+        by_name[kind] = by_name.get(kind, 0) + len(chunk.text)
+    sizes = {"program and styles": len(script) + len(css), "numbers": len(told), **by_name}
+    return Page(html, sizes)
+
+
+def in_notebook(run: RunFolder, height: int = 900) -> str:
+    """The page of a run inside a notebook: isolated in a frame, its drawings below for places without scripts."""
+    try:
+        page = build(exhibits([run]))
+        if len(page.html) > LARGEST:
+            raise InputError(f"the page would be {page}; write it to a file with run.explore(large=True)")
+    except InputError as error:
+        return f"<p>{escape(str(run.path))}: {escape(str(error))}</p>"
+    return (
+        f'<iframe srcdoc="{escape(page.html)}" style="width:100%;height:{height}px;border:1px solid #ccc" '
+        'sandbox="allow-scripts allow-downloads allow-modals" title="hopscope explorer"></iframe>'
+    )
+
+
+@cache
+def source(names: tuple[str, ...], ending: str) -> str:
+    """Files of `web/` one after the other; a script is one function, so that no name leaves it."""
+    text = "\n".join(_web(f"{name}.{ending}") for name in names)
+    return f'\n(() => {{\n"use strict";\n{text}\n}})();\n' if ending == "js" else text
+
+
+def _web(name: str) -> str:
+    return (files("hopscope.explorer") / "web" / name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> Markup:
+    """JSON that nothing in HTML or JavaScript can mistake for anything else."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _facts(shown: Sequence[Exhibit]) -> str:
+    recipe, problem = shown[0].run.recipe, shown[0].run.problem
+    heads = f"{recipe.heads} head{'' if recipe.heads == 1 else 's'}"
+    mlp = "MLP" if recipe.mlp else "no MLP"
+    return (
+        f"{recipe.layers} layers × {heads}, width {recipe.d_model}, {mlp}; D = {problem.hops} hops, "
+        f"N = {problem.chains} chains, {problem.order_in_words}; {recipe.steps:,} steps"
+    )

@@ -1,0 +1,141 @@
+"""The story of a run in five steps: the state of the page, a caption made from measured numbers, and what it claims.
+
+A step whose claim did not hold on this run says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hopscope.emergence.history import Emergence
+from hopscope.explorer.gather import Exhibit
+from hopscope.problem.retrieval import RetrievalProblem
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step.
+
+    Attributes:
+        title: in a few words.
+        caption: what is seen, with this run's numbers.
+        claim: what is claimed of all such runs; empty where nothing is.
+        holds: whether it does here; None where this run cannot say.
+        at: training step of the playhead; None for the end.
+        path: number of the path to select, from 0; None for none.
+        cut: numbers of the paths to cut, from 0.
+        axis: `chain`, or `prompt` for all tokens.
+    """
+
+    title: str
+    caption: str
+    claim: str = ""
+    holds: bool | None = None
+    at: int | None = None
+    path: int | None = None
+    cut: tuple[int, ...] = ()
+    axis: str = "chain"
+
+
+def story(one: Exhibit) -> list[dict[str, Any]]:
+    """The five steps; without a followed circuit, the first and the last."""
+    problem, history = one.run.problem, one.emergence
+    steps = [_task(problem)]
+    if history is not None and any(path.crossing.step is not None for path in history.paths):
+        steps += [_nothing(history), _first(history), _order(history)]
+    if one.transformer is not None and one.circuit is not None and one.circuit.found:
+        steps.append(_cut(one))
+    return [asdict(step) for step in steps]
+
+
+def _task(problem: RetrievalProblem) -> Step:
+    hops = "1 hop" if problem.hops == 1 else f"{problem.hops} hops"
+    return Step(
+        "The task",
+        f"{problem.chains} chains of {hops} are cut into pairs and scattered over one prompt. Each query holds x0 of "
+        f"its chain and is asked for {'every symbol up to ' if problem.curriculum and problem.hops > 1 else ''}"
+        f"x{problem.hops}: it must find the pair that starts with x0, read its second member, and so on. A colour is a "
+        "chain.",
+        axis="prompt",
+    )
+
+
+def _nothing(history: Emergence) -> Step:
+    plateau, share = history.plateau, None
+    if plateau.left is not None:
+        share = plateau.left / history.total_steps
+    until = "to the end" if plateau.left is None else f"until step {plateau.left:,}"
+    if plateau.left is not None and plateau.reached is not None:
+        middle = (plateau.reached + plateau.left) // 2
+    else:
+        middle = history.steps[len(history.steps) // 4]
+    holds = None if share is None else share >= 0.28
+    return Step(
+        "Nothing happens",
+        f"The loss stays near {plateau.level:g} {until}"
+        + (f", {share:.0%} of training" if share is not None else "")
+        + f": the model knows the {history.chains} candidates and not which is right. No path attends yet.",
+        "a long plateau comes first: at least 28% of training",
+        holds,
+        at=middle,
+    )
+
+
+def _first(history: Emergence) -> Step:
+    born = [(path.crossing.step, place) for place, path in enumerate(history.paths) if path.crossing.step is not None]
+    step, place = min(born)
+    path = history.paths[place]
+    pair = path.query.startswith(">") and path.key == f"x{int(path.query[2:]) - 1}>"
+    before, after = path.crossing.between or (step, step)
+    return Step(
+        "The first head",
+        f"Between steps {before:,} and {after:,} layer {path.layer} head {path.head} comes to attend from "
+        f"{path.query} to {path.key}; its mean attention crosses 0.5 at step {step:,.0f} and ends at {path.attention[-1]:.2f}.",
+        "the first path ties the second member of a pair to the first",
+        pair,
+        at=_checkpoint(history, step),
+        path=place,
+    )
+
+
+def _order(history: Emergence) -> Step:
+    emerged = history.order.emerged
+    told = ", ".join(
+        f"x{hop} {'never' if step is None else f'at step {step:,.0f}'}" for hop, step in enumerate(emerged, start=1)
+    )
+    last = max((step for step in emerged if step is not None), default=None)
+    return Step(
+        "The others, in order",
+        f"One path after the other crosses 0.5. What has crossed carries to the query: {told}. The loss of each hop "
+        "falls with it.",
+        "hops come one by one, each after the one before",
+        history.order.one_by_one if history.hops > 1 else None,
+        at=None if last is None else _checkpoint(history, last),
+    )
+
+
+def _cut(one: Exhibit) -> Step:
+    circuit = one.circuit
+    assert circuit is not None
+    if one.emergence is not None:
+        worst = max(range(len(circuit.paths)), key=lambda place: one.emergence.paths[place].change[-1])  # type: ignore[union-attr]
+    else:
+        worst = max(range(len(circuit.paths)), key=lambda place: circuit.paths[place].natural_mse)
+    path = circuit.paths[worst]
+    needed = all(each.ablation_mse > circuit.losses["imposed"] for each in circuit.paths)
+    return Step(
+        "Cut it yourself",
+        f"Here {path.path.describe(circuit.hops)} is cut: its row attends everywhere alike. The network in this page "
+        "is the trained one, so the loss by hop is computed, not drawn. Click an arrow and press Cut, or a number key; 0 "
+        "restores.",
+        "every path is needed: cutting any one raises the loss of the circuit",
+        needed,
+        path=worst,
+        cut=(worst,),
+    )
+
+
+def _checkpoint(history: Emergence, step: float) -> int:
+    """The first checkpoint at or after a step."""
+    return next((known for known in history.steps if known >= step), history.steps[-1])

@@ -1,0 +1,3 @@
+// In a worker: serve. In the page: start.
+if (typeof document === "undefined") serve(self);
+else start();

@@ -1,0 +1,182 @@
+// The page: the state, what is drawn of it and where, what keys and buttons do.
+
+async function start() {
+  const pristine = "<!doctype html>\n" + document.documentElement.outerHTML, opened = performance.now();
+  const told = JSON.parse($("manifest").textContent), models = told.models.map(prepared);
+  const limits = models.map((model) => ({ checkpoints: model.steps.length, paths: model.paths.length, heads: model.shape.layers * model.shape.heads, steps: model.story.length }));
+  const saved = JSON.parse($("view").textContent).hash || "";
+  const state = store(fromHash(location.hash, limits) || fromHash(saved, limits) || { ...FRESH, t: models[0].steps.length - 1 });
+  const lab = laboratory(() => render(state.get()));
+  let drawn = 0, playing = null, own = "", lastCut = 0, axisDrawn = "";
+  document.documentElement.classList.add("js");
+  $("app").hidden = false;
+  tips($("tip"));
+
+  const model = () => models[state.get().m];
+  const set = (changes) => state.set(changes);
+  const go = (changes) => set({ ...changes, y: -1 });
+  const cut = (number) => go({ x: toggled(state.get().x, number), p: number, h: -1, t: model().steps.length - 1 });
+  const pick = (number, event) => {
+    if (event && event.shiftKey && state.get().p >= 0 && state.get().p !== number) return go({ q: state.get().q === number ? -1 : number });
+    const same = state.get().p === number;
+    go({ p: same ? -1 : number, q: -1, h: -1 });
+  };
+  const atStep = (step) => {
+    const { steps } = model(), near = steps.reduce((best, one, i) => (Math.abs(one - step) < Math.abs(steps[best] - step) ? i : best), 0);
+    go({ t: near });
+  };
+  const tell = (number) => {
+    const one = model().story[number], path = one.path ?? -1, { steps } = model();
+    const t = one.at === null ? steps.length - 1 : steps.reduce((best, step, i) => (Math.abs(step - one.at) < Math.abs(steps[best] - one.at) ? i : best), 0);
+    set({ y: number, t, p: path, q: -1, h: -1, x: [...one.cut], a: model().live ? one.axis : "chain", b: "model", c: null });
+  };
+  const play = (on) => {
+    clearInterval(playing);
+    playing = on ? setInterval(() => {
+      const { t } = state.get(), last = model().steps.length - 1;
+      if (t >= last) play(false);
+      go({ t: Math.min(last, t + 1) });
+    }, 140) : null;
+    if (on && state.get().t === model().steps.length - 1) go({ t: 0 });
+    controls(state.get());
+  };
+
+  /** One prompt under the state's cuts, kept until they change. */
+  let kept = { key: "" }, trunk = { key: "" };
+  function live(of, at, all) {
+    const one = models[of.m];
+    if (!one.live || !one.arrays || !one.arrays.net || at.t !== one.steps.length - 1) return null;
+    const key = [of.m, at.s, at.b, all, ...of.x].join(" ");
+    if (kept.key === key) return kept.found;
+    const prompt = promptOf(one, at.s), without = `${of.m} ${at.s}`;
+    if (trunk.key !== without) trunk = { key: without, found: computed(one, prompt, [], "model", true) };
+    const began = performance.now();
+    kept = { key, found: { ...computed(one, prompt, of.x, at.b, all, trunk.found), prompt } };
+    lastCut = performance.now() - began;
+    return kept.found;
+  }
+
+  function lookOf(of, now, chosen) {
+    const one = models[of.m], heads = now.v === "prompt" || !one.maps, found = one.arrays ? live(of, { ...now, t: of.t }, heads || now.a === "prompt") : null;
+    const changed = of.x.length > 0 || now.b === "alone", result = one.live && one.arrays && of.t === one.steps.length - 1 && changed ? lab.get([of.m, now.b, ...of.x].join(" ")) : null;
+    const prompt = one.live && one.arrays ? (found ? found.prompt : promptOf(one, now.s)) : null;
+    return { t: of.t, x: of.x, axis: prompt ? now.a : "chain", known: now.k, base: now.b, view: now.v, live: found, prompt, along: result ? result.along : null, chosen: chosen ? now.p : -1, also: chosen ? now.q : -1, pick, cut, at: atStep };
+  }
+
+  function render(now) {
+    const one = models[now.m], look = lookOf(now, now, true);
+    document.title = document.querySelector("h1").textContent = one.name;
+    story(now, one);
+    circuit(now, one, look);
+    side(now, one, look);
+    $("time").replaceChildren(timePicture(one, look, Math.max(300, $("time").clientWidth)), slider(now, one));
+    $("heads").replaceChildren((one.maps && one.arrays) || look.live ? headsPicture(one, { ...look, chosen: now.h >= 0 ? now.h : now.p >= 0 ? one.paths[now.p].layer * one.shape.heads + one.paths[now.p].head : -1, pick: (h) => go({ h, p: -1, q: -1 }) }, $("heads").clientWidth)
+      : el("p", { class: "empty" }, one.arrays ? "Neither weights nor role maps are here to show heads by." : "unpacking…"));
+    controls(now);
+    document.querySelectorAll(".static").forEach((section) => (section.hidden = Number(section.dataset.model) !== now.m));
+    own = toHash(now);
+    try { history.replaceState(null, "", "#" + own); } catch { /* an address that may not be changed */ }
+    document.documentElement.dataset.drawn = String(++drawn);
+    if (look.live) document.documentElement.dataset.cut = lastCut.toFixed(1);
+  }
+
+  function circuit(now, one, look) {
+    const box = $("circuit"), focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.path : null;
+    const was = focused && document.activeElement.closest("#circuit, #time");
+    if (!one.paths.length) box.replaceChildren(el("p", { class: "empty" }, one.circuit ? "This model has no circuit: its loss does not hold the bar." : "No circuit was looked for; all heads are below."));
+    else {
+      const panes = [], half = now.c && innerWidth > 700, width = Math.max(280, half ? (box.clientWidth - 19) / 2 : box.clientWidth);
+      const titled = (name, of, picture) => el("div", {}, now.c ? el("p", { class: "title" }, `${name}: ${models[of.m].name}, step ${count(models[of.m].steps[of.t])}${of.x.length ? `, ${of.x.length} cut` : ""}`) : null, picture);
+      if (now.c && models[now.c.m].paths.length) panes.push(titled("A", now.c, circuitPicture(models[now.c.m], { ...lookOf(now.c, { ...now, b: now.b }, false), chosen: -1, also: -1 }, width)));
+      panes.push(titled("B", now, circuitPicture(one, lookOf(now, now, true), width)));
+      const slid = axisDrawn === now.a && box.lastElementChild ? box.lastElementChild.scrollLeft : 1e6;  // the queries stand at the end
+      axisDrawn = now.a;
+      box.replaceChildren(...panes);
+      box.lastElementChild.scrollLeft = slid;
+      if (was) { const again = $(was.id).querySelector(`[data-path="${focused}"]`); if (again) again.focus({ preventScroll: true }); }
+    }
+    $("circuit-legend").textContent = !one.paths.length ? "" : look.axis === "chain"
+      ? `An arrow leads from what is read to who reads it. Its number is its place in the order of births${one.emergence ? ", filled once its attention has crossed 0.5" : " (unknown here)"}; its weight is the attention. ` + (now.k ? `Strips: the symbols x0 to x${one.problem.hops} that a position can hold along arrows that are not cut (filled), and at most with so many layers (outlined).` : "")
+      : "All tokens of one prompt; a colour and a letter are a chain. Squares above a query: for each hop, filled where the nearest symbol to its answer is the right one" + (look.live ? "." : ", at the last checkpoint only.");
+  }
+
+  function side(now, one, look) {
+    const ready = one.live && one.arrays, last = now.t === one.steps.length - 1, whole = ready ? lab.get(`${now.m} model`) : null;
+    if (ready) {
+      const wanted = now.x.length || now.b === "alone" ? [now.x, now.b] : [[], "model"];
+      const mine = whole && whole.done === whole.of ? lab.ask(one, now.m, ...wanted) : lab.ask(one, now.m, [], "model");
+      look.result = now.x.length || now.b === "alone" ? lab.get([now.m, now.b, ...now.x].join(" ")) : mine;
+    }
+    const held = now.c ? (models[now.c.m].emergence && !now.c.x.length ? { errors: models[now.c.m].emergence.partial_losses[now.c.t] } : { errors: (lab.get([now.c.m, now.b, ...now.c.x].join(" ")) || {}).errors }) : null;
+    const done = look.result || whole, words = !one.live ? "No weights here, so nothing can be cut." : !done ? "computing…" : done.done < done.of ? `live: ${done.done} of ${done.of} prompts` : `live: ${done.of} prompts, weights of step ${count(one.live.step)}` + (lastCut ? `; this prompt in ${Math.max(1, Math.round(lastCut))} ms` : "");
+    $("losses").replaceChildren(el("div", { class: "bar" }, el("h2", { id: "inspector-title" }, "Loss by hop"),
+      one.live && one.live.alone ? choice("What is cut from", [["model", "Model", "Everything that is not cut works"], ["alone", "Circuit alone", "Everything outside the circuit is off"]], now.b, (b) => go({ b })) : ""),
+      lossTable(one, { ...look, whole, x: now.x, base: now.b, held: held && held.errors && held.errors.length === one.problem.target_hops.length ? held : null }),
+      el("p", { class: "progress", role: "status" }, words + (last || !now.x.length ? "" : ". Cuts are computed at the last checkpoint.")));
+    const parts = now.h >= 0 ? [aboutHead(one, look, now.h)] : now.p >= 0 ? [now.p, now.q].filter((p) => p >= 0).map((p) => aboutPath(one, look, p)) : [aboutCircuit(one)];
+    if (now.p >= 0 && now.q < 0 && ((one.maps && one.arrays) || look.live)) parts.push(el("div", { class: "maps" }, el("figure", {}, largeMap(one, look, one.paths[now.p].layer, one.paths[now.p].head, 230), el("figcaption", {}, `layer ${one.paths[now.p].layer + 1} head ${one.paths[now.p].head + 1}: rows attend to columns`))));
+    $("inspector").replaceChildren(...parts.map((part) => el("div", { class: "about" }, part)));
+  }
+
+  function story(now, one) {
+    const told = one.story[now.y];
+    $("story").replaceChildren(el("ol", {}, one.story.map((step, i) => el("li", {}, el("button", { type: "button", "aria-current": i === now.y ? "step" : null, onclick: () => tell(i) }, el("b", {}, String(i + 1)), el("span", { class: "words" }, step.title))))),
+      el("p", { class: "caption", role: "status" }, told ? told.caption : headline(one), told && told.claim ? el("span", { class: "claim" }, ` Claim: ${told.claim}`, told.holds === null ? "." : told.holds ? ": holds here." : el("span", { class: "fails" }, ": does not hold here.")) : null));
+  }
+
+  function slider(now, one) {
+    const { steps } = one;
+    const range = el("input", { type: "range", min: 0, max: steps.length - 1, value: now.t, step: 1, "aria-label": "Checkpoint", "aria-valuetext": `step ${count(steps[now.t])}`, disabled: steps.length < 2, oninput: (event) => go({ t: Number(event.target.value) }) });
+    if (document.activeElement && document.activeElement.type === "range") queueMicrotask(() => range.focus({ preventScroll: true }));
+    return el("div", { class: "slider", style: `--left:${$("time").clientWidth < 520 ? 62 : 138}px` }, range, el("output", {}, `step ${count(steps[now.t])}`, el("small", {}, `epoch ${count(steps[now.t] / one.steps_per_epoch)}`)));
+  }
+
+  function controls(now) {
+    const one = models[now.m], axes = one.live && one.paths.length ? choice("Positions", [["chain", "One chain"], ["prompt", "This prompt"]], now.a, (a) => go({ a })) : "";
+    $("circuit-controls").replaceChildren(...[axes,
+      now.a === "prompt" && one.live ? el("button", { type: "button", title: "A new random prompt", onclick: () => go({ s: one.live.count + Math.floor(Math.random() * 9e5) }) }, "New prompt") : "",
+      now.a === "chain" && one.paths.length ? el("button", { type: "button", "aria-pressed": String(now.k), title: "What each position can hold by now, and the theory's bound", onclick: () => go({ k: !now.k }) }, "Who knows what") : "",
+      one.paths.length ? el("button", { type: "button", "aria-pressed": String(Boolean(now.c)), title: "Keep this view as A and change the other, B", onclick: () => go({ c: now.c ? null : { m: now.m, t: now.t, x: now.x } }) }, now.c ? "One pane" : "Hold as A") : "",
+      now.x.length ? el("button", { type: "button", onclick: () => go({ x: [] }) }, `Restore ${now.x.length}`) : ""].filter(Boolean));
+    $("time-controls").replaceChildren(...(one.steps.length > 1 ? [el("span", {}, one.emergence ? "attention " : "", one.emergence ? el("span", { class: "ramp" }) : "", one.emergence ? " 0 to 1" : ""), el("button", { type: "button", "aria-pressed": String(Boolean(playing)), onclick: () => play(!playing) }, playing ? "Pause" : "Play")] : []));
+    const views = [...(one.paths.length ? [["circuit", "Circuit", "Rows of the circuit only"]] : []), ["roles", "Own chain"], ["others", "Other chains"], ...(one.live ? [["prompt", "This prompt", "All positions; weights of the last checkpoint"]] : [])];
+    $("heads-controls").replaceChildren(choice("What heads show", views, now.v, (v) => go({ v, ...(v === "prompt" ? { t: one.steps.length - 1 } : {}) })));
+  }
+
+  toolbar({ models, state, set: go, pristine, model, look: () => lookOf(state.get(), state.get(), true), hash: () => own });
+  keys({ state, go, cut, play, tell, model, playing: () => Boolean(playing) });
+  notes(models, state.get().m);
+  state.tell((now) => {
+    notes(models, now.m);
+    load(now).then(() => render(state.get()));
+  });
+  addEventListener("hashchange", () => location.hash.slice(1) !== own && set(fromHash(location.hash, limits) || {}));
+  let waiting = 0;
+  addEventListener("resize", () => (clearTimeout(waiting), (waiting = setTimeout(() => render(state.get()), 80))));
+  addEventListener("beforeprint", () => render(state.get()));
+  const load = (now) => Promise.all([now.m, ...(now.c ? [now.c.m] : [])].map((m) => loadArrays(models[m])));
+  render(state.get());
+  document.documentElement.dataset.first = (performance.now() - opened).toFixed(0);
+  try {
+    await load(state.get());
+  } catch (error) {
+    $("notes").append(el("p", {}, `The arrays in this file could not be unpacked (${error.message}); the browser may be too old. Pictures and tables are shown, nothing can be computed.`));
+    for (const one of models) Object.assign(one, { live: null, maps: null, metrics: null, arrays: {} });
+  }
+  render(state.get());
+  document.documentElement.dataset.ready = (performance.now() - opened).toFixed(0);
+}
+
+const toggled = (numbers, number) => (numbers.includes(number) ? numbers.filter((n) => n !== number) : [...numbers, number].sort((a, b) => a - b));
+
+/** What the page says before anything is pressed. */
+function headline(model) {
+  const { circuit, problem, shape } = model, what = `${shape.layers} layers × ${shape.heads} head${shape.heads > 1 ? "s" : ""}, trained on ${problem.hops} hop${problem.hops > 1 ? "s" : ""} in ${problem.chains} chains.`;
+  if (!circuit || !circuit.found) return what;
+  const crossed = model.born.filter((step) => step !== null);
+  return `${what} Its circuit has ${model.paths.length} paths` + (crossed.length ? `, born between steps ${count(Math.min(...crossed))} and ${count(Math.max(...crossed))}` : "") + `, and by itself, its patterns imposed, a loss of ${decimal(circuit.losses.imposed)}; the whole model has ${decimal(circuit.losses.full)}.`;
+}
+
+function notes(models, m) {
+  $("notes").replaceChildren(...models[m].missing.map((sentence) => el("p", {}, sentence)));
+}
