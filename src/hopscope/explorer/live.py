@@ -29,17 +29,23 @@ _AVERAGED = 256
 
 
 def half(transformer: Transformer) -> Transformer:
-    """The model with its weights rounded to half precision: what the page holds."""
+    """The model with its weights as the page holds them: in half precision, or as they are where one is too large."""
     rounded = type(transformer)(transformer.shape, 1)
-    rounded.load_state_dict({name: weight.half().float() for name, weight in transformer.state_dict().items()})
+    kind = _precision(transformer)
+    rounded.load_state_dict({name: weight.to(kind).float() for name, weight in transformer.state_dict().items()})
     return rounded.requires_grad_(False)
 
 
 def weights(transformer: Transformer) -> tuple[list[tuple[str, int]], Chunk]:
     """Names and sizes of the weights, and all of them one after the other."""
-    state = transformer.state_dict()
-    flat = np.concatenate([weight.half().numpy().reshape(-1) for weight in state.values()])
+    state, kind = transformer.state_dict(), _precision(transformer)
+    flat = np.concatenate([weight.to(kind).numpy().reshape(-1) for weight in state.values()])
     return [(name, weight.numel()) for name, weight in state.items()], pack(flat)
+
+
+def _precision(transformer: Transformer) -> torch.dtype:
+    largest = max(float(weight.abs().max()) for weight in transformer.state_dict().values())
+    return torch.float16 if largest < torch.finfo(torch.float16).max else torch.float32
 
 
 def batch_of(problem: RetrievalProblem) -> Batch:

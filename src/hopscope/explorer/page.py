@@ -23,7 +23,7 @@ from hopscope.files import write_text
 from hopscope.training.run import RunFolder
 
 SCRIPTS = (
-    "bytes", "network", "prompt", "program", "flow", "state", "dom", "model", "worker", "circuit", "knowledge", "axis",
+    "bytes", "network", "prompt", "program", "flow", "state", "model", "worker", "dom", "circuit", "knowledge", "axis",
     "time", "heads", "inspector", "save", "main", "tools", "boot",
 )  # fmt: skip
 """Sources of the page's program, in their order; all but `boot` only define."""
@@ -68,7 +68,7 @@ def explore(
     page = build(exhibits(runs, model))
     if len(page.html) > LARGEST and not large:
         raise InputError(
-            f"the page would be {page}; beyond {LARGEST / 1e6:.0f} MB a page opens badly: show fewer models or say --large"
+            f"the page would be {page}; beyond {LARGEST / 1e6:.0f} MB it opens badly: show fewer models or say --large"
         )
     path = out or runs[0].path / "explorer.html"
     if path.is_dir():

@@ -91,7 +91,8 @@ def _first(history: Emergence) -> Step:
     return Step(
         "The first head",
         f"Between steps {before:,} and {after:,} layer {path.layer} head {path.head} comes to attend from "
-        f"{path.query} to {path.key}; its mean attention crosses 0.5 at step {step:,.0f} and ends at {path.attention[-1]:.2f}.",
+        f"{path.query} to {path.key}; its mean attention crosses 0.5 at step {step:,.0f} and "
+        f"ends at {path.attention[-1]:.2f}.",
         "the first path ties the second member of a pair to the first",
         pair,
         at=_checkpoint(history, step),
@@ -127,8 +128,8 @@ def _cut(one: Exhibit) -> Step:
     return Step(
         "Cut it yourself",
         f"Here {path.path.describe(circuit.hops)} is cut: its row attends everywhere alike. The network in this page "
-        "is the trained one, so the loss by hop is computed, not drawn. Click an arrow and press Cut, or a number key; 0 "
-        "restores.",
+        "is the trained one, so the loss by hop is computed, not drawn. Click an arrow and press Cut, or a number key; "
+        "0 restores.",
         "every path is needed: cutting any one raises the loss of the circuit",
         needed,
         path=worst,

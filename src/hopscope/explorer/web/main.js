@@ -101,18 +101,17 @@ async function start() {
   }
 
   function side(now, one, look) {
-    const ready = one.live && one.arrays, last = now.t === one.steps.length - 1, whole = ready ? lab.get(`${now.m} model`) : null;
+    const ready = one.live && one.arrays, last = now.t === one.steps.length - 1, wanted = now.x.length > 0 || now.b === "alone", whole = ready ? lab.get(`${now.m} model`) : null;
     if (ready) {
-      const wanted = now.x.length || now.b === "alone" ? [now.x, now.b] : [[], "model"];
-      const mine = whole && whole.done === whole.of ? lab.ask(one, now.m, ...wanted) : lab.ask(one, now.m, [], "model");
-      look.result = now.x.length || now.b === "alone" ? lab.get([now.m, now.b, ...now.x].join(" ")) : mine;
+      const mine = whole && whole.done === whole.of && wanted ? lab.ask(one, now.m, now.x, now.b) : lab.ask(one, now.m, [], "model");
+      look.result = wanted ? lab.get([now.m, now.b, ...now.x].join(" ")) : mine;
     }
     const held = now.c ? (models[now.c.m].emergence && !now.c.x.length ? { errors: models[now.c.m].emergence.partial_losses[now.c.t] } : { errors: (lab.get([now.c.m, now.b, ...now.c.x].join(" ")) || {}).errors }) : null;
     const done = look.result || whole, words = !one.live ? "No weights here, so nothing can be cut." : !done ? "computing…" : done.done < done.of ? `live: ${done.done} of ${done.of} prompts` : `live: ${done.of} prompts, weights of step ${count(one.live.step)}` + (lastCut ? `; this prompt in ${Math.max(1, Math.round(lastCut))} ms` : "");
     $("losses").replaceChildren(el("div", { class: "bar" }, el("h2", { id: "inspector-title" }, "Loss by hop"),
       one.live && one.live.alone ? choice("What is cut from", [["model", "Model", "Everything that is not cut works"], ["alone", "Circuit alone", "Everything outside the circuit is off"]], now.b, (b) => go({ b })) : ""),
       lossTable(one, { ...look, whole, x: now.x, base: now.b, held: held && held.errors && held.errors.length === one.problem.target_hops.length ? held : null }),
-      el("p", { class: "progress", role: "status" }, words + (last || !now.x.length ? "" : ". Cuts are computed at the last checkpoint.")));
+      el("p", { class: "progress", role: "status", "data-done": String(Boolean(done && done.done === done.of && (!wanted || done === look.result))) }, words + (last || !now.x.length ? "" : ". Cuts are computed at the last checkpoint.")));
     const parts = now.h >= 0 ? [aboutHead(one, look, now.h)] : now.p >= 0 ? [now.p, now.q].filter((p) => p >= 0).map((p) => aboutPath(one, look, p)) : [aboutCircuit(one)];
     if (now.p >= 0 && now.q < 0 && ((one.maps && one.arrays) || look.live)) parts.push(el("div", { class: "maps" }, el("figure", {}, largeMap(one, look, one.paths[now.p].layer, one.paths[now.p].head, 230), el("figcaption", {}, `layer ${one.paths[now.p].layer + 1} head ${one.paths[now.p].head + 1}: rows attend to columns`))));
     $("inspector").replaceChildren(...parts.map((part) => el("div", { class: "about" }, part)));
