@@ -162,3 +162,11 @@ def test_presets_have_names() -> None:
         named("giant")
     with pytest.raises(InputError, match="is not a folder"):
         read(TINY, Path("nowhere"))
+
+
+@pytest.mark.slow
+def test_the_report_links_to_the_explorer_of_the_followed_model(tiny: tuple[Path, str]) -> None:
+    page = (tiny[0] / "explorer.html").read_text()
+    assert "ic-layers-2, seed 0" in page
+    assert 'data-chunk="m0-weights"' in page
+    assert 'href="./explorer.html"' in (tiny[0] / "report.html").read_text()

@@ -14,8 +14,8 @@ from hopscope.problem.retrieval import RetrievalProblem
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step.
+class Chapter:
+    """One step of the story.
 
     Attributes:
         title: in a few words.
@@ -49,9 +49,9 @@ def story(one: Exhibit) -> list[dict[str, Any]]:
     return [asdict(step) for step in steps]
 
 
-def _task(problem: RetrievalProblem) -> Step:
+def _task(problem: RetrievalProblem) -> Chapter:
     hops = "1 hop" if problem.hops == 1 else f"{problem.hops} hops"
-    return Step(
+    return Chapter(
         "The task",
         f"{problem.chains} chains of {hops} are cut into pairs and scattered over one prompt. Each query holds x0 of "
         f"its chain and is asked for {'every symbol up to ' if problem.curriculum and problem.hops > 1 else ''}"
@@ -61,7 +61,7 @@ def _task(problem: RetrievalProblem) -> Step:
     )
 
 
-def _nothing(history: Emergence) -> Step:
+def _nothing(history: Emergence) -> Chapter:
     plateau, share = history.plateau, None
     if plateau.left is not None:
         share = plateau.left / history.total_steps
@@ -71,7 +71,7 @@ def _nothing(history: Emergence) -> Step:
     else:
         middle = history.steps[len(history.steps) // 4]
     holds = None if share is None else share >= 0.28
-    return Step(
+    return Chapter(
         "Nothing happens",
         f"The loss stays near {plateau.level:g} {until}"
         + (f", {share:.0%} of training" if share is not None else "")
@@ -82,13 +82,13 @@ def _nothing(history: Emergence) -> Step:
     )
 
 
-def _first(history: Emergence) -> Step:
+def _first(history: Emergence) -> Chapter:
     born = [(path.crossing.step, place) for place, path in enumerate(history.paths) if path.crossing.step is not None]
     step, place = min(born)
     path = history.paths[place]
     pair = path.query.startswith(">") and path.key == f"x{int(path.query[2:]) - 1}>"
     before, after = path.crossing.between or (step, step)
-    return Step(
+    return Chapter(
         "The first head",
         f"Between steps {before:,} and {after:,} layer {path.layer} head {path.head} comes to attend from "
         f"{path.query} to {path.key}; its mean attention crosses 0.5 at step {step:,.0f} and "
@@ -100,13 +100,13 @@ def _first(history: Emergence) -> Step:
     )
 
 
-def _order(history: Emergence) -> Step:
+def _order(history: Emergence) -> Chapter:
     emerged = history.order.emerged
     told = ", ".join(
         f"x{hop} {'never' if step is None else f'at step {step:,.0f}'}" for hop, step in enumerate(emerged, start=1)
     )
     last = max((step for step in emerged if step is not None), default=None)
-    return Step(
+    return Chapter(
         "The others, in order",
         f"One path after the other crosses 0.5. What has crossed carries to the query: {told}. The loss of each hop "
         "falls with it.",
@@ -116,7 +116,7 @@ def _order(history: Emergence) -> Step:
     )
 
 
-def _cut(one: Exhibit) -> Step:
+def _cut(one: Exhibit) -> Chapter:
     circuit = one.circuit
     assert circuit is not None
     if one.emergence is not None:
@@ -125,7 +125,7 @@ def _cut(one: Exhibit) -> Step:
         worst = max(range(len(circuit.paths)), key=lambda place: circuit.paths[place].natural_mse)
     path = circuit.paths[worst]
     needed = all(each.ablation_mse > circuit.losses["imposed"] for each in circuit.paths)
-    return Step(
+    return Chapter(
         "Cut it yourself",
         f"Here {path.path.describe(circuit.hops)} is cut: its row attends everywhere alike. The network in this page "
         "is the trained one, so the loss by hop is computed, not drawn. Click an arrow and press Cut, or a number key; "
