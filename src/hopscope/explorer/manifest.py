@@ -22,7 +22,6 @@ from hopscope.problem.vectors import position_codes
 from hopscope.records import plain
 from hopscope.theory.depth import minimum_in_order, theorem_1_bound
 from hopscope.theory.information_flow import simulate
-from hopscope.training.metrics import Metrics
 
 SCHEMA = 1
 """Of the manifest."""
@@ -62,7 +61,7 @@ def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "shape": _shape(one),
         "theory": _theory(run.problem, recipe.layers),
         "held_out": _held_out(one),
-        "metrics": _metrics(one.metrics, one.number, f"{prefix}-metrics", arrays),
+        "metrics": _metrics(one, f"{prefix}-metrics", arrays),
         "circuit": _circuit(one.circuit),
         "emergence": _emergence(one.emergence),
         "maps": _maps(one.maps, f"{prefix}-maps", arrays),
@@ -102,10 +101,11 @@ def _held_out(one: Exhibit) -> dict[str, Any] | None:
     return {"n": result.held_out, "loss": model.held_out_loss, "partial": list(model.held_out_partial_losses)}
 
 
-def _metrics(metrics: Metrics | None, number: int, name: str, arrays: Arrays) -> dict[str, Any] | None:
+def _metrics(one: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:
     """Steps, and by step: validation loss, then the partial losses. NaN where a loss was not a number."""
-    if metrics is None:
+    if one.metrics is None:
         return None
+    metrics, number = one.metrics.every(one.run.recipe.log_every), one.number  # the last steps are all logged
     kept = np.unique(np.linspace(0, len(metrics) - 1, min(MOST_ROWS, len(metrics))).round().astype(int))
     losses = np.concatenate([metrics.validation_loss[:, number, None], metrics.partial_losses[:, number]], axis=1)
     arrays.add(name, pack(losses[kept].astype(np.float32)))

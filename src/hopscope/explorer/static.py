@@ -48,7 +48,13 @@ def static(one: Exhibit) -> Static:
         figures.append(Drawing(circuit_svg(one.circuit, one.emergence), caption))
         tables.append(_paths(one))
     if one.metrics is not None:
-        drawn = losses_svg(one.metrics, one.number, problem.chains, problem.target_hops, one.run.recipe.steps)
+        drawn = losses_svg(
+            one.metrics.every(one.run.recipe.log_every),
+            one.number,
+            problem.chains,
+            problem.target_hops,
+            one.run.recipe.steps,
+        )
         figures.append(Drawing(drawn, "Validation loss by hop over training."))
         tables.append(_losses(one))
     if one.circuit is not None and one.circuit.certificate:

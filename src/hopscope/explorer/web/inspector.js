@@ -3,15 +3,16 @@
 /** @param {object} look  { base, whole, t, last, x, held } results of the laboratory, checkpoint, cuts, what is held */
 function lossTable(model, look) {
   const hops = model.problem.target_hops, { result, whole, t, held } = look, changed = look.x.length > 0 || look.base === "alone";
-  const recorded = model.emergence ? model.emergence.partial_losses[t] : model.held_out ? model.held_out.partial : null;
+  const single = look.axis === "prompt" && look.live ? look.live.errors : null, end = t === model.steps.length - 1, shown = model.live && (end || changed);
+  const recorded = single ? null : model.emergence ? model.emergence.partial_losses[t] : model.held_out ? model.held_out.partial : null;
   const size = model.emergence ? model.emergence.sequences : model.held_out ? model.held_out.n : 0;
-  const heads = ["hop", recorded ? `recorded, n = ${count(size)}` : null, model.live ? "live" : null, changed && model.live ? (look.base === "alone" ? (look.x.length ? "alone, cut" : "alone") : "cut") : null, held ? "A" : null];
+  const heads = ["hop", recorded ? `recorded, n = ${count(size)}` : null, single ? "this prompt" : null, shown ? (end ? "live" : "live, end") : null, changed && model.live ? (look.base === "alone" ? (look.x.length ? "alone, cut" : "alone") : "cut") : null, held ? "A" : null];
   const mean = (values) => values && values.reduce((a, b) => a + b, 0) / values.length;
   const cells = (name, pick, strong) => {
-    const now = changed ? pick(result && result.errors) : pick(whole && whole.errors), ghost = pick(whole && whole.errors) ?? pick(recorded);
+    const now = changed ? pick(result && result.errors) : end ? pick(whole && whole.errors) : pick(recorded), ghost = pick(whole && whole.errors) ?? pick(recorded);
     const bar = Math.min(1.1, now ?? ghost ?? 0) / 1.1;
     return el("tr", { class: strong ? "all" : null }, el("th", { scope: "row" }, name),
-      recorded ? el("td", { class: "number" }, decimal(pick(recorded))) : null, model.live ? el("td", { class: "number" }, decimal(pick(whole && whole.errors))) : null,
+      recorded ? el("td", { class: "number" }, decimal(pick(recorded))) : null, single ? el("td", { class: "number" }, decimal(pick(single))) : null, shown ? el("td", { class: "number" }, decimal(pick(whole && whole.errors))) : null,
       changed && model.live ? el("td", { class: "number", "data-live": name === "all" ? "all" : null }, decimal(pick(result && result.errors))) : null,
       held ? el("td", { class: "number" }, decimal(pick(held.errors))) : null,
       el("td", { class: "meter" }, el("div", {}, el("b", { style: `width:${(bar * 100).toFixed(1)}%` }), changed && ghost !== undefined && ghost !== null ? el("i", { style: `left:${((Math.min(1.1, ghost) / 1.1) * 100).toFixed(1)}%` }) : null)));
@@ -51,7 +52,7 @@ function sparkline(model, history, t) {
   const wide = 290, tall = 58, x = (i) => (model.steps[i] / model.total) * (wide - 4) + 2, top = Math.max(0.2, ...history.change);
   const line = history.attention.map((weight, i) => `${i ? "L" : "M"}${r1(x(i))} ${r1(tall - 2 - weight * (tall - 6))}`).join("");
   const area = `M2 ${tall - 2}` + history.change.map((rise, i) => `L${r1(x(i))} ${r1(tall - 2 - (Math.max(0, rise) / top) * (tall - 6))}`).join("") + `L${r1(x(model.steps.length - 1))} ${tall - 2}z`;
-  return el("figure", { style: "margin:0" }, svg("svg", { viewBox: `0 0 ${wide} ${tall}`, width: "100%", role: "img", "aria-label": "Attention and cost of its absence over training", "data-figure": "path" },
+  return el("figure", { style: "margin:0" }, svg("svg", { viewBox: `0 0 ${wide} ${tall}`, width: "100%", style: "max-width:24rem", role: "img", "aria-label": "Attention and cost of its absence over training", "data-figure": "path" },
     svg("path", { d: area, fill: "var(--strong)", "fill-opacity": 0.45 }), svg("line", { class: "rule", x1: 0, x2: wide, y1: tall / 2, y2: tall / 2 }), svg("path", { class: "curve", d: line }),
     svg("line", { class: "playhead", x1: x(t), x2: x(t), y1: 0, y2: tall })),
   el("figcaption", { class: "hint" }, `line: attention, 0 to 1; shade: rise of the loss without it, 0 to ${number2(top)}`));

@@ -1,7 +1,7 @@
 // The page: the state, what is drawn of it and where, what keys and buttons do.
 
 async function start() {
-  const pristine = "<!doctype html>\n" + document.documentElement.outerHTML, opened = performance.now();
+  const pristine = "<!doctype html>\n" + document.documentElement.outerHTML;
   const told = JSON.parse($("manifest").textContent), models = told.models.map(prepared);
   const limits = models.map((model) => ({ checkpoints: model.steps.length, paths: model.paths.length, heads: model.shape.layers * model.shape.heads, steps: model.story.length }));
   const saved = JSON.parse($("view").textContent).hash || "";
@@ -89,8 +89,8 @@ async function start() {
       const titled = (name, of, picture) => el("div", {}, now.c ? el("p", { class: "title" }, `${name}: ${models[of.m].name}, step ${count(models[of.m].steps[of.t])}${of.x.length ? `, ${of.x.length} cut` : ""}`) : null, picture);
       if (now.c && models[now.c.m].paths.length) panes.push(titled("A", now.c, circuitPicture(models[now.c.m], { ...lookOf(now.c, { ...now, b: now.b }, false), chosen: -1, also: -1 }, width)));
       panes.push(titled("B", now, circuitPicture(one, lookOf(now, now, true), width)));
-      const slid = axisDrawn === now.a && box.lastElementChild ? box.lastElementChild.scrollLeft : 1e6;  // the queries stand at the end
-      axisDrawn = now.a;
+      const slid = axisDrawn === look.axis && box.lastElementChild ? box.lastElementChild.scrollLeft : 1e6;  // the queries stand at the end
+      axisDrawn = look.axis;
       box.replaceChildren(...panes);
       box.lastElementChild.scrollLeft = slid;
       if (was) { const again = $(was.id).querySelector(`[data-path="${focused}"]`); if (again) again.focus({ preventScroll: true }); }
@@ -125,7 +125,8 @@ async function start() {
 
   function slider(now, one) {
     const { steps } = one;
-    const range = el("input", { type: "range", min: 0, max: steps.length - 1, value: now.t, step: 1, "aria-label": "Checkpoint", "aria-valuetext": `step ${count(steps[now.t])}`, disabled: steps.length < 2, oninput: (event) => go({ t: Number(event.target.value) }) });
+    if (steps.length < 2) return "";
+    const range = el("input", { type: "range", min: 0, max: steps.length - 1, value: now.t, step: 1, "aria-label": "Checkpoint", "aria-valuetext": `step ${count(steps[now.t])}`, oninput: (event) => go({ t: Number(event.target.value) }) });
     if (document.activeElement && document.activeElement.type === "range") queueMicrotask(() => range.focus({ preventScroll: true }));
     return el("div", { class: "slider", style: `--left:${$("time").clientWidth < 520 ? 62 : 138}px` }, range, el("output", {}, `step ${count(steps[now.t])}`, el("small", {}, `epoch ${count(steps[now.t] / one.steps_per_epoch)}`)));
   }
@@ -155,7 +156,7 @@ async function start() {
   addEventListener("beforeprint", () => render(state.get()));
   const load = (now) => Promise.all([now.m, ...(now.c ? [now.c.m] : [])].map((m) => loadArrays(models[m])));
   render(state.get());
-  document.documentElement.dataset.first = (performance.now() - opened).toFixed(0);
+  document.documentElement.dataset.first = performance.now().toFixed(0);
   try {
     await load(state.get());
   } catch (error) {
@@ -163,7 +164,7 @@ async function start() {
     for (const one of models) Object.assign(one, { live: null, maps: null, metrics: null, arrays: {} });
   }
   render(state.get());
-  document.documentElement.dataset.ready = (performance.now() - opened).toFixed(0);
+  document.documentElement.dataset.ready = performance.now().toFixed(0);
 }
 
 const toggled = (numbers, number) => (numbers.includes(number) ? numbers.filter((n) => n !== number) : [...numbers, number].sort((a, b) => a - b));

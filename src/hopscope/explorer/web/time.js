@@ -39,7 +39,7 @@ function lossAxes(model, x, y, left, end) {
 
 /** A line for each hop, told apart by dash and name; hue is for chains. */
 function curves(model, x, y, end) {
-  const group = svg("g"), rows = lossRows(model), hops = model.problem.target_hops, placed = [];
+  const group = svg("g"), names = svg("g"), rows = lossRows(model), hops = model.problem.target_hops, placed = [];
   if (!rows) return svg("text", { class: "quiet", x: (x(0) + end) / 2, y: y(0.6), "text-anchor": "middle", "font-size": 13 }, "no losses were recorded");
   hops.forEach((hop, n) => {
     let line = "", before = null, label = null;
@@ -54,8 +54,9 @@ function curves(model, x, y, end) {
     let [at, up] = label ? [label[0] + 5, label[1] - 7] : [end + 5, y(before === null ? 1 : before) + 4];
     while (placed.some((other) => Math.abs(other[0] - at) < 17 && Math.abs(other[1] - up) < 14)) label ? (at += 16) : (up -= 14);
     placed.push([at, up]);
-    group.append(svg("text", { x: at, y: up, "font-size": 13, stroke: "var(--raised)", "stroke-width": 3, "paint-order": "stroke" }, symbolSpans(hop)));
+    names.append(svg("text", { x: at, y: up, "font-size": 13, stroke: "var(--raised)", "stroke-width": 3, "paint-order": "stroke" }, symbolSpans(hop)));
   });
+  group.append(names);
   return group;
 }
 
