@@ -39,7 +39,7 @@ def circuit_svg(circuit: Circuit, emergence: Emergence | None) -> Markup:
 
 def _arrow(a: float, start: float, b: float, end: float, bend: float, weight: float, place: int) -> str:
     weight = max(0.0, min(1.0, weight))
-    x, y = (a + b) / 2 + bend * 0.75, (start + end) / 2
+    x, y = (a + b) / 2 + bend * 1.7, (start + end) / 2 - bend * 0.25  # beside those that go the same way
     curve = f"M{a:.1f} {start - 5}C{a + bend:.1f} {start - 45} {b + bend:.1f} {end + 45} {b:.1f} {end + 10}"
     return (
         f'<g opacity="{0.2 + 0.8 * weight:.2f}"><path d="{curve}" fill="none" stroke="var(--ink)" '
@@ -80,8 +80,9 @@ def losses_svg(metrics: Metrics, number: int, chains: int, hops: Sequence[int], 
         dash = f' stroke-dasharray="{_DASHES[place % 6]}"' if place % 6 else ""
         if points:
             parts.append(f'<path d="M{"L".join(points)}" fill="none" stroke="var(--ink)" stroke-width="1.4"{dash}/>')
-            last = float(points[-1].split()[1])
-            parts.append(_symbol(right + 14 + 20 * (place % 2), last + 4, 2 * hop - 1, max(hops), size=12))
+            fallen = next((x(step) for step, loss in zip(steps, losses, strict=True) if loss < 0.5), None)
+            at = (right + 16, y(1) + 16 * place) if fallen is None else (fallen + 10 + 3 * place, y(0.5) - 6)
+            parts.append(_symbol(*at, 2 * hop - 1, max(hops), size=12))
     for step in (0, total // 2, total):
         parts.append(f'<text x="{x(step):.0f}" y="{low + 18}" font-size="11" text-anchor="middle">{step:,}</text>')
     return _svg(low + 26, "Validation loss by hop over training steps", parts)

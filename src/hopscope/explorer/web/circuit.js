@@ -79,16 +79,18 @@ function frame(model, place, look) {
   return group;
 }
 
-/** One arrow a path; on the prompt axis one a chain. */
+/** One arrow a path, on the prompt axis one a chain; their numbers lie on top of all. */
 function arrows(model, place, look) {
-  const group = svg("g"), twins = new Map(), alike = ({ layer, query, key }) => [layer, query, key].join();
+  const shafts = svg("g"), marks = svg("g"), twins = new Map(), alike = ({ layer, query, key }) => [layer, query, key].join();
   for (const path of model.order) twins.set(alike(model.paths[path]), [...(twins.get(alike(model.paths[path])) || []), path]);
   const drawn = [...model.order].sort((a, b) => (a === look.chosen) - (b === look.chosen) || strength(model, look, a) - strength(model, look, b));
   for (const path of drawn) {
     const same = twins.get(alike(model.paths[path]));
-    group.append(arrow(model, place, look, path, same.indexOf(path) - (same.length - 1) / 2));
+    const [drawn, mark] = arrow(model, place, look, path, same.indexOf(path) - (same.length - 1) / 2);
+    shafts.append(drawn);
+    marks.append(mark);
   }
-  return group;
+  return svg("g", {}, shafts, marks);
 }
 
 /** Mean attention along a path at the playhead, or live. */
@@ -100,9 +102,9 @@ function strength(model, look, path) {
 function arrow(model, place, look, number, twin) {
   const path = model.paths[number], level = place.levels.findIndex((one) => one.layer === path.layer);
   const cut = look.x.includes(number), step = model.steps[look.t], born = model.born[number] === null ? !model.emergence : model.born[number] <= step;
-  const names = ["arrow", born && "born", cut && "cut", number === look.chosen && "chosen", number === look.also && "also"];
-  const weight = strength(model, look, number), group = svg("g", {
-    class: names.filter(Boolean).join(" "), "data-path": number, tabindex: 0, role: "button", "aria-pressed": String(number === look.chosen),
+  const names = [born && "born", cut && "cut", number === look.chosen && "chosen", number === look.also && "also"];
+  const weight = strength(model, look, number), state = names.filter(Boolean).join(" "), group = svg("g", {
+    class: `arrow ${state}`, "data-path": number, tabindex: 0, role: "button", "aria-pressed": String(number === look.chosen),
     "aria-label": `${model.birth[number]}: ${model.say(path)}, attention ${number2(weight)}${cut ? ", cut" : ""}`,
     "data-tip": tipOf(model, number, weight, cut), onclick: (event) => look.pick(number, event),
     onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), event.stopPropagation(), look.pick(number, event)),
@@ -113,11 +115,12 @@ function arrow(model, place, look, number, twin) {
     const one = look.live && look.axis === "prompt" ? look.live.along[number][chain] : weight;
     ends.push(shaft(group, find(path.key), from, find(path.query), to, cut ? 0.3 : one, twin, look.axis === "prompt" ? chainColor(chain) : null, place.row));
   }
-  const at = ends[ends.length - 1];
-  if (look.axis === "chain") group.append(
-    svg("circle", { class: "ring", cx: at.x, cy: at.y, r: 11 }), svg("circle", { class: "badge", cx: at.x, cy: at.y, r: 8 }),
-    svg("text", { class: "badge-text", x: at.x, y: at.y + 3.6 }, String(model.birth[number])));
-  return group;
+  const at = ends[ends.length - 1], mark = svg("g", { class: `mark ${state}`, "data-tip": tipOf(model, number, weight, cut), onclick: (event) => look.pick(number, event) });
+  if (look.axis === "chain") {
+    mark.append(svg("circle", { class: "badge", cx: r1(at.x), cy: r1(at.y), r: 8 }), svg("text", { class: "badge-text", x: r1(at.x), y: r1(at.y + 3.6) }, String(model.birth[number])));
+    group.append(svg("circle", { class: "ring", cx: r1(at.x), cy: r1(at.y), r: 11 }));
+  }
+  return [group, mark];
 }
 
 const number2 = (value) => decimal(value, 2);
