@@ -81,8 +81,8 @@ def losses_svg(metrics: Metrics, number: int, chains: int, hops: Sequence[int], 
         if points:
             parts.append(f'<path d="M{"L".join(points)}" fill="none" stroke="var(--ink)" stroke-width="1.4"{dash}/>')
             fallen = next((x(step) for step, loss in zip(steps, losses, strict=True) if loss < 0.5), None)
-            at = (right + 16, y(1) + 16 * place) if fallen is None else (fallen + 10 + 3 * place, y(0.5) - 6)
-            parts.append(_symbol(*at, 2 * hop - 1, max(hops), size=12))
+            across, up = (right + 16, y(1) + 16 * place) if fallen is None else (fallen + 10 + 3 * place, y(0.5) - 6)
+            parts.append(_symbol(across, up, 2 * hop - 1, max(hops), size=12))
     for step in (0, total // 2, total):
         parts.append(f'<text x="{x(step):.0f}" y="{low + 18}" font-size="11" text-anchor="middle">{step:,}</text>')
     return _svg(low + 26, "Validation loss by hop over training steps", parts)

@@ -70,10 +70,8 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
 def alone(circuit: Circuit) -> dict[Row, Any]:
     """The natural circuit: rows in use keep the model's own patterns, everything else is off as the search left it."""
     program = from_json(circuit.program, circuit.problem)
-    helpers = [
-        Row(row["layer"] - 1, row["head"] - 1, circuit.problem.roles.index(row["query"])) for row in circuit.helpers
-    ]
-    used = {one.path.row for one in circuit.paths} | set(helpers)
+    helpers = {Row(row.layer - 1, row.head - 1, circuit.problem.roles.index(row.query)) for row in circuit.helpers}
+    used = {one.path.row for one in circuit.paths} | helpers
     rows = (
         Row(layer, head, query)
         for layer in range(circuit.layers)
