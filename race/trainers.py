@@ -1,20 +1,24 @@
-"""Our trainer against a plain one, on the recipe of transformer A: same tensors, same updates, one run.
+"""Our trainer against two others, on the recipe of transformer A or the laptop's: same tensors, same updates.
 
-    python race/trainers.py [--seconds 60] [--json]
+    python race/trainers.py [--recipe a] [--seconds 60] [--json]
 
-The rival is GPT-2 as people write it: one model, torch.nn modules, fused scaled-dot-product attention, fp32, AdamW, a
-Python loop. First both train in fp32 for 100 steps on the same batches from the same weights and must agree; then each
-is timed in turns, so that a machine that slows down slows both.
+The plain rival is GPT-2 as people write it: one model, torch.nn modules, fused scaled-dot-product attention, fp32,
+AdamW, a Python loop. The careful one is the same, compiled whole, in bf16 where the processor has a unit for it, with
+the fused optimiser. First ours and the plain one train in fp32 for 100 steps on the same batches from the same weights
+and must agree; then all are timed in turns, so that a machine that slows down slows all. Compiling is told apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,33 +28,37 @@ from hopscope import own_process
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, available_cores, using_threads
+from hopscope.training.engine import Engine, available_cores, choose_engine, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
-from hopscope.training.precision import best_precision
+from hopscope.training.precision import best_precision, bf16_unit
 from hopscope.training.recipe import Recipe
 
 
 class PlainBlock(nn.Module):
     """A GPT-2 block."""
 
-    def __init__(self, d: int, heads: int) -> None:
+    def __init__(self, d: int, heads: int, d_head: int, mlp: bool) -> None:
         super().__init__()
-        self.heads = heads
-        self.norm_1, self.norm_2 = nn.LayerNorm(d), nn.LayerNorm(d)
-        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
-        self.up, self.down = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+        self.heads, self.d_head = heads, d_head
+        self.norm_1, self.qkv = nn.LayerNorm(d), nn.Linear(d, 3 * heads * d_head)
+        self.out = nn.Linear(heads * d_head, d)
+        self.mlp = (
+            nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.GELU(approximate="tanh"), nn.Linear(4 * d, d))
+            if mlp
+            else None
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """The residual stream after this block."""
-        batch, pos, d = x.shape
+        batch, pos, _ = x.shape
         q, k, v = (
-            part.view(batch, pos, self.heads, d // self.heads).transpose(1, 2)
-            for part in self.qkv(self.norm_1(x)).split(d, dim=-1)
+            part.view(batch, pos, self.heads, self.d_head).transpose(1, 2)
+            for part in self.qkv(self.norm_1(x)).chunk(3, dim=-1)
         )
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, pos, d))
-        return x + self.down(F.gelu(self.up(self.norm_2(x)), approximate="tanh"))
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, pos, -1))
+        return x if self.mlp is None else x + self.mlp(x)
 
 
 class PlainGPT2(nn.Module):
@@ -60,7 +68,10 @@ class PlainGPT2(nn.Module):
         super().__init__()
         self.reads = problem.chains
         self.embed = nn.Linear(problem.input_dim, recipe.d_model)
-        self.blocks = nn.ModuleList(PlainBlock(recipe.d_model, recipe.heads) for _ in range(recipe.layers))
+        shape = recipe.architecture(problem)
+        self.blocks = nn.ModuleList(
+            PlainBlock(shape.d_model, shape.heads, shape.d_head, shape.mlp) for _ in range(shape.layers)
+        )
         self.norm = nn.LayerNorm(recipe.d_model)
         self.read = nn.Linear(recipe.d_model, problem.target_dim)
 
@@ -86,27 +97,42 @@ class PlainGPT2(nn.Module):
             prefix = f"blocks.{number}"
             set_linear(block.qkv, *(f"{prefix}.attention.{part}" for part in ("query", "key", "value")))
             set_linear(block.out, f"{prefix}.attention.out")
-            set_linear(block.up, f"{prefix}.mlp.up")
-            set_linear(block.down, f"{prefix}.mlp.down")
+            if block.mlp is not None:
+                set_linear(block.mlp[1], f"{prefix}.mlp.up")  # type: ignore[arg-type]
+                set_linear(block.mlp[3], f"{prefix}.mlp.down")  # type: ignore[arg-type]
 
 
 class PlainTrainer:
-    """The loop as people write it."""
+    """The loop as people write it; `careful` as those who know torch well do."""
 
-    def __init__(self, problem: RetrievalProblem, recipe: Recipe, weights: dict[str, Tensor]) -> None:
+    def __init__(
+        self, problem: RetrievalProblem, recipe: Recipe, weights: dict[str, Tensor], careful: bool = False
+    ) -> None:
+        self.plan, self.clip = Plan(recipe), recipe.clip
         self.data = Data(problem, recipe, [0])
         self.model = PlainGPT2(problem, recipe)
         self.model.take_weights(weights)
+        self.bf16 = careful and best_precision("cpu") == "bf16"
         self.optimiser = torch.optim.AdamW(
-            self.model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
+            self.model.parameters(),
+            lr=recipe.learning_rate,
+            betas=(recipe.beta1, recipe.beta2),
+            weight_decay=recipe.weight_decay,
+            fused=careful,
         )
+        self.forward = torch.compile(self.model, dynamic=False) if careful else self.model
 
     def step(self, number: int) -> float:
         """One update."""
         batch = self.data.training(number)
-        loss = F.mse_loss(self.model(batch.inputs[0]), batch.targets[0])
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+            answers = self.forward(batch.inputs[0])
+        loss = F.mse_loss(answers.float(), batch.targets[0])
         self.optimiser.zero_grad()
         loss.backward()
+        if self.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        self.optimiser.param_groups[0]["lr"] = self.plan.learning_rate(number)
         self.optimiser.step()
         return loss.item()
 
@@ -155,44 +181,73 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="of racing [default: 60]")
     parser.add_argument("--check-steps", type=int, default=100, help="fp32 steps that must agree [default: 100]")
+    parser.add_argument("--recipe", choices=["a", "laptop"], default="a", help="that is trained [default: a]")
+    parser.add_argument("--threads", type=int, help="of all trainers [default: all cores]")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     own_process.claim()
     own_process.settle()
-    problem, recipe = RetrievalProblem(hops=3), recipes.A.recipe
-    precision = best_precision("cpu")
-    engine = Engine(threads=available_cores(), precision=precision, compiled=True)
+    setup = recipes.BY_NAME[arguments.recipe]
+    problem, recipe = setup.problem, setup.recipe
+    threads = arguments.threads or available_cores()
+    engine = choose_engine(setup, device="cpu", threads=threads)
     with using_threads(engine):
         difference = same_losses(problem, recipe, engine, arguments.check_steps)
         if not difference < 1e-2:
             raise SystemExit(f"the two trainers disagree: relative difference {difference:.2e}")
-        began = time.perf_counter()
         ours = OurTrainer(problem, recipe, engine)
-        ours.step(0)
-        compile_seconds = time.perf_counter() - began
-        plain = PlainTrainer(problem, recipe, ours.ensemble.weights())
-        plain.step(0)
-        taken = race({"plain": plain.step, "hopscope": ours.step}, arguments.seconds)
-    plain_step, our_step = (statistics.median(taken[name]) for name in ("plain", "hopscope"))
-    result = {
-        "recipe": "transformer A: 12 layers, 1 head, d_model 128, batch 128",
-        "machine": {"threads": engine.threads, "cpu": torch.backends.cpu.get_cpu_capability()},
-        "precision": engine.precision,
+        weights = ours.ensemble.weights()
+        runners: dict[str, Callable[[int], float]] = {
+            "hopscope": ours.step,
+            "plain": PlainTrainer(problem, recipe, weights).step,
+            "careful": PlainTrainer(problem, recipe, weights, careful=True).step,
+        }
+        first = {name: _seconds(step, 0) for name, step in runners.items()}
+        taken = race(runners, arguments.seconds)
+    step = {name: statistics.median(times) for name, times in taken.items()}
+    compiling = {name: max(0.0, first[name] - step[name]) if name != "plain" else 0.0 for name in step}
+    whole = {name: step[name] + compiling[name] / recipe.steps for name in step}
+    result: dict[str, Any] = {
+        "recipe": f"{setup.name}: {recipe.layers} layers x {recipe.heads}, width {recipe.d_model}, batch "
+        f"{recipe.batch_size}",
+        "machine": {
+            "processor": processor(),
+            "threads": engine.threads,
+            "cpu": torch.backends.cpu.get_cpu_capability(),
+            "bf16": bf16_unit("cpu"),
+        },
+        "engine": engine.describe(),
         "agree_within": difference,
-        "plain_steps_per_second": 1 / plain_step,
-        "hopscope_steps_per_second": 1 / our_step,
-        "compile_seconds": compile_seconds,
-        "speedup": plain_step / our_step,
-        "speedup_whole_run": plain_step / (our_step + compile_seconds / recipe.steps),
+        "steps_per_second": {name: 1 / seconds for name, seconds in step.items()},
+        "compile_seconds": compiling,
+        "times_as_fast_as": {name: step[name] / step["hopscope"] for name in ("plain", "careful")},
+        "over_a_whole_run": {name: whole[name] / whole["hopscope"] for name in ("plain", "careful")},
     }
     if arguments.json:
         print(json.dumps(result))
         return
-    print(f"{result['recipe']}; {engine.describe()}")
+    print(f"{result['recipe']}; {engine.describe()}; {processor()}")
     print(f"fp32 losses agree over {arguments.check_steps} steps within {difference:.1e} (relative)")
-    print(f"plain GPT-2, eager, fp32   {1 / plain_step:7.2f} steps/s")
-    print(f"hopscope                   {1 / our_step:7.2f} steps/s   {plain_step / our_step:.2f} times as fast")
-    print(f"compiling took {compile_seconds:.0f} s: over {recipe.steps} steps {result['speedup_whole_run']:.2f} times")
+    for name, what in (("plain", "plain, eager, fp32"), ("careful", "careful, compiled"), ("hopscope", "hopscope")):
+        faster = "" if name == "hopscope" else f"   hopscope is {step[name] / step['hopscope']:.2f} times as fast"
+        print(f"{what:<20} {1 / step[name]:7.2f} steps/s, compiling {compiling[name]:4.0f} s{faster}")
+    over = ", ".join(f"{result['over_a_whole_run'][name]:.2f} times the {name} one" for name in ("plain", "careful"))
+    print(f"over {recipe.steps} steps, compiling counted: {over}")
+
+
+def _seconds(step: Callable[[int], float], number: int) -> float:
+    began = time.perf_counter()
+    step(number)
+    return time.perf_counter() - began
+
+
+def processor() -> str:
+    """Its name, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 if __name__ == "__main__":
