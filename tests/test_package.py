@@ -127,6 +127,8 @@ def test_every_public_name_is_there():
         (["train", "{}/file"], "is in use and holds no hopscope run"),
         (["train", "{}", "--device", "abacus"], "abacus"),
         (["sweep", "{}", "--depths", "0-3"], "depths must be"),
+        (["explore", "{}"], "run.json does not exist"),
+        (["explore"], "Missing argument 'RUN...'"),
         (["report", "{}/nowhere"], "is not a folder"),
         (["report", "{}"], "--preset"),
         (["sample", "vectors", "--hops", "0"], "hops must be"),

@@ -209,6 +209,20 @@ def test_without_scripts_the_figures_are_there(tab, page):
     assert hidden
 
 
+def test_in_the_frame_of_a_notebook_it_draws_and_computes(tab, page, run):
+    import hopscope as hs
+
+    with witness_recipes():
+        (page.parent / "notebook.html").write_text(hs.Run(run.path)._repr_html_())
+    tab.driver.get((page.parent / "notebook.html").as_uri())
+    tab.driver.switch_to.frame(0)
+    tab.until("return document.documentElement.dataset.ready")
+    tab.until(DONE)
+    assert tab.ask(ARROWS) == len(Circuit.load(run.path / "circuit.json").paths)
+    tab.driver.switch_to.default_content()
+    assert not [line for line in tab.logs() if "Error" in line]
+
+
 def test_a_prompt_is_quick(tab, page):
     tab.open(page)
     tab.until(DONE)

@@ -55,6 +55,16 @@ class Exhibit:
         """For people."""
         return f"{self.run.path.resolve().name}, seed {self.seed}"
 
+    @property
+    def facts(self) -> str:
+        """What was trained on what, in a line."""
+        recipe, problem = self.run.recipe, self.run.problem
+        heads = f"{recipe.heads} head{'' if recipe.heads == 1 else 's'}"
+        return (
+            f"{recipe.layers} layers × {heads}, width {recipe.d_model}, {'MLP' if recipe.mlp else 'no MLP'}; "
+            f"D = {problem.hops} hops, N = {problem.chains} chains, {problem.order_in_words}; {recipe.steps:,} steps"
+        )
+
 
 def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibit]:
     """The models of some runs: that of the given number of each; else all with a record of a circuit, else the first.

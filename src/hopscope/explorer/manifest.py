@@ -51,6 +51,7 @@ def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
     run, recipe = one.run, one.run.recipe
     return {
         "name": one.name,
+        "facts": one.facts,
         "folder": run.path.as_posix(),
         "seed": one.seed,
         "number": one.number,

@@ -92,7 +92,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     html = environment.from_string(_web("page.html")).render(
         title=shown[0].name if len({one.run.path for one in shown}) == 1 else "Trained transformers",
-        facts=_facts(shown),
+        facts=shown[0].facts,
         policy=Markup(policy),
         version=hopscope.__version__,
         css=Markup(css),
@@ -141,13 +141,3 @@ def _json(value: Any) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _facts(shown: Sequence[Exhibit]) -> str:
-    recipe, problem = shown[0].run.recipe, shown[0].run.problem
-    heads = f"{recipe.heads} head{'' if recipe.heads == 1 else 's'}"
-    mlp = "MLP" if recipe.mlp else "no MLP"
-    return (
-        f"{recipe.layers} layers × {heads}, width {recipe.d_model}, {mlp}; D = {problem.hops} hops, "
-        f"N = {problem.chains} chains, {problem.order_in_words}; {recipe.steps:,} steps"
-    )

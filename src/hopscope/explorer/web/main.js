@@ -48,9 +48,8 @@ async function start() {
     if (!one.live || !one.arrays || !one.arrays.net || at.t !== one.steps.length - 1) return null;
     const key = [of.m, at.s, at.b, all, ...of.x].join(" ");
     if (kept.key === key) return kept.found;
-    const prompt = promptOf(one, at.s), without = `${of.m} ${at.s}`;
+    const began = performance.now(), prompt = promptOf(one, at.s), without = `${of.m} ${at.s}`;
     if (trunk.key !== without) trunk = { key: without, found: computed(one, prompt, [], "model", true) };
-    const began = performance.now();
     kept = { key, found: { ...computed(one, prompt, of.x, at.b, all, trunk.found), prompt } };
     lastCut = performance.now() - began;
     return kept.found;
@@ -65,6 +64,7 @@ async function start() {
 
   function render(now) {
     const one = models[now.m], look = lookOf(now, now, true);
+    $("facts").textContent = one.facts;
     document.title = document.querySelector("h1").textContent = one.name;
     story(now, one);
     circuit(now, one, look);
@@ -106,6 +106,8 @@ async function start() {
       const mine = whole && whole.done === whole.of && wanted ? lab.ask(one, now.m, now.x, now.b) : lab.ask(one, now.m, [], "model");
       look.result = wanted ? lab.get([now.m, now.b, ...now.x].join(" ")) : mine;
     }
+    if (now.c && (!wanted || (look.result && look.result.done === look.result.of)) && whole && whole.done === whole.of && models[now.c.m].live && models[now.c.m].arrays)
+      lab.ask(models[now.c.m], now.c.m, now.c.x, now.c.x.length || now.b === "alone" ? now.b : "model");
     const held = now.c ? (models[now.c.m].emergence && !now.c.x.length ? { errors: models[now.c.m].emergence.partial_losses[now.c.t] } : { errors: (lab.get([now.c.m, now.b, ...now.c.x].join(" ")) || {}).errors }) : null;
     const done = look.result || whole, words = !one.live ? "No weights here, so nothing can be cut." : !done ? "computing…" : done.done < done.of ? `live: ${done.done} of ${done.of} prompts` : `live: ${done.of} prompts, weights of step ${count(one.live.step)}` + (lastCut ? `; this prompt in ${Math.max(1, Math.round(lastCut))} ms` : "");
     $("losses").replaceChildren(el("div", { class: "bar" }, el("h2", { id: "inspector-title" }, "Loss by hop"),
