@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test lint race claims docs clean
+.PHONY: reproduce test lint race claims docs attack clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -15,6 +15,9 @@ lint: $(VENV)/.installed-dev
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
+
+attack: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(RUN)/python tests/attack $(or $(CASES),10000)
 
 race: $(VENV)/.installed
 	$(RUN)/python race/trainers.py

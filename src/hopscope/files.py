@@ -131,6 +131,26 @@ def check_file(path: Path, what: str) -> None:
         raise InputError(f"{path} may not be read; expected {what} there") from None
 
 
+def check_fits(size: int) -> None:
+    """See that so many bytes fit into this machine's memory.
+
+    Raises:
+        InputError: they do not.
+    """
+    if size > memory():
+        raise InputError(
+            f"that would take {in_words(size)} of memory at the least and there are {in_words(memory())}; ask for less"
+        )
+
+
+def in_words(size: int) -> str:
+    """Bytes for people."""
+    power = min((len(str(size)) - 1) // 3 if size < 10**18 else 6, 6)
+    if size >= 10**21:
+        return "over 1000 EB"
+    return f"{size / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'][power]}"
+
+
 def memory() -> int:
     """Bytes of memory that this machine has."""
     if sys.platform == "win32":

@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,11 @@ from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput,
 from loopback import FAULTS, WEIGHTS, Server, serving
 
 from hopscope.benchmark.hosted import HostedModel
-from hopscope.benchmark.points import Point
+from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import Cell, Settings, cells
 from hopscope.benchmark.tables import cells as cells_of
-from hopscope.errors import InputError
+from hopscope.errors import InputError, MachineError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question, question
 
@@ -192,8 +193,9 @@ def test_a_refused_key_stops_early_and_is_written_nowhere(tmp_path: Path) -> Non
     out, count = tmp_path / "out", 20
     with serving(Server(all_questions(count))) as server:
         server.refuse = 401
-        summary = benchmark([hosted(server, out)], out, *ONE, count)
-        assert [point.unanswered for point in summary.points] == [count]
+        with pytest.raises(InputError, match=r"model refuses every question: .*bad key Bearer \[secret\]"):
+            benchmark([hosted(server, out)], out, *ONE, count)
+        assert [point.unanswered for point in Summary.read(out / "summary.json").points] == [count]
         assert server.refusals <= 8, "one refusal ends the run; only calls under way may follow"
         written = text_of_everything(tmp_path)
         assert "AuthenticationError 401" in written
@@ -202,6 +204,26 @@ def test_a_refused_key_stops_early_and_is_written_nowhere(tmp_path: Path) -> Non
         server.refuse = None
         summary = benchmark([hosted(server, out)], out, *ONE, count)
     assert [(point.unanswered, point.accuracy) for point in summary.points] == [(0, 1.0)]
+
+
+def test_an_endpoint_that_never_replies_is_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hopscope.benchmark.guard._PATIENCE", 1.0)
+    with serving(Server(all_questions(3))) as server:
+        server.refuse = 500
+        began = time.monotonic()
+        with pytest.raises(MachineError, match=r"model never replied: .*bad key"):
+            benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 3)
+        assert time.monotonic() - began < 20
+    assert [point.unanswered for point in Summary.read(tmp_path / "summary.json").points] == [3]
+
+
+def test_a_reply_is_stored_up_to_a_length_and_tokens_are_counted_upwards(tmp_path: Path) -> None:
+    settings = Settings(attempts=2)
+    with serving(Server(all_questions(2), direct=True)) as server:
+        server.long, server.tokens = 2_000_000, -1_000_000
+        [point] = benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 2, settings).points
+    assert (point.never_accepted, point.output_tokens) == (2, 0)
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 1_000_000
 
 
 def test_hidden_reasoning_is_noticed(tmp_path: Path) -> None:

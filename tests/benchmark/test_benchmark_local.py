@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +138,18 @@ def test_killed_at_any_write_it_goes_on_to_the_same_result(tmp_path: Path, folde
         assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
         ids = [json.loads(line)["id"] for line in path.read_text().splitlines()]
         assert len(ids) == len(set(ids)) == 6
+
+
+def test_code_that_a_folder_brings_is_not_run(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": "mine", "auto_map": {"AutoConfig": "code.Mine", "AutoModelForCausalLM": "code.Mine"}})
+    )
+    (folder / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
+    program = (
+        f"from pathlib import Path; from hopscope.benchmark.local import LocalModel; LocalModel(Path({str(folder)!r}))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], input="y\n" * 9, capture_output=True, text=True)
+    assert "cannot be opened as a causal language model" in shown.stderr
+    assert not (tmp_path / "ran").exists()

@@ -28,6 +28,7 @@ class Server:
         faults: failures by kind.
         calls: calls of any kind.
         refuse: a status that every call gets, if one is set; refusals: how many got it.
+        long: characters that every reply ends with; tokens: that a reply is said to have.
         when: what to do at which good reply.
     """
 
@@ -40,6 +41,8 @@ class Server:
         self.faults: Counter[str] = Counter()
         self.calls = 0
         self.refuse: int | None = None
+        self.long = 0
+        self.tokens = 2
         self.refusals = 0
         self.when: tuple[int, Callable[[], None]] | None = None
         self.lock = threading.Lock()
@@ -134,14 +137,14 @@ def completion(request: dict[str, Any], server: Server) -> dict[str, Any]:
         "created": 0,
         "model": request["model"],
         "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "."}}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
+        "usage": {"prompt_tokens": 10, "completion_tokens": server.tokens, "total_tokens": 12},
     }
     if server.reasoning:
         body["usage"]["completion_tokens_details"] = {"reasoning_tokens": server.reasoning}
     if request.get("prompt_logprobs"):
         body["prompt_logprobs"] = prompt_logprobs(request, server.answers[prompt])
     else:
-        body["choices"][0]["message"]["content"] = server.reply(prompt)
+        body["choices"][0]["message"]["content"] = server.reply(prompt) + "x" * server.long
     return body
 
 

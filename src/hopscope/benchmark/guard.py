@@ -7,39 +7,92 @@ between its letters, unsure; so it is taken out here, where the provider hands o
 
 from __future__ import annotations
 
+import logging
+import time
+from dataclasses import dataclass
 from typing import Any
 
 from inspect_ai.model import Model, ModelCall, ModelOutput
 
-from hopscope.benchmark.names import redacted
+from hopscope.benchmark.names import redacted, shown
+
+MOST = 20_000
+"""Characters of a text that come from outside, at most: an answer is a word, a chain of thought some thousand."""
+
+_PATIENCE = 8.0
+"""Seconds in which a model that has never replied may fail."""
 
 
-def guard(model: Model) -> Model:
-    """Make `model` hand over nothing, reply or error, that holds a secret."""
+def guard(model: Model, calls: Calls) -> Model:
+    """Make `model` hand over nothing, reply or error, that holds a secret, and no reply that fills the disk."""
     api: Any = model.api
     inner = api.generate
 
     async def generate(*arguments: Any, **named: Any) -> Any:
+        if calls.gone:
+            raise Unreachable(calls.words)
         try:
-            return clean(await inner(*arguments, **named))
+            reply = clean(await inner(*arguments, **named))
         except Exception as error:
             clean(error)
+            calls.failed(error)
             raise
+        calls.succeeded = True
+        return reply
 
     api.generate = generate
     return model
 
 
+class Unreachable(Exception):
+    """Every call so far has failed, for long enough: no further one is made."""
+
+
+@dataclass
+class Calls:
+    """How the calls to a model have gone.
+
+    Attributes:
+        succeeded: whether one brought a reply.
+        words: what the provider said of the first that did not.
+        since: when that was, as `time.monotonic` counts.
+    """
+
+    name: str
+    succeeded: bool = False
+    words: str = ""
+    since: float = 0.0
+
+    def failed(self, error: Exception) -> None:
+        """Note a failed call; the first one is told to whoever watches."""
+        if self.words or self.succeeded:
+            return
+        self.words = said(error)
+        self.since = time.monotonic()
+        logging.getLogger("hopscope").warning(f"{self.name}: a call failed ({self.words}); trying again for a while")
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing but failures has come for so long that nothing else is to be expected."""
+        return bool(self.words) and not self.succeeded and time.monotonic() - self.since > _PATIENCE
+
+
+def said(error: Exception) -> str:
+    """What an error says, in a line."""
+    text = redacted(str(error)).strip().splitlines()
+    return shown((text or [type(error).__name__])[0][:300])
+
+
 def clean(value: Any) -> Any:
     """A reply, the record of a call, an error with those it came from, or plain values, without secrets."""
     if isinstance(value, str):
-        return redacted(value)
+        return redacted(value)[: MOST + 1]
     if isinstance(value, dict):
         return {clean(key): clean(part) for key, part in value.items()}
     if type(value) in {list, tuple}:
         return type(value)(map(clean, value))
     if isinstance(value, ModelOutput):
-        return ModelOutput.model_validate_json(redacted(value.model_dump_json()))
+        return ModelOutput.model_validate(clean(value.model_dump(mode="json", warnings=False)))
     if isinstance(value, ModelCall):
         value.response = clean(value.response)
     seen: list[Any] = []

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hopscope.benchmark.names import is_secret, redacted
 from hopscope.benchmark.settings import Settings
 from hopscope.benchmark.trial import Keep
-from hopscope.errors import InputError
+from hopscope.errors import InputError, MachineError
 from hopscope.problem.text.questions import FORMULATIONS, Question
+
+if TYPE_CHECKING:
+    from hopscope.benchmark.tasks import Asking
 
 AGAIN = 4
 """How often Inspect puts a question again whose call failed in a way that its provider does not repeat by itself."""
@@ -47,19 +51,20 @@ class HostedModel:
         try:
             from inspect_ai.model import GenerateConfig, ModelCost, ModelInfo, get_model, get_model_info, set_model_info
 
-            from hopscope.benchmark.guard import guard
+            from hopscope.benchmark.guard import Calls, guard, said
         except ImportError:
             raise InputError("models behind a provider need inspect-ai; pip install 'hopscope[llm]'") from None
         public = {key: str(value) for key, value in (arguments or {}).items() if not is_secret(key)}
         self.name, self.identity = name, {"arguments": public}
         self._logs, self._display = logs, display
+        self._calls = Calls(redacted(name))
         config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=6)
         try:
             self._model = guard(
-                get_model(name, config=config, base_url=base_url, memoize=False, **dict(arguments or {}))
+                get_model(name, config=config, base_url=base_url, memoize=False, **dict(arguments or {})), self._calls
             )
         except Exception as error:  # whatever a provider raises while it starts
-            raise InputError(f"the model {name} cannot be opened: {_sentence(error)}") from None
+            raise InputError(f"the model {name} cannot be opened: {said(error)}") from None
         if price is not None:
             known = get_model_info(str(self._model)) or ModelInfo()
             cost = ModelCost(input=price[0], output=price[1], input_cache_write=price[0], input_cache_read=price[0])
@@ -69,7 +74,8 @@ class HostedModel:
         """Put questions until each is settled, or weigh; `keep` gets each record as it comes.
 
         Raises:
-            InputError: the model cannot be asked like this.
+            InputError: the model cannot be asked like this, or its provider refuses.
+            MachineError: it never replied; every question has a record that says so.
             KeyboardInterrupt: the run was interrupted; what was settled is kept.
         """
         from inspect_ai import eval as evaluate
@@ -80,16 +86,18 @@ class HostedModel:
             form: Asking({q.id: q for q in questions if q.formulation == form}, settings, keep, name=self.name)
             for form in dict.fromkeys(question.formulation for question in questions)
         }
-        logs = evaluate(
-            [build(FORMULATIONS[form].task, asking) for form, asking in askings.items()],
-            model=self._model,
-            log_dir=str(self._logs),
-            display=self._display,  # type: ignore[arg-type]  # Inspect refuses what it does not know
-            max_tasks=len(askings),
-            retry_on_error=AGAIN,
-            fail_on_error=False,
-            log_realtime=False,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of replies that bend the form
+            logs = evaluate(
+                [build(FORMULATIONS[form].task, asking) for form, asking in askings.items()],
+                model=self._model,
+                log_dir=str(self._logs),
+                display=self._display,  # type: ignore[arg-type]  # Inspect refuses what it does not know
+                max_tasks=len(askings),
+                retry_on_error=AGAIN,
+                fail_on_error=False,
+                log_realtime=False,
+            )
         if any(log.status == "cancelled" for log in logs):
             raise KeyboardInterrupt
         for asking in askings.values():
@@ -99,6 +107,16 @@ class HostedModel:
                 if trial.failures:
                     trial.error = trial.failures[-1]
                     keep(trial.record(self.name, settings.mode))
+        self._see(askings.values())
+
+    def _see(self, askings: Iterable[Asking]) -> None:
+        """See that anything came back at all."""
+        if self._calls.succeeded or not self._calls.words:
+            return
+        refused = next((asking.refused for asking in askings if asking.refused), "")
+        if refused and not refused.startswith("Unreachable"):
+            raise InputError(f"{self._calls.name} refuses every question: {self._calls.words}; mend that and ask again")
+        raise MachineError(f"{self._calls.name} never replied: {self._calls.words}")
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
         """Exact mode, by an endpoint that weighs a text it is given.
@@ -109,8 +127,3 @@ class HostedModel:
         if settings.temperature != 1:
             raise InputError(f"an endpoint weighs at temperature 1, got {settings.temperature}; leave it at 1")
         self.ask(questions, settings, keep)
-
-
-def _sentence(error: Exception) -> str:
-    text = redacted(str(error)).strip().splitlines()
-    return (text or [type(error).__name__])[0][:300]

@@ -65,7 +65,11 @@ class LocalModel:
         finally:
             if bars:
                 transformers.utils.logging.enable_progress_bar()
-        self._model = opened.to(self.device).eval()
+        try:
+            self._model = opened.to(self.device).eval()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"device {self.device!r} cannot be used here ({reason}); pass cpu") from None
         stops = self._model.generation_config.eos_token_id
         self._stops = {*(stops if isinstance(stops, list) else [stops]), self._tokenizer.eos_token_id} - {None}
         pad = self._tokenizer.pad_token_id

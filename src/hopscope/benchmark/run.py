@@ -92,6 +92,7 @@ def benchmark(
     Raises:
         InputError: the folder holds other settings or damaged records, a name stands for two models, or a model cannot
             be opened or asked.
+        MachineError: a model never replied.
 
     Examples:
         >>> import tempfile
@@ -112,8 +113,10 @@ def benchmark(
             results.know(model.name, model.identity)
         for model in opened:
             questions = [question for cell in points for question in settings.questions(cell, count)]
-            _one(model, questions, settings, results, watch)
-            write_tables(results)
+            try:
+                _one(model, questions, settings, results, watch)
+            finally:
+                write_tables(results)
     return write_tables(results)
 
 

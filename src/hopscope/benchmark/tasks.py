@@ -29,6 +29,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
+from hopscope.benchmark.guard import MOST, Unreachable
 from hopscope.benchmark.names import redacted
 from hopscope.benchmark.points import group, summarise
 from hopscope.benchmark.settings import EQUATION_HOPS, Cell, Settings
@@ -87,7 +88,7 @@ class Asking:
         except Exception as error:  # providers raise whatever they like
             status = getattr(error, "status_code", None)
             trial.failures.append(type(error).__name__ + (f" {status}" if isinstance(status, int) else ""))
-            if status not in HOPELESS:
+            if status not in HOPELESS and not isinstance(error, Unreachable):
                 raise
             self.refused = trial.failures[-1]
         if not found and not trial.settled:
@@ -116,12 +117,12 @@ def _read(output: ModelOutput) -> Reply:
         raise ValueError("the provider gave no choice")
     usage, content = output.usage, output.choices[0].message.content
     reasoned = isinstance(content, list) and any(isinstance(part, ContentReasoning) for part in content)
-    tokens = usage.reasoning_tokens or 0 if usage else 0
+    tokens = max(0, usage.reasoning_tokens or 0) if usage else 0
     return Reply(
-        text=redacted(output.completion),
-        finished=output.stop_reason not in {"max_tokens", "model_length"},
-        input_tokens=usage.input_tokens if usage else 0,
-        output_tokens=usage.output_tokens if usage else 0,
+        text=redacted(output.completion[:MOST]),
+        finished=output.stop_reason not in {"max_tokens", "model_length"} and len(output.completion) <= MOST,
+        input_tokens=max(0, usage.input_tokens) if usage else 0,
+        output_tokens=max(0, usage.output_tokens) if usage else 0,
         reasoning_tokens=tokens,
         reasoned=reasoned or tokens > 0,
         cost=usage.total_cost if usage else None,

@@ -12,7 +12,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 
+from hopscope.checks import MOST_SEED
 from hopscope.errors import InputError
+
+SEED = click.IntRange(0, MOST_SEED)
+"""What an option that is a seed takes."""
 
 _MOST = 100_000
 """Numbers in one list: what a slip of the finger asks for beyond it would fill the memory."""

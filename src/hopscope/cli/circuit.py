@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import for_people
+from hopscope.cli._common import SEED, for_people
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def command() -> None:
     help="Of the search: for one circuit, or for the different ones that the model holds.",
 )
 @click.option("--bar", type=float, default=0.05, show_default=True, help="Loss a circuit may have at most.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the search.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
 @click.option("--show", is_flag=True, help="Print the circuit that is there; search nothing.")
 @click.option("--anew", is_flag=True, help="Search again even if a circuit is there.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw the circuit and attention maps.")

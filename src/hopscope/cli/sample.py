@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from hopscope.cli._common import field_options, given
+from hopscope.cli._common import SEED, field_options, given
 from hopscope.errors import InputError
-from hopscope.files import json_lines, replacing, write_text
+from hopscope.files import check_fits, replacing
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.formulation import Formulation
@@ -41,7 +41,7 @@ def command() -> None:
 @click.option("--position", default="token", show_default=True, help="token, pair or none.")
 @click.option("--curriculum/--no-curriculum", default=True, show_default=True, help="Ask for every hop, or the last.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Sequences to print.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: inputs, targets, roles.")
 def vectors(count: int, seed: int, as_json: bool, **fields: Any) -> None:
     """Sequences of the vector formulation (Section 6).
@@ -57,6 +57,7 @@ def vectors(count: int, seed: int, as_json: bool, **fields: Any) -> None:
       hopscope sample vectors --hops 1 --chains 2
     """
     problem = RetrievalProblem(**fields)
+    check_fits(32 * count * problem.sequence_length * (problem.input_dim + problem.target_dim))
 
     import torch
 
@@ -110,7 +111,7 @@ def _formulation(form: Formulation[Any]) -> None:
         click.option("--hops", type=int, default=form.paper_hops, show_default=True, help="D, retrieval steps."),
         click.option("--chains", type=int, default=4, show_default=True, help="Interleaved chains."),
         click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Questions."),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw."),
+        click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw."),
         click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role."),
         click.option("--text", is_flag=True, help="Print prompts for people instead."),
         click.option("--out", type=click.Path(path_type=Path), help="Write a .jsonl or .parquet file instead."),
@@ -123,8 +124,11 @@ def _formulation(form: Formulation[Any]) -> None:
 
 def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """Write records as JSON lines or Parquet, by the file's ending."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} is not a folder; make it first, or write elsewhere")
     if path.suffix == ".jsonl":
-        write_text(path, json_lines(records))
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
         return
     if path.suffix != ".parquet":
         raise InputError(f"--out must end in .jsonl or .parquet, got {path.name}")

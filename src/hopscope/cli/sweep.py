@@ -89,7 +89,9 @@ def command(
         hops=hops,
         plain_hops=plain_hops,
         seeds=with_curriculum,
-        plain_seeds=() if plain_seeds == "none" else tuple(numbers(plain_seeds or seeds, "plain seeds", least=0)),
+        plain_seeds=()
+        if plain_seeds == "none"
+        else tuple(numbers(seeds if plain_seeds is None else plain_seeds, "plain seeds", least=0)),
     )
     setups = study.setups()
     if engine == "here":

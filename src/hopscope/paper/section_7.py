@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.groups import Group
@@ -64,6 +65,13 @@ class DepthStudy:
     followed: int | None = None
     seeds_followed: tuple[int, ...] = ()
     checkpoint_every: int = 50
+
+    def __post_init__(self) -> None:
+        if self.recipe.steps < self.recipe.log_every:  # Figure 4 is drawn from the rows at its multiples
+            raise InputError(
+                f"a study by depth needs steps of at least log_every ({self.recipe.log_every}), got "
+                f"{self.recipe.steps}; log more often"
+            )
 
     def setups(self) -> list[Setup]:
         """One run of an ensemble for each formulation and depth."""

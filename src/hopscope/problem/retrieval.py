@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -119,7 +120,7 @@ class RetrievalProblem:
     @property
     def target_dim(self) -> int:
         """Numbers in a query's target: D·K with the implicit curriculum, K without."""
-        return len(self.target_hops) * self.symbol_dim
+        return (self.hops if self.curriculum else 1) * self.symbol_dim
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -136,7 +137,7 @@ def _one_spelling(order: Any, hops: int) -> str:
     if order in NAMED_ORDERS:
         return str(order)
     parts = order.split(",") if isinstance(order, str) else []
-    numbers = [int(part) for part in parts if part.strip().isascii() and part.strip().isdigit()]
+    numbers = [int(part) for part in parts if re.fullmatch(r"\s*[0-9]{1,9}\s*", part)]
     if len(numbers) != len(parts) or sorted(numbers) != list(range(1, hops + 1)):
         raise InputError(
             f"order must be deepest-first, shallowest-first, or each of the pairs 1 to {hops} once, first to last, as "

@@ -13,6 +13,7 @@ from typing import Literal
 from hopscope.errors import InputError
 from hopscope.parallel import in_processes
 from hopscope.training.engine import available_cores, choose_engine, default_device
+from hopscope.training.memory import check_memory
 from hopscope.training.precision import Precision
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
@@ -54,11 +55,13 @@ def train_all(
     cores = available_cores()
     workers = workers or (min(cores, max(1, len(left))) if device == "cpu" else 1)
     options = (device, max(1, cores // workers), precision, compiled)
+    for setup in left:  # or the first would be trained before the last is refused
+        check_memory(setup, choose_engine(setup, device=device, threads=options[1], precision=precision))
     if not left:
         pass
-    elif workers == 1 and watch is None:
+    elif workers == 1:
         for setup in left:
-            train_one(setup, folder, *options)
+            train_one(setup, folder, *options, watch and (lambda progress: watch(progress_of(setups, folder))))
     else:
         jobs = [(setup, folder, *options) for setup in left]
         tick = None if watch is None else lambda: watch(progress_of(setups, folder))
@@ -100,7 +103,8 @@ def train_one(
     threads: int,
     precision: Precision | Literal["auto"],
     compiled: bool | None,
+    watch: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Train one run in this process; the arguments as in `choose_engine`."""
+    """Train one run in this process; the arguments as in `choose_engine` and `train`."""
     engine = choose_engine(setup, device=device, threads=threads, precision=precision, compiled=compiled)
-    train(setup, folder / setup.name, engine=engine)
+    train(setup, folder / setup.name, engine=engine, watch=watch)

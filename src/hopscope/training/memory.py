@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from hopscope.errors import InputError
-from hopscope.files import memory
+from hopscope.files import in_words, memory
 from hopscope.training.engine import Engine
 from hopscope.training.setup import Setup
 
@@ -40,7 +40,7 @@ def check_memory(setup: Setup, engine: Engine) -> None:
     needed, there = least_memory(setup, engine), _there(engine)
     if needed > there:
         raise InputError(
-            f"this run would take {_in_words(needed)} of memory at the least and there are {_in_words(there)}; "
+            f"this run would take {in_words(needed)} of memory at the least and there are {in_words(there)}; "
             "make layers, d_model, batch_size, hops, chains or the number of seeds smaller"
         )
 
@@ -48,11 +48,3 @@ def check_memory(setup: Setup, engine: Engine) -> None:
 def _there(engine: Engine) -> int:
     device = torch.device(engine.device)
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()
-
-
-def _in_words(size: int) -> str:
-    for unit in ("GB", "TB", "PB"):
-        size_in = size / 10 ** {"GB": 9, "TB": 12, "PB": 15}[unit] if size < 10**300 else float("inf")
-        if size_in < 1000:
-            return f"{size_in:.3g} {unit}"
-    return "over 1000 PB"

@@ -1,0 +1,217 @@
+"""What a run refuses: files that are not what was written, engines and sizes that this machine lacks. And signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hopscope.check import check
+from hopscope.cli import main
+from hopscope.errors import InputError
+from hopscope.lab import train
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import plain, write_record
+from hopscope.training.engine import Engine
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import _RUN, RunFolder
+from hopscope.training.setup import Setup
+
+PROBLEM = RetrievalProblem(hops=1, chains=2)
+TINY = Recipe(
+    layers=1, heads=1, d_model=8, steps=12, batch_size=4, log_every=4, final_steps=1, validation_size=4,
+    checkpoint_every=4,
+)  # fmt: skip
+ENGINE = Engine(threads=1)
+SHAPE = [
+    "--layers",
+    "1",
+    "--heads",
+    "1",
+    "--d-model",
+    "64",
+    "--head-dim",
+    "8",
+    "--steps",
+    "2",
+    "--batch-size",
+    "2",
+    "--precision",
+    "fp32",
+    "--device",
+    "cpu",
+]
+
+
+class Stopped(Exception):
+    pass
+
+
+def half(folder, monkeypatch, seed=0, calls=9):
+    """A run that was stopped after its state at step 8."""
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
+    with monkeypatch.context() as patch:
+        plain_update, left = Ensemble.update, iter(range(calls))
+
+        def update(self, batch, rate):
+            if next(left, None) is None:
+                raise Stopped
+            return plain_update(self, batch, rate)
+
+        patch.setattr(Ensemble, "update", update)
+        with pytest.raises(Stopped):
+            train(TINY, PROBLEM, folder, seeds=[seed], engine=ENGINE)
+    assert RunFolder(folder).load_state()[0] == 8
+    return folder
+
+
+def refused(folder, name):
+    before = (folder / name).read_bytes()
+    with pytest.raises(InputError, match=name):
+        train(TINY, PROBLEM, folder, engine=ENGINE)
+    assert (folder / name).read_bytes() == before
+    assert not (folder / "result.json").exists()
+    assert any(name in one.trouble for one in check(folder))
+
+
+def test_a_flipped_bit_of_the_state_is_refused(tmp_path, monkeypatch):
+    folder = half(tmp_path / "run", monkeypatch)
+    data = bytearray((folder / "state.safetensors").read_bytes())
+    data[-5] ^= 1
+    (folder / "state.safetensors").write_bytes(data)
+    refused(folder, "state.safetensors")
+
+
+def test_the_state_of_another_seed_is_refused(tmp_path, monkeypatch):
+    folder, other = half(tmp_path / "run", monkeypatch), half(tmp_path / "other", monkeypatch, seed=1)
+    shutil.copy(other / "state.safetensors", folder)
+    refused(folder, "state.safetensors")
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_lost_rows_are_noticed_where_a_run_goes_on(tmp_path, monkeypatch, kept):
+    folder = half(tmp_path / "run", monkeypatch)
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(lines[:kept]))
+    refused(folder, "metrics.jsonl")
+
+
+def test_lost_and_changed_rows_of_a_finished_run_are_noticed(tmp_path):
+    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    path = run.path / "metrics.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    for changed in ([], lines[:-1], lines[1:], [lines[0].replace('"step": 4', '"step": 5'), *lines[1:]]):
+        path.write_text("".join(changed))
+        with pytest.raises(InputError, match=r"metrics\.jsonl"):
+            _ = RunFolder(run.path).metrics
+
+
+def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
+    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    changed = replace(run.record, recipe=replace(run.recipe, learning_rate=2e-3))
+    write_record(run.path / "run.json", changed, **_RUN, run=run.record.content_hash)
+    with pytest.raises(InputError, match="content_hash is not that of"):
+        RunFolder(run.path)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--threads", "1000000"], "threads must be at most"),
+        (["--device", "meta"], "device 'meta' cannot be used here"),
+        (["--d-model", "100000000"], "of memory at the least"),
+        (["--batch-size", "10000000000"], "of memory at the least"),
+        (["--hops", "100000000"], "of memory at the least"),
+        (["--seeds", "0-99999", "--mlp"], "of memory at the least"),
+        (["--steps", "1" + "0" * 400], "steps must be at most"),
+        (["--learning-rate", "1e400"], "learning_rate must be a number"),
+        (["--seeds", "9" * 30], "seeds must be whole numbers"),
+    ],
+)
+def test_what_this_machine_cannot_do_is_refused_before_anything_is_written(tmp_path, capsys, options, words):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", str(tmp_path / "run"), *SHAPE, *options])
+    assert stop.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_seeds_beyond_63_bits_are_refused():
+    for seed in (-1, 2**63, 10**400, 0.5, True):
+        with pytest.raises(InputError, match="seed must be a whole number from 0 to"):
+            Setup("run", PROBLEM, TINY, (seed,))
+
+
+def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypatch, caplog):
+    folder = half(tmp_path / "run", monkeypatch)
+    run = RunFolder(folder)
+    elsewhere = replace(run.record, engine=Engine("cuda:7", threads=512, precision="bf16"))
+    write_record(folder / "run.json", elsewhere, **_RUN, run=run.record.content_hash)
+    seen = []
+    plain_init = Ensemble.__init__
+    monkeypatch.setattr(
+        Ensemble, "__init__", lambda self, *given: (seen.append(given[-1]), plain_init(self, *given))[1]
+    )
+    assert train(TINY, PROBLEM, folder).finished
+    assert (seen[0].device, seen[0].precision) == ("cpu", "bf16") or torch.cuda.device_count()
+    assert "the run goes on with" in caplog.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatch, number):
+    alone = train(TINY, PROBLEM, tmp_path / "alone", engine=ENGINE)
+    plain_update, calls = Ensemble.update, iter(range(6))
+
+    def update(self, batch, rate):
+        if next(calls, None) == 5:
+            os.kill(os.getpid(), number)
+        return plain_update(self, batch, rate)
+
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Ensemble, "update", update)
+            with pytest.raises(KeyboardInterrupt):
+                train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    assert RunFolder(tmp_path / "run").load_state()[0] == 6
+    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    for name in ("metrics.jsonl", "result.json", "state.safetensors"):
+        assert (run.path / name).read_bytes() == (alone.path / name).read_bytes()
+
+
+def test_a_full_disk_loses_nothing_and_takes_one_sentence(tmp_path):
+    """By the limit on a file's size, which is met in the middle of the state."""
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); import hopscope.cli as c; c.main()"
+    )
+    command = ["train", str(tmp_path / "run"), *SHAPE, "--no-compile"]
+    shown = subprocess.run([sys.executable, "-c", program, *command], capture_output=True, text=True)
+    assert (shown.returncode, shown.stderr.count("\n")) == (1, 2), shown.stderr
+    assert "File too large" in shown.stderr
+    assert not list((tmp_path / "run").rglob("*.tmp"))
+    assert RunFolder(tmp_path / "run").recipe.d_model == 64
+
+
+def test_what_is_checked_is_said(tmp_path, capsys):
+    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    for changed, status, words in ((False, 0, "none damaged"), (True, 1, "result.json is damaged")):
+        if changed:
+            there = json.loads((run.path / "result.json").read_text())
+            there["models"][0]["held_out_loss"] = 0.0
+            (run.path / "result.json").write_text(json.dumps(there))
+        with pytest.raises(SystemExit) as stop:
+            main(["check", str(tmp_path)])
+        assert stop.value.code == status
+        assert words in capsys.readouterr().out
+    assert plain(run.record)["recipe"]["steps"] == 12
