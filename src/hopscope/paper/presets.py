@@ -75,7 +75,7 @@ LAPTOP = _on_one_ladder(
         plain_hops=3,
         seeds=(0, 1),
         plain_seeds=(0,),
-        seeds_at_minimum=(0, 1, 2, 3),
+        seeds_at_minimum=(0, 1, 2),
         followed=4,
         seeds_followed=(0, 1, 2, 3),
     ),
