@@ -112,6 +112,14 @@ def test_answers_and_losses_are_those_of_pytorch_under_every_intervention(name):
     assert (spread[1:] > 1e-3).all(), "an intervention that does nothing proves nothing"
 
 
+@pytest.mark.parametrize(("name", "most"), [("A", 5.7e6), ("D", 2.2e6), ("laptop", 0.4e6)])
+def test_weights_take_little_of_the_page(name, most):
+    """Of random weights, which nothing can pack better; D's page may have 5 MB, a laptop's 2."""
+    packed = live.weights(model_of(*SHAPES[name]))[1]
+    assert len(packed.text) < most
+    assert packed.dtype == "float16"
+
+
 def test_half_precision_costs_less_than_a_thousandth():
     problem, shape = SHAPES["laptop"]
     model = model_of(problem, shape)

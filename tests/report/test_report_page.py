@@ -65,7 +65,7 @@ def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report") / "figures"
     save(final_losses([group(1), group(2)], {HOSTILE.replace("$", ""): 1}), folder / "final losses")
     save(partial_losses([group(1), group(2)]), folder / "partial-losses")
-    save(training([Panel("1 layer", metrics()), Panel("2 layers", metrics())]), folder / "training")
+    save(training(Panel("1 layer", metrics()), Panel("2 layers", metrics())), folder / "training")
     return folder
 
 
