@@ -18,8 +18,8 @@ SWEEP = Recipe(layers=8, heads=8, d_model=128, steps=10_000, batch_size=512, exa
 
 LAPTOP = Recipe(
     layers=4,
-    heads=16,
-    head_dim=8,
+    heads=8,
+    head_dim=16,
     d_model=64,
     mlp=False,
     steps=3_200,
@@ -30,13 +30,14 @@ LAPTOP = Recipe(
     fall=0.45,
     beta2=0.98,
     clip=1.0,
+    weight_decay=0.03,
     qk_gain=4.0,
     log_every=20,
     validation_size=64,
 )
 """Quick, for two cores, D = 3. No recipe of the paper: half its width, no MLP, an eighth of the sweep's batch, and what
-shortens the plateau: heads that look somewhere from the start (`qk_gain`), many of them, a high rate, quick second
-moments. The rate falls when a run has learned; `studies/learning.py` asks how surely it does."""
+shortens the plateau: heads that look somewhere from the start (`qk_gain`), a weight decay that lets them, a high rate,
+quick second moments. The rate falls when a run has learned; `hopscope study learning` asks how surely it does."""
 
 A = Setup(
     "a",
