@@ -48,19 +48,18 @@ def main(cases: int = 10_000, seed: int = 0) -> int:
         attacker.options(cases * 7 // 10, tally)
         attacker.files(cases - cases * 7 // 10, tally)
         print(f"{time.monotonic() - began:.0f} s: options and files", file=sys.stderr)
-        every = None if whole else 4
         for arguments, needs, most in (
-            (TRAIN, (), every),
-            ([*CIRCUIT, "--anew"], ("run",), every),
-            (["emergence", "run", "--anew", "--no-figures", "--sequences", "4"], ("run",), every),
-            (ASK, ("model",), every),
-            (["report", "tiny", "--preset", "tiny"], ("tiny",), 10),
-            (SWEEP, (), 30 if whole else 2),
-            (["reproduce", "--preset", "tiny", "--out", "new", "--workers", "1", "--precision", "fp32"], ("tiny",), 4),
+            (TRAIN, (), 100),
+            ([*CIRCUIT, "--anew"], ("run",), 40),
+            (["emergence", "run", "--anew", "--no-figures", "--sequences", "4"], ("run",), 40),
+            (ASK, ("model",), 40),
+            (SWEEP, (), 40),
+            (["report", "tiny", "--preset", "tiny"], ("tiny",), 20),
+            (["reproduce", "--preset", "tiny", "--out", "new", "--workers", "1", "--precision", "fp32"], ("tiny",), 10),
         ):
             if not all((good / need).exists() for need in needs) or (not whole and arguments[0] == "emergence"):
                 continue
-            attacker.kills(arguments, needs, most, tally)
+            attacker.kills(arguments, needs, max(2, round(most * min(1.0, cases / 10_000))), tally)
             print(f"{time.monotonic() - began:.0f} s: kills of {arguments[0]}", file=sys.stderr)
         for path, before in flips(good / "run", max(200, min(1000, cases // 2)), seed):
             tally.cases["flipped bits"] += 1

@@ -16,6 +16,8 @@ def make(good: Path) -> None:
     reproduce = ["reproduce", "--preset", "tiny", "--out", "tiny", "--workers", "1", "--precision", "fp32"]
     _done(reproduce, good)
     shutil.copytree(good / "tiny" / "sweep" / "ic-layers-2", good / "run")
+    for verb in (CIRCUIT, ["emergence", "run", "--no-figures", "--sequences", "4"]):
+        _done([*verb, "--anew"], good)  # by the small searches that the cases make
     _small(good)
 
 

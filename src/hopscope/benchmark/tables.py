@@ -60,6 +60,8 @@ def markdown(text: str) -> str:
 
 def as_markdown(points: Sequence[Point]) -> str:
     """The main numbers as a Markdown table."""
+    if not points:  # a benchmark that was stopped before its first record
+        return ""
     rows = [{"model": markdown(point.model), **cells(point)} for point in points]
     lines = [" | ".join(row) for row in ([*rows[0]], ["---"] * len(rows[0]), *(row.values() for row in rows))]
     return "".join(f"| {line} |\n" for line in lines)
