@@ -152,9 +152,7 @@ class Attacker:
                 what = f"{how} of {path.relative_to(inside)}, then {' '.join(arguments)}"
                 tally.note(f"files read by {arguments[0]}", ended, what[:400], "refused and changed" if changed else "")
 
-    def kills(
-        self, arguments: list[str], needs: tuple[str, ...], moments: list[int] | int | None, tally: Tally
-    ) -> None:
+    def kills(self, arguments: list[str], needs: tuple[str, ...], moments: int, tally: Tally) -> None:
         """A command killed around its k-th write and called again, for some or all k; then nothing differs."""
         with self._case(*needs) as (inside, _):
             whole = command(arguments, inside, before=hurried, seconds=600)
