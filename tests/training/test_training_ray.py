@@ -135,7 +135,7 @@ def test_what_a_worker_refuses_and_what_has_no_room_is_said(cluster, tmp_path):
 
 
 def test_bad_shares_are_named(tmp_path):
-    with pytest.raises(InputError, match="at least 1 core, got 0"):
+    with pytest.raises(InputError, match="cpus_each must be .* at least 1, got 0"):
         RayCluster(cpus_each=0)
     with pytest.raises(InputError, match="at least 0, got -1"):
         RayCluster(gpus_each=-1)

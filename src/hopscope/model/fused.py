@@ -27,7 +27,10 @@ from torch import Tensor
 MOST = 64
 """Positions, and numbers a head, at most."""
 
-_FLAGS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
+_ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
+"""Sums may be taken in any order. Never -ffast-math: it would make the whole process round small numbers to zero."""
+
+_FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC")
 
 Made = Float[Tensor, "sequence pos query_key_value"]
 Brought = Float[Tensor, "sequence pos inner"]
