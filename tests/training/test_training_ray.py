@@ -135,12 +135,12 @@ def test_what_a_worker_refuses_and_what_has_no_room_is_said(cluster, tmp_path):
 
 
 def test_bad_shares_are_named(tmp_path):
-    with pytest.raises(InputError, match="cpus_each must be .* at least 1, got 0"):
+    with pytest.raises(InputError, match=r"cpus_each must be a whole number of at least 1, got 0"):
         RayCluster(cpus_each=0)
-    with pytest.raises(InputError, match="at least 0, got -1"):
+    with pytest.raises(InputError, match=r"gpus_each must be a number of at least 0.*got -1"):
         RayCluster(gpus_each=-1)
     refused = CliRunner().invoke(command, [str(tmp_path), "--engine", "ray", "--cpus-each", "0"])
-    assert "at least 1 core" in str(refused.exception)
+    assert "cpus_each must be a whole number of at least 1" in str(refused.exception)
 
 
 @pytest.mark.parametrize(
