@@ -25,7 +25,7 @@ def test_runs(path):
     run = RunFolder(path.parent)
     assert run.finished
     assert [model.seed for model in run.result.models] == list(run.seeds)
-    assert run.metrics.steps[-1] == run.result.steps == run.recipe.steps
+    assert run.metrics.steps[-1] == run.result.steps == run.plan.end
     assert all(step is not None for step in run.metrics.first_below()[0])
 
 
