@@ -129,7 +129,7 @@ def test_who_gets_it():
         return choose_engine(Setup("run", RetrievalProblem(hops=3), Recipe(**given)), device="cpu")
 
     assert chosen().fused
-    assert not chosen(head_dim=fused.MOST + 1).fused
+    assert not chosen(head_dim=16).fused
     long = Setup("run", RetrievalProblem(hops=8), Recipe(2, 2, 16, 10, 2))
     assert long.problem.sequence_length > fused.MOST
     assert not choose_engine(long, device="cpu").fused
