@@ -13,7 +13,7 @@ SCRIPT = """
 import shutil, sys
 from pathlib import Path
 import torch
-from killing import killed_at
+from killing import contents, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import circuit_of_run
@@ -33,24 +33,14 @@ run.save_checkpoint(1, witness.transformer.state_dict())
 budget = Budget(orders=1, growing=1, sequences=8, confirming=8)
 proof = Proof(sequences=8, few=8, rough=2, draws=2, halves=4)
 
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
 def program(folder):
-    return lambda: circuit_of_run(RunFolder(folder), effort=budget, proof=proof)
+    circuit_of_run(RunFolder(folder), effort=budget, proof=proof)
 
 def fresh(name):
     return Path(shutil.copytree(root / "run", root / name))
 
-moments = killed_at(None, program(fresh("alone")))
-alone = contents(root / "alone")
+moments, alone = killed_everywhere(program, fresh)
 assert set(alone) - set(contents(root / "run")) == {"circuit.json"}
-for first in range(1, moments + 1):
-    folder = fresh(str(first))
-    assert killed_at(first, program(folder)) == 0
-    killed_at(1 + (7 * first) % moments, program(folder))  # and once more, somewhere else
-    killed_at(None, program(folder))
-    assert contents(folder) == alone, f"killed at moment {first} of {moments}"
 print(moments)
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +90,26 @@ def killed_at(kill_at: int | None, program: Callable[[], None]) -> int:
         return 0
     assert os.waitstatus_to_exitcode(status) == 0, "the program failed"
     return int(seen)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, by its path in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def killed_everywhere(program: Callable[[Path], None], fresh: Callable[[str], Path]) -> tuple[int, dict[str, bytes]]:
+    """Kill `program` at every moment, each time in a fresh folder, and call it again: the bytes must be the same.
+
+    Gives the number of moments, and what an undisturbed program leaves.
+    """
+    alone = fresh("alone")
+    moments = killed_at(None, lambda: program(alone))
+    expected = contents(alone)
+    for first in range(1, moments + 1):
+        folder = fresh(str(first))
+        here = partial(program, folder)
+        assert killed_at(first, here) == 0
+        killed_at(1 + (7 * first) % moments, here)  # and once more, somewhere else
+        killed_at(None, here)
+        assert contents(folder) == expected, f"killed at moment {first} of {moments}"
+    return moments, expected
