@@ -123,6 +123,18 @@ def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
 
 
 @needs_compiler
+def test_what_was_compiled_once_needs_no_compiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for compiler in (None, "no-such-compiler"):
+        if compiler:
+            monkeypatch.setenv("CC", compiler)
+        fused._library.cache_clear()
+        assert fused.available()
+    assert len(list(tmp_path.rglob("*.so"))) == 1
+    fused._library.cache_clear()
+
+
+@needs_compiler
 def test_who_gets_it():
     def chosen(**recipe: object) -> Engine:
         given = {"layers": 2, "heads": 2, "d_model": 16, "steps": 10, "batch_size": 2} | recipe

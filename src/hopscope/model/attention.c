@@ -51,21 +51,28 @@ ALWAYS void load(int count, int width, int stride, const float *from, Row *rows)
     for (int i = 0; i < count; i++) memcpy(rows[i], from + (int64_t)i * stride, width * sizeof(float));
 }
 
-ALWAYS void transpose(int count, int padded, int width, Row *rows, Row *columns) {
+/* The same turned over, [width][position], with zeros up to whole vectors. */
+ALWAYS void load_columns(int count, int padded, int width, int stride, const float *from, Row *columns) {
     for (int d = 0; d < width; d++)
-        for (int i = 0; i < padded; i++) columns[d][i] = i < count ? rows[i][d] : 0;
+        for (int i = 0; i < padded; i++) columns[d][i] = i < count ? from[(int64_t)i * stride + d] : 0;
+}
+
+/* A head of a sequence, and where it looks. */
+ALWAYS void load_head(
+    int count, int padded, int heads, int width, int causal, const float *made, Row *query, Row *key_columns,
+    Row *value_columns, Row *weights) {
+    const int inner = heads * width;
+    load(count, width, 3 * inner, made, query);
+    load_columns(count, padded, width, 3 * inner, made + inner, key_columns);
+    load_columns(count, padded, width, 3 * inner, made + 2 * inner, value_columns);
+    pattern_of(count, padded, width, causal, query, key_columns, weights);
 }
 
 ALWAYS void forward_one(
     int count, int padded, int heads, int width, int causal, const float *made, float *brought) {
-    Row query[MOST], key[MOST], value[MOST], key_columns[MOST], value_columns[MOST], weights[MOST];
+    Row query[MOST], key_columns[MOST], value_columns[MOST], weights[MOST];
     const int inner = heads * width;
-    load(count, width, 3 * inner, made, query);
-    load(count, width, 3 * inner, made + inner, key);
-    load(count, width, 3 * inner, made + 2 * inner, value);
-    transpose(count, padded, width, key, key_columns);
-    transpose(count, padded, width, value, value_columns);
-    pattern_of(count, padded, width, causal, query, key_columns, weights);
+    load_head(count, padded, heads, width, causal, made, query, key_columns, value_columns, weights);
     for (int i = 0; i < count; i++)
         for (int d = 0; d < width; d++) {
             float sum = 0;
@@ -77,16 +84,11 @@ ALWAYS void forward_one(
 ALWAYS void backward_one(
     int count, int padded, int heads, int width, int causal, const float *made, const float *gradient,
     float *made_gradient) {
-    Row query[MOST], key[MOST], value[MOST], key_columns[MOST], value_columns[MOST], weights[MOST], given[MOST];
+    Row query[MOST], key_columns[MOST], value_columns[MOST], weights[MOST], given[MOST];
     Row key_gradient[MOST], value_gradient[MOST], scores; /* gradients by [width][position], as the columns */
     const int inner = heads * width;
-    load(count, width, 3 * inner, made, query);
-    load(count, width, 3 * inner, made + inner, key);
-    load(count, width, 3 * inner, made + 2 * inner, value);
+    load_head(count, padded, heads, width, causal, made, query, key_columns, value_columns, weights);
     load(count, width, inner, gradient, given);
-    transpose(count, padded, width, key, key_columns);
-    transpose(count, padded, width, value, value_columns);
-    pattern_of(count, padded, width, causal, query, key_columns, weights);
     for (int d = 0; d < width; d++)
         for (int j = 0; j < padded; j++) key_gradient[d][j] = value_gradient[d][j] = 0;
     for (int i = 0; i < count; i++) {

@@ -111,15 +111,15 @@ def _threads(count: int) -> ThreadPoolExecutor:
 @cache
 def _library() -> ctypes.CDLL | None:
     """The compiled functions, from the cache if they are there; None if they cannot be made."""
-    source = Path(__file__).with_name("attention.c")
-    compiler = shutil.which(os.environ.get("CC") or "cc")
     if sys.platform == "win32":
         return None
-    made_from = [source.read_text(), *_FLAGS, str(compiler), platform.machine(), _processor()]
+    source = Path(__file__).with_name("attention.c")
+    made_from = [source.read_text(), *_FLAGS, platform.machine(), _processor()]
     name = f"attention-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
     path = _cache() / name
     try:
         if not path.exists():
+            compiler = shutil.which(os.environ.get("CC") or "cc")
             if compiler is None:
                 return None
             _compile(compiler, source, path)
