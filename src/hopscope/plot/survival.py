@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
 from hopscope.plot.style import COLUMN, hop_label, hop_look, house, new_figure
+from hopscope.studies.learning import ArmLearned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class TimedArm(Protocol):
-    """An arm, as far as it is drawn."""
-
-    @property
-    def name(self) -> str:
-        """Of the arm."""
-
-    @property
-    def hops(self) -> int:
-        """D."""
-
-    @property
-    def budget(self) -> int:
-        """Steps."""
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """That were trained."""
-
-    def steps(self, hop: int) -> list[int]:
-        """When the hop was learned, rising, by the seeds that learned it."""
-
-
-def survival(arms: Sequence[TimedArm]) -> Figure:
+def survival(arms: Sequence[ArmLearned]) -> Figure:
     """The share of seeds that have not learned a hop yet, a panel an arm, a line a hop.
 
     Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: what
