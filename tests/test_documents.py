@@ -87,7 +87,7 @@ def test_quick_commands_run(line, tmp_path, monkeypatch, capsys):
     if ".parquet" in line:
         pytest.importorskip("pyarrow", reason="an extra")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hopscope.training.trainer._HELD_OUT", 16)
+    monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 16)
     with pytest.raises(SystemExit) as stop:
         main(shlex.split(line)[1:])
     assert stop.value.code == 0, capsys.readouterr().err

@@ -354,7 +354,7 @@ def hurried() -> None:
     from hopscope.circuits.certificate import Proof
     from hopscope.circuits.search import budget
 
-    trainer._HELD_OUT = 64
+    trainer.HELD_OUT = 64
     trainer._SECONDS_BETWEEN_STATES = 0.0
     few = budget.Budget(orders=2, growing=1, sequences=16, confirming=32, every_subset=2, pairs=2)
     budget.EFFORTS.update(quick=few, thorough=few)

@@ -113,8 +113,3 @@ class Hypotheses:
     def _others(self, row: Row) -> list[int]:
         """Other roles that a row may attend to."""
         return [key for key in range(2 * self._hops + 1) if key != row.query and self._visible[row.query, key]]
-
-
-def form_of(program: Rows, row: Row) -> Form:
-    """What a program does to a row."""
-    return program.get(row, KEEP)

@@ -26,7 +26,6 @@ from hopscope.training.run_records import ModelResult, Result
 from hopscope.training.setup import Setup
 
 _SECONDS_BETWEEN_STATES = 20.0
-_HELD_OUT = HELD_OUT
 _SINCE_ROW = "losses since the last row"
 """In the state of a run that was stopped between two rows of metrics."""
 
@@ -138,7 +137,7 @@ def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"])
 def _finish(run: RunFolder) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
     last = run.metrics.after(run.plan.end - run.recipe.final_steps)
-    errors = held_out_errors(run, _HELD_OUT)
+    errors = held_out_errors(run, HELD_OUT)
     models = []
     for model, seed in enumerate(run.seeds):
         by_sequence = errors[model].mean(dim=-1)
@@ -154,7 +153,7 @@ def _finish(run: RunFolder) -> None:
                 held_out_partial_losses=tuple(map(number_or_null, errors[model].mean(dim=0).tolist())),
             )
         )
-    run.finish(Result(run.plan.end, _HELD_OUT, tuple(models)))
+    run.finish(Result(run.plan.end, HELD_OUT, tuple(models)))
 
 
 def held_out_errors(run: RunFolder, size: int, step: int | None = None) -> Float[Tensor, "model sequence hop"]:
