@@ -18,8 +18,8 @@ SWEEP = Recipe(layers=8, heads=8, d_model=128, steps=10_000, batch_size=512, exa
 
 LAPTOP = Recipe(
     layers=4,
-    heads=8,
-    head_dim=16,
+    heads=16,
+    head_dim=8,
     d_model=64,
     mlp=False,
     steps=3_200,
