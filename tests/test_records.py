@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopscope.check import check
 from hopscope.errors import InputError
 from hopscope.records import convert, read_record, read_rows, write_record
+from hopscope.seals import sealed_table, unsealed_table
 
 
 @dataclass(frozen=True)
@@ -155,3 +157,60 @@ def test_plain_values_become_typed_ones():
     assert convert({"length": 1}, Leg, "a leg") == Leg(1.0)
     with pytest.raises(InputError, match="a leg: Expected object, got int"):
         convert(4, Leg, "a leg")
+
+
+@pytest.mark.parametrize("rows", [[{"a": 1}, {"a": 2.5, "b": [1, "x"]}], [{"a": None}]])
+def test_every_bit_of_a_table_is_sealed(tmp_path, rows):
+    path = tmp_path / "table.json"
+    data = json.dumps(sealed_table(rows)).encode()
+    assert unsealed_table(path, json.loads(data)) == rows
+    for bit in range(8 * len(data)):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        try:
+            bare = unsealed_table(path, json.loads(changed))
+        except (ValueError, AttributeError):  # AttributeError: no list of objects, which readers of tables see first
+            continue
+        assert bare == rows or len(rows) == 1  # of one row the name of its checksum may be another: an unknown field
+        assert bare == rows or len(bare[0]) == 2
+    with pytest.raises(InputError, match="does not fit its checksum"):
+        unsealed_table(path, sealed_table(rows)[:-1] or [{"checksum": "of nothing"}])
+
+
+def test_what_was_a_bare_list_is_read(tmp_path, caplog):
+    path = tmp_path / "animal.json"
+    path.write_text('[{"length": 1.5}]')
+    rest = {"name": "cat", "legs": None}
+    old = read(path, bare="legs", upgrade=lambda fields, schema: {**rest, **fields})
+    assert old.legs == (Leg(1.5),)
+    assert "before files had checksums" in caplog.text
+    path.write_text('[{"length": -1}]')
+    with pytest.raises(InputError, match=r"animal\.json is damaged: legs\[0\].*untouched"):
+        read(path, bare="legs", upgrade=lambda fields, schema: {**rest, **fields})
+    with pytest.raises(InputError, match="is not the record of an animal"):
+        read(path)
+
+
+def test_a_seal_whose_name_is_damaged_is_no_old_record(tmp_path):
+    path = tmp_path / "cat.json"
+    write_record(path, CAT, kind="animal", schema=2)
+    path.write_text(path.read_text().replace('"seal"', '"weal"'))
+    with pytest.raises(InputError, match="the name of its checksum"):
+        read(path)
+    assert check(tmp_path)[0].trouble
+
+
+def test_a_record_beside_runs_is_checked(tmp_path, capsys):
+    path = tmp_path / "deep" / "cat.json"
+    with pytest.raises(InputError, match="holds no run, no benchmark and no other record"):
+        check(tmp_path)
+    write_record(path, CAT, kind="animal", schema=2, run="some")
+    (tmp_path / "foreign.json").write_text('{"theirs": 1}')
+    assert [(one.file, one.sealed, one.trouble) for one in check(tmp_path)] == [(str(path), True, "")]
+    path.write_text(path.read_text().replace('"cat"', '"dog"'))
+    assert "does not fit its checksum" in check(tmp_path)[0].trouble
+    (tmp_path / "foreign.json").write_text("{")
+    assert len([one for one in check(tmp_path) if one.trouble]) == 2
+    (tmp_path / "run" / "metrics.jsonl").parent.mkdir()
+    (tmp_path / "run" / "metrics.jsonl").write_text("")
+    assert "run.json is missing" in check(tmp_path)[-1].trouble

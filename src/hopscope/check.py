@@ -10,9 +10,14 @@ from pathlib import Path
 from hopscope.errors import InputError
 from hopscope.files import read_bytes, read_json
 from hopscope.records import read_rows
-from hopscope.seals import UNTOUCHED, unseal, unsealed_row
+from hopscope.seals import UNTOUCHED, unseal, unsealed_row, unsealed_table
 from hopscope.tensor_files import read_tensors
 from hopscope.training.run import RunFolder
+
+_NAMES = {"summary.json", "claims.json", "held-head.json"}
+"""Records that did not say what they are before they had checksums."""
+
+_OF_RUNS = ("metrics.jsonl", "state.safetensors")
 
 
 @dataclass(frozen=True)
@@ -31,16 +36,25 @@ class Checked:
 
 
 def check(folder: Path) -> list[Checked]:
-    """Look through a run folder, a benchmark's folder, or one that holds such.
+    """Look through a run folder, a benchmark's folder, or one that holds such, and other records of ours.
 
     Raises:
-        InputError: it holds neither.
+        InputError: it holds none of them.
     """
     runs = sorted(path.parent for path in folder.rglob("run.json"))
     benchmarks = sorted(path.parent for path in folder.rglob("benchmark.json"))
-    if not runs and not benchmarks:
-        raise InputError(f"{folder} holds no run and no benchmark; give a folder that does")
-    return [one for run in runs for one in _run(run)] + [one for path in benchmarks for one in _benchmark(path)]
+    theirs = {*runs, *benchmarks}
+    others = [path for path in sorted(folder.rglob("*.json")) if not theirs & {*path.parents} and _ours(path)]
+    orphans = {path.parent for name in _OF_RUNS for path in folder.rglob(name)} - theirs
+    if not (runs or benchmarks or others or orphans):
+        raise InputError(f"{folder} holds no run, no benchmark and no other record; give a folder that does")
+    lost = [(path / "run.json", f"{path / 'run.json'} is missing, and files of a run are there") for path in orphans]
+    return [
+        *(one for run in runs for one in _run(run)),
+        *(one for path in benchmarks for one in _benchmark(path)),
+        *(_looked_at(path, partial(_is_sealed_record, path)) for path in others),
+        *(Checked(str(path), True, trouble) for path, trouble in sorted(lost)),
+    ]
 
 
 def _run(folder: Path) -> Iterator[Checked]:
@@ -98,6 +112,17 @@ def _benchmark(folder: Path) -> Iterator[Checked]:
         yield Checked(str(path), there.sealed, trouble)
 
 
+def _ours(path: Path) -> bool:
+    """Whether a file beside runs and benchmarks is a record; what cannot be read as JSON might have been one."""
+    try:
+        fields = read_json(path, "a record")
+    except (InputError, OSError):
+        return True
+    if path.name in _NAMES:
+        return True
+    return isinstance(fields, dict) and ("kind" in fields or "seal" in fields)
+
+
 def _written(folder: Path) -> list[Path]:
     """Records, rows and tensors of a run, and what an interrupted search left; no pictures."""
     kinds = {".json", ".jsonl", ".safetensors"}
@@ -105,14 +130,18 @@ def _written(folder: Path) -> list[Path]:
 
 
 def _file(path: Path, run: str) -> Checked:
-    """One file by itself."""
+    """One file of a run by itself."""
+    return _looked_at(path, lambda: _is_sealed(path, run))
+
+
+def _looked_at(path: Path, is_sealed: Callable[[], bool]) -> Checked:
     sealed = []
-    trouble = _trouble(lambda: sealed.append(_is_sealed(path, run)))
+    trouble = _trouble(lambda: sealed.append(is_sealed()))
     return Checked(str(path), not sealed or sealed[0], trouble)
 
 
 def _is_sealed(path: Path, run: str) -> bool:
-    """Whether a file has a checksum, which then holds.
+    """Whether a file of a run has a checksum, which then holds.
 
     Raises:
         InputError: it does not hold, or the file is another run's or cannot be read.
@@ -127,11 +156,16 @@ def _is_sealed(path: Path, run: str) -> bool:
             except ValueError as error:
                 raise InputError(f"line {number} of {path} is damaged: {error}; {UNTOUCHED}") from None
         return all(row is not None for row in rows)
+    return _is_sealed_record(path, run)
+
+
+def _is_sealed_record(path: Path, run: str | None = None) -> bool:
+    """The same of a record or table, whatever it is of."""
     fields = read_json(path, "a record")
-    if not isinstance(fields, dict) or "seal" not in fields:
-        return False
-    unseal(path, fields, run)
-    return True
+    if isinstance(fields, list) and any(isinstance(row, dict) and "checksum" in row for row in fields):
+        unsealed_table(path, [row if isinstance(row, dict) else {} for row in fields])
+        return True
+    return isinstance(fields, dict) and unseal(path, fields, run)
 
 
 def _trouble(look: Callable[[], object]) -> str:

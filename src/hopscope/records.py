@@ -38,7 +38,9 @@ def read_record(
     schema: int,
     what: str,
     upgrade: Upgrade | None = None,
+    bare: str | None = None,
     run: str | None = None,
+    check: Callable[[dict[str, Any]], None] = lambda fields: None,
 ) -> T:
     """Read a record.
 
@@ -49,13 +51,18 @@ def read_record(
         schema: the newest version that is understood.
         what: in words for people, with the command that makes one where there is such.
         upgrade: reads older versions; without it they are refused.
+        bare: the field whose value alone the file held before it was a record: a list, or null.
         run: that it must be of, where it says; `None` for any.
+        check: given the fields as they stand in the file, once they are known to be of that type; an `InputError`
+            refuses.
 
     Raises:
         InputError: the file is missing, damaged, of another kind or run, of a newer or too old schema, or has a field
             that is missing, unknown, or not what it should be. It is left untouched.
     """
     fields = read_json(path, what)
+    if bare is not None and not isinstance(fields, dict):
+        fields = {bare: fields}
     if not isinstance(fields, dict) or (fields.get("kind", kind if upgrade else None) != kind):
         raise InputError(f"{path} is not {what}; it was left untouched")
     whole = dict(fields)
@@ -67,16 +74,19 @@ def read_record(
             f"{path} has schema {version!r} and this hopscope reads {schema} at most; it was left untouched, "
             "update hopscope or make it anew"
         )
-    unseal(path, whole, run)
+    if not unseal(path, whole, run):
+        say_unsealed(path)
     fields.pop("seal", None)
     if version < schema:
         if upgrade is None:
             raise InputError(f"{path} has the old schema {version} and {schema} is read; move it away, make it anew")
         fields = upgrade(fields, version)
     try:
-        return convert(fields, type, what)
+        made = convert(fields, type, what)
+        check(fields)
     except InputError as error:
         raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
+    return made
 
 
 def unmarked(fields: dict[str, Any], schema: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Seals: a checksum of a file's content and the run that it belongs to, so that damage and foreign files are refused.
 
-A record has its seal as a field, a row as its last field, a file of tensors in its mark. What was written before there
-were seals has none: it is read as it is, and a line on the log says so, once a folder.
+A record has its seal as a field, a row as its last field, a table one in every row, a file of tensors in its mark. What
+was written before there were seals has none: it is read as it is, and a line on the log says so, once a folder.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,8 @@ def seal(fields: dict[str, Any], run: str) -> dict[str, str]:
     return {"run": run, "checksum": checksum(run.encode(), _canonical(read_back))}
 
 
-def unseal(path: Path, fields: dict[str, Any], run: str | None) -> None:
-    """See that a record's fields are those that were sealed; without a seal there is nothing to see, which is told.
+def unseal(path: Path, fields: dict[str, Any], run: str | None) -> bool:
+    """See that a record's fields are those that were sealed; False where it has no seal, and nothing can be seen.
 
     Args:
         path: of the record.
@@ -57,8 +58,9 @@ def unseal(path: Path, fields: dict[str, Any], run: str | None) -> None:
         InputError: the content is not what was written, or belongs to another run.
     """
     if "seal" not in fields:
-        say_unsealed(path)
-        return
+        if any(isinstance(value, dict) and "checksum" in value for value in fields.values()):
+            raise InputError(f"{path} is damaged: the name of its checksum is; {UNTOUCHED}")
+        return False
     rest = {name: value for name, value in fields.items() if name != "seal"}
     there = fields["seal"]
     if not isinstance(there, dict) or there != {
@@ -67,6 +69,7 @@ def unseal(path: Path, fields: dict[str, Any], run: str | None) -> None:
     }:
         raise InputError(f"{path} is damaged: its content does not fit its checksum; {UNTOUCHED}")
     check_run(path, there["run"], run)
+    return True
 
 
 def check_run(path: Path, found: str, run: str | None) -> None:
@@ -77,6 +80,26 @@ def check_run(path: Path, found: str, run: str | None) -> None:
     """
     if run is not None and found != run:
         raise InputError(f"{path} belongs to another run; it was left untouched, move it away")
+
+
+def sealed_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a list that must stay one, each with the checksum of all as its last field."""
+    whole = _table_checksum(rows)
+    return [{**row, "checksum": whole} for row in rows]
+
+
+def unsealed_table(path: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows without it.
+
+    Raises:
+        InputError: they are not what was written.
+    """
+    bare = [{name: value for name, value in row.items() if name != "checksum"} for row in rows]
+    if not any("checksum" in row for row in rows):
+        say_unsealed(path)
+    elif any(row.get("checksum") != _table_checksum(bare) for row in rows):
+        raise InputError(f"{path} is damaged: its content does not fit its checksum; {UNTOUCHED}")
+    return bare
 
 
 def sealed_row(row: dict[str, Any], run: str) -> str:
@@ -116,6 +139,10 @@ def _say_unsealed(folder: Path) -> None:
     logging.getLogger("hopscope").warning(
         f"{folder} was written before files had checksums; it is read as it is, and damage may go unnoticed"
     )
+
+
+def _table_checksum(rows: Sequence[dict[str, Any]]) -> str:
+    return seal({"rows": list(rows)}, "")["checksum"]
 
 
 def _row_checksum(text: bytes, run: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopscope.check import check
 from hopscope.errors import InputError
 from hopscope.paper.claims import VERDICTS, Claim, Finding, complete, read_claims, write_claims
 from hopscope.paper.presets import named
@@ -114,6 +115,7 @@ def test_the_file_is_a_list_of_plain_objects(tmp_path: Path) -> None:
     write_claims(tmp_path / "claims.json", complete([finding()]))
     rows = json.loads((tmp_path / "claims.json").read_text())
     assert len(rows) == 15
+    assert len({row.pop("checksum") for row in rows}) == 1
     assert rows[3] == {
         "id": "C4", "title": RULES["C4"].title, "paper": f"{RULES['C4'].number} ({RULES['C4'].where})", "ours": "yes",
         "n": 8, "unit": RULES["C4"].unit, "interval": [0.1, 0.2], "scale": "laptop: D = 3", "verdict": "reproduced",
@@ -129,6 +131,28 @@ def test_an_old_file_is_read(tmp_path: Path) -> None:
     rows = read_claims(tmp_path / "claims.json")
     assert (rows[3].verdict, rows[3].ours, rows[3].rule) == ("reproduced", "yes", "none was told")
     assert (rows[4].verdict, rows[4].n) == ("not run", 0)
+
+
+@pytest.mark.parametrize("how", ["a number", "a lost row", "a lost checksum", "another table's row"])
+def test_a_changed_table_is_refused_and_kept(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "claims.json"
+    write_claims(path, complete([finding(ours="no")]))
+    other = json.loads(path.read_text())
+    write_claims(path, complete([finding()]))
+    rows = json.loads(path.read_text())
+    if how == "a number":
+        rows[3]["n"] = 9
+    elif how == "a lost row":
+        del rows[0]
+    elif how == "a lost checksum":
+        del rows[3]["checksum"]
+    else:
+        rows[3] = other[3]
+    path.write_text(json.dumps(rows))
+    with pytest.raises(InputError, match=r"claims\.json.* does not fit its checksum.*untouched"):
+        read_claims(path)
+    assert json.loads(path.read_text()) == rows
+    assert [bool(one.trouble) for one in check(tmp_path)] == [True]
 
 
 @pytest.mark.parametrize(

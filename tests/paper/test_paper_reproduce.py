@@ -43,7 +43,7 @@ def test_everything_is_there(tiny: tuple[Path, str]) -> None:
     for name in (*FIGURES, "held-head"):
         for ending in ("png", "svg", "pdf"):
             assert (folder / "figures" / f"{name}.{ending}").stat().st_size > 1000
-    groups = json.loads((folder / "summary.json").read_text())
+    groups = json.loads((folder / "summary.json").read_text())["groups"]
     assert {group["run"] for group in groups} == {
         f"sweep/{kind}-layers-{layers}" for kind in ("ic", "non-ic") for layers in (1, 2)
     }
@@ -119,7 +119,15 @@ def test_a_summary_without_its_runs_suffices_for_section_7(tiny: tuple[Path, str
     there, here = ({claim.id: claim for claim in read(TINY, folder).claims} for folder in (tiny[0], tmp_path))
     for claim in ("C1", "C2", "C3", "C4", "C5"):
         assert here[claim] == there[claim]
-    assert (tmp_path / "summary.json").read_bytes() == (tiny[0] / "summary.json").read_bytes()
+    whole = (tiny[0] / "summary.json").read_bytes()
+    assert (tmp_path / "summary.json").read_bytes() == whole
+    changed = whole.replace(b'"chains": 4', b'"chains": 5', 1)
+    (tmp_path / "summary.json").write_bytes(changed)
+    with pytest.raises(InputError, match=r"summary\.json is damaged: .*checksum.*untouched"):
+        read(TINY, tmp_path)
+    assert (tmp_path / "summary.json").read_bytes() == changed
+    (tmp_path / "summary.json").write_text(json.dumps(json.loads(whole)["groups"]))  # as the first version wrote it
+    assert {claim.id: claim for claim in read(TINY, tmp_path).claims}["C3"] == there["C3"]
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.paper.rules import RULES
 from hopscope.records import convert
+from hopscope.seals import sealed_table, unsealed_table
 
 Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -104,12 +105,12 @@ def complete(found: Iterable[Finding]) -> list[Claim]:
 
 
 def write_claims(path: Path, claims: Iterable[Claim]) -> None:
-    """Write `claims.json`: a list of objects with the fields of `Claim`."""
-    write_json(path, [asdict(claim) for claim in claims])
+    """Write `claims.json`: a list of objects with the fields of `Claim`, and in each the checksum of them all."""
+    write_json(path, sealed_table([asdict(claim) for claim in claims]))
 
 
 def read_claims(path: Path) -> list[Claim]:
-    """Read `claims.json`, also one from before `n`, `unit`, `reason` and `rule` were told.
+    """Read `claims.json`, also one from before `n`, `unit`, `reason`, `rule` and a checksum were told.
 
     Rows that it lacks come back as `not run`; titles, units and the paper's numbers are our own.
 
@@ -121,6 +122,7 @@ def read_claims(path: Path) -> list[Claim]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path} is not {what} (a list of objects); it was left untouched")
     try:
+        rows = unsealed_table(path, rows)
         return complete(_finding(convert(_today(row), Claim, "a row")) for row in rows)
     except InputError as error:
         raise InputError(f"{path} is not {what}: {error}; it was left untouched") from None

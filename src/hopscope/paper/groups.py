@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hopscope.errors import InputError
+from hopscope.records import read_record, unmarked, write_record
 from hopscope.training.metrics import LEARNED
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+
+_KIND = "hopscope depth study"
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,32 @@ class Group:
         losses = self.final_partial_losses[model]
         loss = losses[hop - self.asked[0]] if hop in self.asked else None
         return loss is not None and loss < LEARNED
+
+
+@dataclass(frozen=True)
+class DepthSummary:
+    """What summary.json holds.
+
+    Attributes:
+        groups: one a finished run.
+    """
+
+    groups: tuple[Group, ...]
+
+
+def write_summary(path: Path, groups: tuple[Group, ...]) -> None:
+    """Write summary.json."""
+    write_record(path, DepthSummary(groups), kind=_KIND, schema=1)
+
+
+def read_summary(path: Path) -> tuple[Group, ...]:
+    """Read summary.json, also one that is a bare list of groups, as the first version wrote it.
+
+    Raises:
+        InputError: it is missing or damaged.
+    """
+    what = "the summary of a depth study"
+    return read_record(path, DepthSummary, kind=_KIND, schema=1, what=what, upgrade=unmarked, bare="groups").groups
 
 
 def read_groups(setups: Sequence[Setup], folder: Path, at: str) -> tuple[Group, ...]:

@@ -12,12 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from hopscope.errors import InputError
-from hopscope.files import read_json, write_json
 from hopscope.paper.claims import Finding, Verdict
-from hopscope.paper.groups import Group
+from hopscope.paper.groups import Group, read_summary, write_summary
 from hopscope.paper.judging import clopper_pearson, counted
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import convert, plain
 from hopscope.studies.work import Work
 from hopscope.theory.depth import depths
 from hopscope.training.metrics import Metrics
@@ -141,11 +139,10 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     runs = finished(study.setups(), folder / at)
     summary = folder / "summary.json"
     if not runs and summary.exists():
-        what = "the summary of a depth study"
-        return DepthResult(study, convert(read_json(summary, what), tuple[Group, ...], what), (), at)
+        return DepthResult(study, read_summary(summary), (), at)
     groups = tuple(Group.of(run, os.path.relpath(run.path, folder)) for run in runs.values())
     if groups:
-        write_json(summary, plain(groups))
+        write_summary(summary, groups)
     curves = tuple((run.recipe.layers, run.metrics) for run in runs.values() if run.problem.curriculum)
     return DepthResult(study, groups, curves, at)
 

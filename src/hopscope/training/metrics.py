@@ -157,6 +157,11 @@ class Metrics:
         )
 
 
+def all_learned(losses: Float[Array, "*row model hop"]) -> Bool[Array, "*row"]:
+    """Whether every model had learned every hop that it is asked for, by its partial losses; NaN is not learned."""
+    return np.asarray((losses < LEARNED).all(axis=(-2, -1)))
+
+
 def first_step(steps: Int[Array, " row"], there: Bool[Array, " row"]) -> int | None:
     """The first of the steps at which something is there; None if it nowhere is."""
     return int(steps[there.argmax()]) if there.any() else None

@@ -23,20 +23,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from hopscope.errors import InputError
-from hopscope.files import holding, read_json, settle, write_text
+from hopscope.files import holding, settle, write_text
 from hopscope.model.fast import FastTransformer
 from hopscope.records import content_hash, read_record, read_rows, row_lines, unmarked, write_record
 from hopscope.seals import UNTOUCHED
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
-from hopscope.training.metrics import LEARNED, Metrics, MetricsRow, first_step
+from hopscope.training.metrics import Metrics, MetricsRow, all_learned, first_step
 from hopscope.training.plan import Plan
-from hopscope.training.run_records import Result, RunRecord, run_hash
+from hopscope.training.run_records import Result, RunRecord, check_hash, run_hash
 from hopscope.training.setup import Setup
 from hopscope.version import VERSION
 
@@ -57,14 +56,7 @@ class RunFolder:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         what = "the record of a hopscope run"
-        self.record = read_record(self.path / "run.json", RunRecord, **_RUN, what=what)
-        # Of what stands there: a recipe that an older hopscope wrote may lack fields of today's.
-        told = read_json(self.path / "run.json", what)
-        if run_hash(told["problem"], told["recipe"], told["seeds"]) != self.record.content_hash:
-            raise InputError(
-                f"{self.path / 'run.json'} is damaged: its content_hash is not that of its problem, recipe and seeds; "
-                f"{UNTOUCHED}"
-            )
+        self.record = read_record(self.path / "run.json", RunRecord, **_RUN, what=what, check=check_hash)
         self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
         self.engine = self.record.engine
 
@@ -186,8 +178,7 @@ class RunFolder:
     def _plan(self, metrics: Metrics) -> Plan:
         if self.recipe.schedule != "when-learned":
             return Plan(self.recipe)
-        learned = np.asarray((metrics.partial_losses < LEARNED).all(axis=(1, 2)))
-        return Plan(self.recipe, first_step(metrics.steps, learned))
+        return Plan(self.recipe, first_step(metrics.steps, all_learned(metrics.partial_losses)))
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Add rows at the end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.engine import Engine
@@ -18,6 +19,16 @@ def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) 
     """A name for what is trained, the same for a recipe written before a field was added and after."""
     kept = {name: value for name, value in recipe.items() if name not in _ADDED or value != _ADDED[name]}
     return content_hash({"problem": problem, "recipe": kept, "seeds": seeds})
+
+
+def check_hash(told: dict[str, Any]) -> None:
+    """See that the content hash is that of what stands beside it in run.json, where an older recipe may lack fields.
+
+    Raises:
+        InputError: it is not.
+    """
+    if run_hash(told["problem"], told["recipe"], told["seeds"]) != told["content_hash"]:
+        raise InputError("its content_hash is not that of its problem, recipe and seeds")
 
 
 @dataclass(frozen=True)
