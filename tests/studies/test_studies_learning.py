@@ -1,4 +1,4 @@
-"""The learning study: what counts as learned, what was asked, what was never learned, and the verb."""
+"""The learning study and what all studies of arms share: what counts as learned, what was never learned, the verb."""
 
 from __future__ import annotations
 
@@ -6,66 +6,94 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from planted_arms import arm, learns
 
 from hopscope.cli.study import STUDIES, command
 from hopscope.errors import InputError
 from hopscope.plot.survival import survival
-from hopscope.studies import learning
-from hopscope.studies.learning import ArmLearned
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import read_record, write_record
+from hopscope.studies import arms, learning
+from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.judgements import Judgement, judgements_table
 
-ARM = ArmLearned(
-    name="3-layers",
-    layers=3,
-    hops=3,
-    hop=3,
-    wanted=3,
-    budget=1000,
-    log_every=20,
-    seeds=(5, 6, 7, 8),
-    learned=((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None)),
-)
+THREE = RetrievalProblem(hops=3)
+MIXED = ((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None))
+ARM = arm("3-layers", THREE, MIXED, layers=3, steps=1000)
+
+
+def verdict(one: ArmLearned) -> str:
+    return learning.judge(Arms((one,)))[0].verdict
 
 
 def test_as_asked():
-    assert ARM.verdict == "as asked"
-    assert replace(ARM, wanted=4).verdict == "not as asked"
-    assert replace(ARM, seeds=(5, 6), learned=ARM.learned[:2]).verdict == "not finished"
-    assert replace(ARM, seeds=(), learned=(), wanted=0).verdict == "not finished"
+    """Nine in ten must learn x3 with three layers."""
+    good, bad = learns(3, 9), learns(3, 1, 2)
+    assert verdict(arm("a", THREE, good + bad, layers=3)) == "as asked"
+    assert verdict(arm("a", THREE, learns(3, 8) + bad + bad, layers=3)) == "not as asked"
+    assert verdict(arm("a", THREE, good[:2], layers=3, missing=8)) == "inconclusive"
+    assert verdict(arm("a", THREE, [], layers=3)) == "not run"
+
+
+def test_what_can_no_longer_come_true_is_said_before_all_seeds_are_finished():
+    assert verdict(arm("a", THREE, learns(3, 2, 2), layers=3, missing=8)) == "not as asked"
 
 
 def test_what_theory_rules_out_is_never_as_asked():
-    shallow = replace(ARM, layers=2, hop=1)
+    shallow = arm("2-layers", THREE, MIXED, layers=2)
     assert shallow.beyond_theory == 3
-    assert shallow.verdict == "not as asked"
+    assert verdict(shallow) == "not as asked"
+    assert verdict(arm("2-layers", THREE, learns(3, 4, 1), layers=2)) == "as asked"
     assert ARM.beyond_theory == 0
 
 
 def test_the_table_counts_those_that_never_learn():
     """A median over those that did learn would say 300 for x3."""
-    lines = learning.table([ARM]).splitlines()
-    assert "| x3 | 3 of 4 | 3 of 4 (19% to 99%) | 300 | - | 900 | 0 | as asked |" in lines[4]
-    assert "| x1 |  | 4 of 4 (40% to 100%) | 40 | 100 | 100 |" in lines[2]
+    lines = arms.table(Arms((ARM,))).splitlines()
+    assert "| x3 | 3 | 3 | 3 of 4 (19% to 99%) | 300 | - | 900 |" in lines[4]
+    assert "| x1 | 3 | 2 | 4 of 4 (40% to 100%) | 40 | 100 | 100 |" in lines[2]
+
+
+def test_times_are_by_hop_asked_for():
+    last = arm("no-curriculum", replace(THREE, curriculum=False), [[700], [None]])
+    assert last.hops == (3,)
+    assert last.times(3) == [700, None] == last.everything()
+    assert ARM.everything() == [300, 900, 80, None]
 
 
 def test_the_curves_end_where_the_counts_do():
-    axes = survival([ARM, replace(ARM, seeds=(), learned=())]).axes
+    axes = survival(Arms((ARM, arm("nothing", THREE, [])))).axes
     assert len(axes) == 1
     ends = [line.get_ydata()[-1] for line in axes[0].lines]
     assert ends == pytest.approx([0, 0.25, 0.25])
     assert axes[0].lines[2].get_xdata().tolist() == [0, 80, 300, 900, 1000]
     with pytest.raises(InputError, match="no seed is finished"):
-        survival([])
+        survival(Arms(()))
 
 
 def test_round_trip(tmp_path):
-    learning.save([ARM], tmp_path)
-    assert learning.load(tmp_path) == (ARM,)
+    found = Arms((ARM, arm("other", RetrievalProblem(hops=4, order="1,2,4,3"), learns(4, 1))))
+    write_record(tmp_path / "a.json", found, kind="arms", schema=1)
+    assert read_record(tmp_path / "a.json", Arms, kind="arms", schema=1, what="arms") == found
+
+
+def test_an_answer_says_why():
+    table = judgements_table([Judgement("it learns", "inconclusive", "1 of 2", 2, "seeds are missing")])
+    assert table.splitlines()[-1] == "| it learns | inconclusive | 1 of 2; seeds are missing | 2 |"
+
+
+def test_a_run_ends_where_its_study_says():
+    short, long = (arms.runs_of(ARM.setup, to_the_end=to_the_end) for to_the_end in (False, True))
+    assert [run.seeds for run in short] == [(0,), (1,), (2,), (3,)]
+    assert {run.recipe.schedule for run in short + long} == {"when-learned"}
+    assert (short[0].recipe.fall, long[0].recipe.fall) == (0, 0.45)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_quick_and_goes_on(name, tmp_path):
-    once, again = (CliRunner().invoke(command, [name, str(tmp_path / name), "--quick"]) for _ in range(2))
+    arguments = [name, str(tmp_path / name), "--quick", "--workers", "1"]
+    once, again = (CliRunner().invoke(command, arguments) for _ in range(2))
     assert once.exception is None, once.output
     assert once.stdout == again.stdout
     assert "|" in once.stdout

@@ -16,6 +16,9 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
 from hopscope.problem.roles import query_role
 
+Where = tuple[int, int, str, str]
+"""A path as records name it: layer and head from 1, query and key role."""
+
 Step = tuple[int, str, str]
 """A path without its head: depth or layer, query role, key role."""
 
@@ -49,7 +52,6 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
     """Set two circuits side by side."""
     mine, theirs = ([one.path for one in circuit.paths] for circuit in (first, second))
     steps = [{(query, key) for *_, query, key in _names(circuit)} for circuit in (first, second)]
-    every = steps[0] | steps[1]
     return Comparison(
         identical=set(mine) == set(theirs),
         same_order=order(first) == order(second),
@@ -58,7 +60,7 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
         only_first=tuple(path.describe(first.hops) for path in mine if path not in theirs),
         only_second=tuple(path.describe(second.hops) for path in theirs if path not in mine),
         shared_steps=tuple(f"{query} -> {key}" for query, key in sorted(steps[0] & steps[1])),
-        step_overlap=len(steps[0] & steps[1]) / len(every) if every else 1.0,
+        step_overlap=overlap(*steps),
     )
 
 
@@ -88,6 +90,17 @@ def mechanism(circuit: Circuit) -> tuple[Step, ...]:
     return tuple(sorted((number, query, key) for (query, key), number in depth.items()))
 
 
+def steps_beyond_first(paths: Sequence[Where]) -> set[tuple[str, str]]:
+    """Query and key role of the paths beyond the first useful layer, wherever they stand (C9)."""
+    first = min((layer for layer, *_ in paths), default=0)
+    return {(query, key) for layer, _, query, key in paths if layer > first}
+
+
+def overlap(one: set[Any], other: set[Any]) -> float:
+    """What both have, as a share of all of either; 1 where neither has any."""
+    return len(one & other) / len(one | other) if one | other else 1.0
+
+
 def strategy(circuit: Circuit) -> str:
     """`serial` if the query walks the chain alone, `doubling` if positions on the way jump too, `none` if no circuit.
 
@@ -109,7 +122,7 @@ def first_head_ties_pairs(circuit: Circuit) -> bool:
     return any(path.query % 2 == 1 and path.key == path.query - 1 for path in paths if path.layer == first)
 
 
-def _names(circuit: Circuit) -> list[tuple[int, int, str, str]]:
+def _names(circuit: Circuit) -> list[Where]:
     """The paths, layer and head from 1, roles by name."""
     return [one.path.names(circuit.hops) for one in circuit.paths]
 

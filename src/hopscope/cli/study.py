@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +14,26 @@ if TYPE_CHECKING:
     from hopscope.studies.work import Work
 
 
-def _learning(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
-    from hopscope.paper import presets, recipes
-    from hopscope.plot.style import save
-    from hopscope.plot.survival import survival
-    from hopscope.studies import learning
+def _of_recipe(name: str, figure: str | None = None) -> Callable[[Path, bool, tuple[Path, ...], Work], str]:
+    """A study that trains the laptop's recipe: the file of that name in `studies/`, its figure in `plot/`."""
 
-    recipe = replace(presets.TINY.depth.recipe, steps=30) if quick else recipes.LAPTOP
-    study = learning.LearningStudy.of_recipe(recipe, seeds=2 if quick else 40)
-    found = learning.run(study, folder / "runs", work)
-    learning.save(found, folder)
-    save(survival(found), folder / "learning")
-    return learning.table(found)
+    def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
+        from hopscope.paper import presets, recipes
+        from hopscope.plot.style import save
+        from hopscope.records import write_record
+        from hopscope.studies.judgements import Judgements, judgements_table
+
+        asked, drawn = import_module(f"hopscope.studies.{name}"), figure or name
+        study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.LAPTOP)
+        found = asked.run(study, folder, work)
+        judgements = tuple(asked.judge(found))
+        write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
+        write_record(folder / "judgements.json", Judgements(judgements), kind="hopscope judgements", schema=1)
+        draw = getattr(import_module(f"hopscope.plot.{drawn}"), drawn)
+        save(draw(found), folder / name)
+        return f"{asked.table(found)}\n{judgements_table(judgements)}"
+
+    return ask
 
 
 def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
@@ -46,7 +55,12 @@ def _searches(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> 
 
 
 STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str]]] = {
-    "learning": ("How surely does the laptop's recipe learn, and after how many steps?", _learning),
+    "learning": (
+        "How surely does the laptop's recipe learn, and after how many steps?",
+        _of_recipe("learning", "survival"),
+    ),
+    "depth": ("Does the depth that training needs follow the theory's?", _of_recipe("depth")),
+    "orders": ("Does training find the order of pairs that needs a layer less?", _of_recipe("orders", "survival")),
     "calibration": ("How often does a certificate pass a false circuit?", _calibration),
     "searches": ("What do different searches find in the same models?", _searches),
 }
@@ -68,7 +82,8 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
 def command(name: str, folder: Path | None, quick: bool, runs: tuple[Path, ...], workers: int | None) -> None:
     """Run a study, or go on where it was stopped, and print its table.
 
-    FOLDER (by default runs/studies/NAME) gets its numbers as JSON and its figure; what it trains goes into FOLDER/runs.
+    FOLDER (by default runs/studies/NAME) gets its numbers and verdicts as JSON and its figure; what it trains goes into
+    FOLDER/runs. The rules stand in the files of hopscope.studies, and in docs/studies.
 
     \b
     Examples:

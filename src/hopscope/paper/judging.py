@@ -17,16 +17,6 @@ Outcome = Literal["meets", "fails", "open"]
 """What one model says of a claim; `open` where an interval lies across the bar."""
 
 
-def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
-    """The exact 95% interval of a share; (0, 1) where nothing was tried."""
-    from scipy.stats import binomtest
-
-    if not trials:
-        return 0.0, 1.0
-    interval = binomtest(successes, trials).proportion_ci(0.95, method="exact")
-    return float(interval.low), float(interval.high)
-
-
 def below(interval: tuple[float, float], bar: float) -> Outcome:
     """Whether a loss whose interval this is lies below the bar."""
     low, high = interval

@@ -14,8 +14,9 @@ from pathlib import Path
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.groups import Group, read_summary, write_summary
-from hopscope.paper.judging import clopper_pearson, counted
+from hopscope.paper.judging import counted
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.statistics import clopper_pearson
 from hopscope.studies.work import Work
 from hopscope.theory.depth import depths
 from hopscope.training.metrics import Metrics

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
+from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import Fill, StrictReading
 from hopscope.paper.claims import Finding, Verdict
@@ -16,7 +17,6 @@ from hopscope.paper.judging import (
     LEAST_MODELS,
     Outcome,
     below,
-    clopper_pearson,
     counted,
     every_model,
     losses,
@@ -24,6 +24,8 @@ from hopscope.paper.judging import (
     spans,
 )
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
+from hopscope.studies.circuits import find
+from hopscope.studies.statistics import clopper_pearson
 from hopscope.studies.work import Work
 from hopscope.theory.depth import depths
 from hopscope.training.setup import Setup
@@ -35,9 +37,6 @@ MANY = 10
 """So many models make a distribution (C11)."""
 
 FILLS: tuple[Fill, ...] = get_args(Fill)
-
-Where = tuple[int, int, str, str]
-"""Layer and head from 1, query and key role."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,6 @@ def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitR
     """Train what is not trained yet, find and certify the circuit of every model, and read what was found."""
     do_for_every_model("circuits", find, study, folder, work or Work())
     return read(study, folder)
-
-
-def find(path: Path, number: int, effort: Effort) -> None:
-    """Find the circuit of one model of the run in `path`; one that stands beside it is kept."""
-    from hopscope.circuits.find import circuit_of_run
-    from hopscope.training.run import RunFolder
-
-    circuit_of_run(RunFolder(path), number, effort=effort)
 
 
 def read(study: CircuitStudy, folder: Path) -> CircuitResult:
@@ -196,8 +187,8 @@ def _differ(read: Read, scale: str) -> Finding:
     # One reading for both: the strict one where it was searched in several orders in every model.
     strictly = all(strict.others for _, strict in read)
     sets = [_searches(model, strict if strictly else None) for model, strict in read]
-    within = [min((_overlap(*pair) for pair in combinations(found, 2)), default=None) for found in sets]
-    between = [(_overlap(one[0], two[0]), i, j) for (i, one), (j, two) in combinations(enumerate(sets), 2)]
+    within = [min((overlap(*pair) for pair in combinations(found, 2)), default=None) for found in sets]
+    between = [(overlap(one[0], two[0]), i, j) for (i, one), (j, two) in combinations(enumerate(sets), 2)]
     shares = [share for share, _, _ in between]
     known = [share for share in within if share is not None]
     ours = (
@@ -216,23 +207,13 @@ def _differ(read: Read, scale: str) -> Finding:
 def _searches(model: Studied, strict: StrictReading | None) -> list[set[tuple[str, str]]]:
     """The steps beyond the first layer that each search of a model ended in; the model's circuit comes first."""
     if strict is not None:
-        return [_steps([path.where for path in strict.paths]), *map(_steps, strict.others)]
+        return [steps_beyond_first([path.where for path in strict.paths]), *map(steps_beyond_first, strict.others)]
     circuit = model.circuit
     assert circuit is not None
-    mine = _steps([one.path.names(circuit.hops) for one in circuit.paths])
-    others = [_steps([path.names(circuit.hops) for path in other.paths]) for other in circuit.others]
+    mine = steps_beyond_first([one.path.names(circuit.hops) for one in circuit.paths])
+    others = [steps_beyond_first([path.names(circuit.hops) for path in other.paths]) for other in circuit.others]
     again = [mine] * (len(circuit.search.get("orders_ending_here", ())) - 1)
     return [mine, *others, *again]
-
-
-def _steps(paths: Sequence[Where]) -> set[tuple[str, str]]:
-    first = min((layer for layer, *_ in paths), default=0)
-    return {(query, key) for layer, _, query, key in paths if layer > first}
-
-
-def _overlap(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
-    """What both have, as a share of all of either."""
-    return len(one & other) / len(one | other) if one | other else 1.0
 
 
 def alone(claim: str, read: Read, missing: int, scale: str, least: int = LEAST_MODELS) -> Finding:

@@ -6,7 +6,7 @@ else. Proofs in docs/theory.md. All arithmetic is on integers, so the formulas h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
@@ -44,6 +44,20 @@ def minimum_in_order(problem: RetrievalProblem) -> int:
     if not problem.causal:
         return minimum_without_mask(problem.hops)
     return minimum_causal(problem.hops) if problem.order in NAMED_ORDERS else minimum_layers(problem)
+
+
+def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = False) -> int:
+    """Exactly enough to answer with x{hop} of a longer chain: what the pairs up to it ask for in the order they have.
+
+    Args:
+        problem: of D hops.
+        hop: from 1 to D.
+        one_head: whether layers have one head, in place of as many as one likes.
+    """
+    if one_head:
+        return minimum_one_head(hop)
+    order = ",".join(str(pair) for pair in problem.blocks if pair <= hop)
+    return minimum_in_order(replace(problem, hops=hop, order=order, curriculum=True))
 
 
 def minimum_one_head(hops: int) -> int:

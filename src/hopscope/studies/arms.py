@@ -1,0 +1,158 @@
+"""Arms: a recipe on a problem, trained from many seeds, and when each seed learned each hop.
+
+Each seed is a run of its own that ends at the first logged step at which it has learned all that it is asked for
+(validation loss of every hop below 0.5) or when its budget is spent. A run that never learns a hop is data: it counts
+as not learned within the budget, and so does one that diverged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hopscope.studies.statistics import share_in_words
+from hopscope.studies.work import Work
+from hopscope.theory.depth import minimum_of_hop
+from hopscope.training.metrics import LEARNED
+from hopscope.training.setup import Setup
+
+
+@dataclass(frozen=True)
+class ArmLearned:
+    """What an arm came to.
+
+    Attributes:
+        setup: what it is trained by, and from which seeds.
+        seeds: finished so far.
+        learned: by seed and hop asked for, the first logged step with a validation loss below 0.5; None if there is
+            none.
+    """
+
+    setup: Setup
+    seeds: tuple[int, ...]
+    learned: tuple[tuple[int | None, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """Of the arm."""
+        return self.setup.name
+
+    @property
+    def layers(self) -> int:
+        """Of its models."""
+        return self.setup.recipe.layers
+
+    @property
+    def budget(self) -> int:
+        """The most steps that a run has."""
+        return self.setup.recipe.steps
+
+    @property
+    def hops(self) -> tuple[int, ...]:
+        """Asked for."""
+        return self.setup.problem.target_hops
+
+    @property
+    def last(self) -> int:
+        """D."""
+        return self.setup.problem.hops
+
+    @property
+    def finished(self) -> bool:
+        """Whether every seed is."""
+        return len(self.seeds) == len(self.setup.seeds)
+
+    def times(self, hop: int) -> list[int | None]:
+        """When each seed learned the hop."""
+        return [one[self.hops.index(hop)] for one in self.learned]
+
+    def steps(self, hop: int) -> list[int]:
+        """Of the seeds that learned the hop, when; rising."""
+        return sorted(step for step in self.times(hop) if step is not None)
+
+    def everything(self) -> list[int | None]:
+        """When each seed had learned every hop that is asked for."""
+        return [None if None in one else max(step for step in one if step is not None) for one in self.learned]
+
+    def needs(self, hop: int) -> int:
+        """Layers that theory asks for so that such a model can answer with that hop."""
+        return minimum_of_hop(self.setup.problem, hop, one_head=self.setup.recipe.heads == 1)
+
+    @property
+    def beyond_theory(self) -> int:
+        """Seeds that learned a hop for which the model has too few layers."""
+        forbidden = [self.needs(hop) > self.layers for hop in self.hops]
+        return sum(
+            any(step is not None and no for step, no in zip(one, forbidden, strict=True)) for one in self.learned
+        )
+
+
+@dataclass(frozen=True)
+class Arms:
+    """What the arms of a study came to.
+
+    Attributes:
+        arms: in the study's order.
+    """
+
+    arms: tuple[ArmLearned, ...]
+
+
+def train(arms: Sequence[Setup], folder: Path, work: Work, *, to_the_end: bool = False) -> None:
+    """Train what is not trained yet, a run folder a seed.
+
+    Args:
+        arms: what; their schedules do not count but for `fall`.
+        folder: where the run folders are, each in that of its arm.
+        work: how.
+        to_the_end: let the rate fall once a run has learned, so that its circuit can be looked for.
+    """
+    work.train([run for arm in arms for run in runs_of(arm, to_the_end=to_the_end)], folder)
+
+
+def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:
+    """One run a seed, which ends as soon as it has learned, or as the recipe's fall has it after that."""
+    recipe = replace(arm.recipe, schedule="when-learned")
+    if not to_the_end:
+        recipe = replace(recipe, fall=0.0, final_steps=1, checkpoint_every=None)
+    return [Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
+
+
+def read(arms: Sequence[Setup], folder: Path, *, to_the_end: bool = False) -> Arms:
+    """What the finished runs came to.
+
+    Raises:
+        InputError: a run there is damaged, or another than the arm's.
+    """
+    from hopscope.training.many import finished
+
+    found = []
+    for arm in arms:
+        runs = finished(runs_of(arm, to_the_end=to_the_end), folder).values()
+        learned = tuple(run.metrics.first_below(LEARNED)[0] for run in runs)
+        found.append(ArmLearned(arm, tuple(run.seeds[0] for run in runs), learned))
+    return Arms(tuple(found))
+
+
+def table(found: Arms) -> str:
+    """Who learned what and when, as a Markdown table; quantiles count those that never learn."""
+    lines = [
+        "| arm | hop | layers | theory | learned (95%) | median step | nine in ten by | latest |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for arm in found.arms:
+        for hop in arm.hops:
+            steps, n = arm.steps(hop), len(arm.seeds)
+            middle, late = (_quantile(steps, n, share) for share in (0.5, 0.9))
+            lines.append(
+                f"| {arm.name} | x{hop} | {arm.layers} | {arm.needs(hop)} | {share_in_words(len(steps), n)} | {middle} "
+                f"| {late} | {steps[-1] if steps else '-'} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _quantile(steps: Sequence[int], seeds: int, share: float) -> str:
+    """The step by which so large a share of all seeds had learned; `-` if fewer ever did."""
+    needed = -(-int(share * 1000) * seeds // 1000)
+    return str(steps[needed - 1]) if 0 < needed <= len(steps) else "-"

@@ -1,0 +1,158 @@
+"""Does the depth that training needs follow the depth that theory asks for?
+
+Asked for D = 1 ... 8, under a causal mask (theory: floor(log2 D) + 2 layers) and without one (ceil(log3(4D + 1)) with
+many heads a layer, floor(log2 D) + 2 with one), at the theory's depth, one layer below and one above, six seeds each.
+
+Rules, for each mask and number of heads:
+
+1. No run learns a hop for which it has too few layers. As asked: none does, and the upper 95% Clopper-Pearson bound on
+   how often one would is below 10%, counted over runs with such a hop of which a deeper arm on the same problem, the
+   positive control, learned that hop. Not as asked: one does. Else inconclusive.
+2. For each D, the trained minimum depth, the least at which a seed learned all hops, is the theory's. As asked: a seed
+   learned all at the theory's depth and none with less. Not as asked: one did with less, or none at the theory's depth
+   though a deeper arm has one that did, and the upper bound on how often one would is below one half. Else
+   inconclusive.
+
+    hopscope study depth results/studies/depth
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import arms
+from hopscope.studies.arms import ArmLearned, Arms, table
+from hopscope.studies.judgements import Judgement
+from hopscope.studies.statistics import clopper_pearson, share_in_words
+from hopscope.studies.work import Work
+from hopscope.theory.depth import minimum_of_hop
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+__all__ = ["DepthLawStudy", "judge", "kind", "quick", "run", "standard", "table", "trained_minimum"]
+
+RARE = 0.1
+"""What happens less often than this, at 95%, counts as never."""
+
+
+@dataclass(frozen=True)
+class DepthLawStudy:
+    """What is trained.
+
+    Attributes:
+        recipe: its layers are varied, and it is taken with its heads and with one head as wide as the model.
+        hops: the D asked about.
+        beside: layers less and more than theory asks for.
+        masks: causal or not.
+        seeds: of every arm.
+    """
+
+    recipe: Recipe
+    hops: tuple[int, ...] = tuple(range(1, 9))
+    beside: tuple[int, ...] = (-1, 0, 1)
+    masks: tuple[bool, ...] = (True, False)
+    seeds: tuple[int, ...] = tuple(range(2000, 2006))
+
+    @property
+    def series(self) -> list[list[Setup]]:
+        """The arms of one mask and number of heads, many heads first."""
+        one_head = replace(self.recipe, heads=1, head_dim=None)
+        return [self._series(causal, recipe) for recipe in (self.recipe, one_head) for causal in self.masks]
+
+    def _series(self, causal: bool, recipe: Recipe) -> list[Setup]:
+        heads = "one-head" if recipe.heads == 1 else "many-heads"
+        found = []
+        for hops in self.hops:
+            problem = RetrievalProblem(hops=hops, causal=causal)
+            least = minimum_of_hop(problem, hops, one_head=recipe.heads == 1)
+            for layers in (least + more for more in self.beside if least + more > 0):
+                name = f"{'causal' if causal else 'no-mask'}/{heads}/{hops}-hops/{layers}-layers"
+                found.append(Setup(name, problem, replace(recipe, layers=layers), self.seeds))
+        return found
+
+
+def standard(recipe: Recipe) -> DepthLawStudy:
+    """The study by a recipe, with more steps for more hops."""
+    return DepthLawStudy(replace(recipe, steps=6_400))
+
+
+def quick(recipe: Recipe) -> DepthLawStudy:
+    """That it works."""
+    return DepthLawStudy(replace(recipe, steps=20, held=()), hops=(1, 2), masks=(True,), seeds=(0,), beside=(0,))
+
+
+def run(study: DepthLawStudy, folder: Path, work: Work) -> Arms:
+    """Train what is not trained yet, series after series, and read what it came to."""
+    for series in study.series:
+        arms.train(series, folder / "runs", work)
+    return arms.read([arm for series in study.series for arm in series], folder / "runs")
+
+
+def kind(arm: ArmLearned) -> str:
+    """Its series: mask and heads."""
+    mask = "causal mask" if arm.setup.problem.causal else "no mask"
+    return f"{mask}, {'one head' if arm.setup.recipe.heads == 1 else f'{arm.setup.recipe.heads} heads'}"
+
+
+def judge(found: Arms) -> list[Judgement]:
+    """By the rules above, series by series."""
+    judgements = []
+    for series in dict.fromkeys(map(kind, found.arms)):
+        of_series = [arm for arm in found.arms if kind(arm) == series]
+        judgements.append(_nothing_beyond(series, of_series))
+        for hops in sorted({arm.last for arm in of_series}):
+            judgements.append(_minimum(series, [arm for arm in of_series if arm.last == hops]))
+    return judgements
+
+
+def _nothing_beyond(series: str, found: Sequence[ArmLearned]) -> Judgement:
+    """Rule 1."""
+    asked = f"{series}: no run learns a hop beyond its depth"
+    broken = sum(arm.beyond_theory for arm in found)
+    tested = sum(len(arm.seeds) for arm in found if _tests(arm, found))
+    if not any(arm.seeds for arm in found):
+        return Judgement(asked, "not run")
+    high = clopper_pearson(0, tested)[1]
+    if broken:
+        return Judgement(asked, "not as asked", f"{broken} runs do", tested)
+    ours = f"none of {tested} does: at most {high:.0%} would"
+    if high < RARE:
+        return Judgement(asked, "as asked", ours, tested)
+    return Judgement(asked, "inconclusive", ours, tested, "too few runs whose deeper twins learned what they could not")
+
+
+def _tests(arm: ArmLearned, found: Sequence[ArmLearned]) -> bool:
+    """Whether it has a hop beyond its depth that a deeper arm on the same problem learned."""
+    deeper = [other for other in found if other.last == arm.last and other.layers > arm.layers]
+    return any(arm.needs(hop) > arm.layers and any(other.steps(hop) for other in deeper) for hop in arm.hops)
+
+
+def trained_minimum(found: Sequence[ArmLearned]) -> int | None:
+    """The least depth of these arms at which a seed learned all hops."""
+    return min((arm.layers for arm in found if any(step is not None for step in arm.everything())), default=None)
+
+
+def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
+    """Rule 2, of one D."""
+    hops = found[0].last
+    theory = found[0].needs(hops)
+    asked = f"{series}, D = {hops}: trained minimum {theory} layers"
+    least = trained_minimum(found)
+    there = [arm for arm in found if arm.layers == theory and arm.seeds]
+    n = sum(len(arm.seeds) for arm in there)
+    if not n:
+        return Judgement(asked, "not run")
+    learned = sum(step is not None for arm in there for step in arm.everything())
+    ours = f"{least or 'no depth tried'}; at {theory}: {share_in_words(learned, n)}"
+    if least is not None and least < theory:
+        return Judgement(asked, "not as asked", ours, n)
+    if learned:
+        if any(arm.layers < theory and arm.finished for arm in found) or theory == 1:
+            return Judgement(asked, "as asked", ours, n)
+        return Judgement(asked, "inconclusive", ours, n, "nothing shallower is finished")
+    if least is not None and clopper_pearson(0, n)[1] < 0.5:
+        return Judgement(asked, "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few seeds" if least else "no depth learned all hops")

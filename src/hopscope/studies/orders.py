@@ -1,0 +1,169 @@
+"""Does training find the order of the pairs that needs a layer less?
+
+Four hops deepest first need four layers; with the pair blocks in the order 1,2,4,3 three suffice (Theorem 6 of
+docs/theory.md). Asked with three layers in both orders and, as the positive control, with four; and with three and
+twice the width and heads. Twenty seeds each, four times the steps of the laptop's recipe.
+
+Rules:
+
+1. Deepest first, no seed learns x4 with three layers. As asked: none does and the upper 95% Clopper-Pearson bound on
+   how often one would is below 20%, and with four layers one does. Not as asked: one does. Else inconclusive.
+2. In the best order a seed learns x4 with three layers, by the recipe and by the wide one. As asked: one does. Not as
+   asked: none does, the upper bound is below 20%, and with four layers in this order one does. Else inconclusive.
+3. Theory says how: the circuit of what learned it delivers x4 in the simulator. As asked: so in three models or more,
+   and in all. Not as asked: a model without a circuit, or with one that the simulator does not understand. Else
+   inconclusive.
+
+    hopscope study orders results/studies/orders
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import arms
+from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.circuits import Seen, find_circuits, seen_table
+from hopscope.studies.judgements import Judgement
+from hopscope.studies.statistics import clopper_pearson, share_in_words
+from hopscope.studies.work import Work
+from hopscope.theory.orders import best_order
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+NEVER = 0.2
+"""What happens less often than this, at 95%, counts as not found."""
+
+LEAST = 3
+"""So many circuits carry a verdict."""
+
+
+@dataclass(frozen=True)
+class OrdersStudy:
+    """What is trained.
+
+    Attributes:
+        recipe: its layers are varied.
+        hops: D.
+        seeds: of every arm.
+    """
+
+    recipe: Recipe
+    hops: int = 4
+    seeds: tuple[int, ...] = tuple(range(3000, 3020))
+
+    @property
+    def arms(self) -> list[Setup]:
+        """By order and layers; the wide one last."""
+        best = ",".join(map(str, best_order(self.hops)))
+        wide = replace(self.recipe, d_model=2 * self.recipe.d_model, heads=2 * self.recipe.heads)
+        asked = [(order, 3 + more, self.recipe) for more in (0, 1) for order in (best, "deepest-first")]
+        return [
+            Setup(
+                f"{order.replace(',', '-')}/{layers}-layers{'-wide' if recipe is wide else ''}",
+                RetrievalProblem(hops=self.hops, order=order),
+                replace(recipe, layers=layers),
+                self.seeds,
+            )
+            for order, layers, recipe in (*asked, (best, 3, wide))
+        ]
+
+
+@dataclass(frozen=True)
+class OrdersResult(Arms):
+    """What came out.
+
+    Attributes:
+        arms: who learned what.
+        circuits: of the models with three layers that learned all hops.
+    """
+
+    circuits: tuple[Seen, ...]
+
+
+def standard(recipe: Recipe) -> OrdersStudy:
+    """The study by a recipe: four times its steps, and as many to come to rest in."""
+    return OrdersStudy(replace(recipe, steps=4 * recipe.steps, fall=recipe.fall / 4))
+
+
+def quick(recipe: Recipe) -> OrdersStudy:
+    """That it works."""
+    return OrdersStudy(replace(recipe, steps=20), seeds=(0,))
+
+
+def run(study: OrdersStudy, folder: Path, work: Work) -> OrdersResult:
+    """Train what is not trained yet, find the circuits of what learned with three layers, and read what came out."""
+    arms.train(study.arms, folder / "runs", work, to_the_end=True)
+    found = arms.read(study.arms, folder / "runs", to_the_end=True)
+    learned = [
+        folder / "runs" / arm.name / f"seed-{seed:03d}"
+        for arm in found.arms
+        if arm.layers == 3
+        for seed, step in zip(arm.seeds, arm.everything(), strict=True)
+        if step is not None
+    ]
+    return OrdersResult(found.arms, find_circuits(learned, work))
+
+
+def judge(result: OrdersResult) -> list[Judgement]:
+    """By the rules above."""
+    judgements = []
+    for arm in result.arms:
+        if arm.layers == 3:
+            others = [other for other in result.arms if other.setup.problem == arm.setup.problem and other.layers > 3]
+            control = any(other.steps(other.last) for other in others)
+            judgements.append(_finds(arm, control) if arm.needs(arm.last) <= 3 else _cannot(arm, control))
+    return [*judgements, _circuits(result.circuits)]
+
+
+def _cannot(arm: ArmLearned, control: bool) -> Judgement:
+    """Rule 1."""
+    asked = f"{arm.name}: no seed learns x{arm.last}"
+    learned, n = len(arm.steps(arm.last)), len(arm.seeds)
+    if not n:
+        return Judgement(asked, "not run")
+    if learned:
+        return Judgement(asked, "not as asked", share_in_words(learned, n), n)
+    if clopper_pearson(0, n)[1] < NEVER and control:
+        return Judgement(asked, "as asked", share_in_words(0, n), n)
+    return Judgement(asked, "inconclusive", share_in_words(0, n), n, _missing(control))
+
+
+def _finds(arm: ArmLearned, control: bool) -> Judgement:
+    """Rule 2."""
+    asked = f"{arm.name}: a seed learns x{arm.last}"
+    learned, n = len(arm.steps(arm.last)), len(arm.seeds)
+    if not n:
+        return Judgement(asked, "not run")
+    if learned:
+        return Judgement(asked, "as asked", share_in_words(learned, n), n)
+    if clopper_pearson(0, n)[1] < NEVER and control:
+        return Judgement(asked, "not as asked", share_in_words(0, n), n)
+    return Judgement(asked, "inconclusive", share_in_words(0, n), n, _missing(control))
+
+
+def _missing(control: bool) -> str:
+    return "too few seeds" if control else "no positive control: no seed learned it with four layers"
+
+
+def _circuits(circuits: Sequence[Seen]) -> Judgement:
+    """Rule 3."""
+    asked = "where x4 is learned with three layers, the circuit delivers it by theory"
+    if not circuits:
+        return Judgement(asked, "not run")
+    good = sum(one.delivers for one in circuits)
+    n, certified = len(circuits), sum(bool(one.certified) for one in circuits)
+    ours = f"{share_in_words(good, n)}; {certified} certified"
+    if good < n:
+        return Judgement(asked, "not as asked", ours, n)
+    if n < LEAST:
+        return Judgement(asked, "inconclusive", ours, n, "too few circuits")
+    return Judgement(asked, "as asked", ours, n)
+
+
+def table(result: OrdersResult) -> str:
+    """Who learned what, and how."""
+    return arms.table(result) + ("\n" + seen_table(result.circuits) if result.circuits else "")

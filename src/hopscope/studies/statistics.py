@@ -1,0 +1,106 @@
+"""The statistics of the studies, all of them scipy's: shares, times until something happens, and many tests at once."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+
+def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
+    """The exact 95% interval of a share; (0, 1) where nothing was tried."""
+    from scipy.stats import binomtest
+
+    if not trials:
+        return 0.0, 1.0
+    interval = binomtest(successes, trials).proportion_ci(0.95, method="exact")
+    return float(interval.low), float(interval.high)
+
+
+def share_in_words(successes: int, trials: int) -> str:
+    """`3 of 4 (19% to 99%)`."""
+    low, high = clopper_pearson(successes, trials)
+    return f"{successes} of {trials} ({low:.0%} to {high:.0%})"
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction: p-values that may each be held against the level of all of them together."""
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    corrected, worst = [1.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = worst
+    return corrected
+
+
+Times = Sequence[int | None]
+"""When something happened to each of many; None if it did not until the watch ended."""
+
+
+def log_rank(first: Times, until: int, second: Times, other_until: int) -> float:
+    """p-value of the log-rank test that it happens to both at one rate; those it never happened to are censored.
+
+    Args:
+        first: times of some.
+        until: when their watch ended.
+        second: times of others.
+        other_until: when theirs did.
+    """
+    from scipy.stats import logrank
+
+    if all(time is None for time in (*first, *second)):
+        return 1.0
+    with warnings.catch_warnings():  # no spread at all, where everything happens at once: told as no difference
+        warnings.simplefilter("ignore", RuntimeWarning)
+        p_value = float(logrank(_censored(first, until), _censored(second, other_until)).pvalue)
+    return 1.0 if math.isnan(p_value) else p_value
+
+
+def survival_median(times: Times, until: int) -> tuple[float | None, float | None, float | None]:
+    """The median time by Kaplan and Meier, with a 95% interval (log-log); None for later than anybody watched."""
+    from scipy.stats import ecdf
+
+    if all(time is None for time in times):
+        return None, None, None
+    curve: Any = ecdf(_censored(times, until)).sf
+    with warnings.catch_warnings():  # the ends of the curve, where nobody or everybody is left, have no interval
+        warnings.simplefilter("ignore", RuntimeWarning)
+        band = curve.confidence_interval(0.95, method="log-log")
+
+    def crossing(values: Any) -> float | None:
+        return next(
+            (float(at) for at, value in zip(curve.quantiles, values.tolist(), strict=True) if value <= 0.5), None
+        )
+
+    middle, low, high = (crossing(one.probabilities) for one in (curve, band.low, band.high))
+    return middle, low, high
+
+
+def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, float, float]:
+    """How many times as long the first take as the second, on average, within the watch; 95% by the bootstrap.
+
+    Whoever it never happens to counts as long as the watch, so the ratio is nearer to one than that of the whole times.
+    """
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    one, other = ([until if time is None else time for time in times] for times in (first, second))
+    ratio = float(np.mean(one) / np.mean(other))
+    if len(one) < 2 or len(other) < 2:
+        return ratio, 0.0, math.inf
+    if len(set(one)) == len(set(other)) == 1:
+        return ratio, ratio, ratio
+    found = bootstrap(
+        (one, other), lambda x, y, axis=-1: np.mean(x, axis=axis) / np.mean(y, axis=axis),
+        method="percentile", vectorized=True, n_resamples=2000, rng=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    return ratio, float(found.low), float(found.high)
+
+
+def _censored(times: Times, until: int) -> Any:
+    from scipy.stats import CensoredData
+
+    return CensoredData(
+        uncensored=[time for time in times if time is not None], right=[until for time in times if time is None]
+    )

@@ -1,0 +1,150 @@
+"""Depth and orders: the judges refuse planted data in which the claim is false, or says nothing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from matplotlib.colors import same_color
+from planted_arms import Times, arm, learns
+
+from hopscope.plot.depth import depth as figure
+from hopscope.plot.style import VERMILION
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import depth, orders
+from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.circuits import Seen, seen_table
+from hopscope.theory.depth import minimum_of_hop
+from hopscope.theory.orders import best_order
+
+MANY, ONE = {"heads": 16, "head_dim": 8}, {"heads": 1, "head_dim": None}
+
+
+def lawful(causal: bool = True, seeds: int = 6, heads: dict[str, int | None] = MANY) -> list[ArmLearned]:
+    """What theory says: every hop that the layers allow, no other."""
+    found = []
+    for hops in range(1, 9):
+        problem = RetrievalProblem(hops=hops, causal=causal)
+        needs = [minimum_of_hop(problem, hop, one_head=heads is ONE) for hop in range(1, hops + 1)]
+        for layers in (needs[-1] - 1, needs[-1], needs[-1] + 1):
+            if layers:
+                learned = learns(hops, seeds, sum(need <= layers for need in needs))
+                found.append(arm(f"{hops}/{layers}", problem, learned, layers=layers, **heads))
+    return found
+
+
+def verdicts(found: list[ArmLearned]) -> list[str]:
+    return [one.verdict for one in depth.judge(Arms(tuple(found)))]
+
+
+@pytest.mark.parametrize(("causal", "heads"), [(True, MANY), (False, MANY), (True, ONE), (False, ONE)])
+def test_what_follows_the_law_is_as_asked(causal, heads):
+    assert verdicts(lawful(causal, heads=heads)) == ["as asked"] * 9
+
+
+def test_the_series_are_at_below_and_above_what_theory_asks_for():
+    study = depth.DepthLawStudy(lawful()[0].setup.recipe)
+    layers = {setup.name: setup.recipe.layers for series in study.series for setup in series}
+    by_hops = [[n for name, n in layers.items() if name.startswith(f"causal/many-heads/{h}-")] for h in (1, 3, 4, 8)]
+    assert by_hops == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]
+    assert [n for name, n in layers.items() if name.startswith("no-mask/many-heads/8-")] == [3, 4, 5]
+    assert [n for name, n in layers.items() if name.startswith("no-mask/one-head/8-")] == [4, 5, 6]
+    assert study.series[2][0].recipe.heads == 1
+    assert study.series[2][0].recipe.head_dim is None
+
+
+def test_one_run_beyond_its_depth_refutes_both():
+    found = lawful()
+    place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 3)
+    found[place] = arm("4/3", found[place].setup.problem, learns(4, 6, 3)[:5] + learns(4, 1), layers=3)
+    answers = depth.judge(Arms(tuple(found)))
+    assert answers[0].verdict == "not as asked"
+    assert "1 runs do" in answers[0].ours
+    assert answers[4].verdict == "not as asked"
+
+
+def test_nothing_learned_says_nothing():
+    """Models that never learn stay within every bound."""
+    found = [arm(one.name, one.setup.problem, learns(one.last, 6, 0), layers=one.layers) for one in lawful()]
+    assert set(verdicts(found)) == {"inconclusive"}
+
+
+def test_training_that_needs_a_layer_more_is_not_as_asked():
+    found = lawful()
+    place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 4)
+    found[place] = arm("4/4", found[place].setup.problem, learns(4, 6, 3), layers=4)
+    assert verdicts(found)[4] == "not as asked"
+    found[place] = arm("4/4", found[place].setup.problem, learns(4, 5, 3), layers=4)
+    assert verdicts(found)[4] == "inconclusive"  # none of five may be half of all
+
+
+def test_few_seeds_carry_no_never():
+    assert verdicts(lawful(seeds=1))[0] == "inconclusive"
+
+
+def test_what_is_not_run_is_said():
+    assert set(verdicts([arm("4/4", RetrievalProblem(hops=4), [], layers=4)])) == {"not run"}
+
+
+def test_the_figure_reddens_what_theory_forbids():
+    found = lawful()
+    assert red_discs(found) == []
+    broken = [arm("4/3", RetrievalProblem(hops=4), learns(4, 3), layers=3)]
+    assert red_discs([*found, *broken]) == [[4, 3]]
+
+
+def red_discs(found: list[ArmLearned]) -> list[list[float]]:
+    discs = figure(Arms(tuple(found))).axes[0].collections
+    red = [one for one in discs if same_color(one.get_facecolor()[0], VERMILION) and one.get_sizes()[0]]
+    return [one.get_offsets()[0].tolist() for one in red]
+
+
+BEST = RetrievalProblem(hops=4, order=",".join(map(str, best_order(4))))
+DEEPEST = RetrievalProblem(hops=4)
+
+
+def order_verdicts(best: Times, deepest: Times, control: Times, circuits: tuple[Seen, ...] = ()) -> list[str]:
+    arms = (
+        arm("best/3", BEST, best, layers=3),
+        arm("deepest/3", DEEPEST, deepest, layers=3),
+        arm("best/4", BEST, control, layers=4),
+        arm("deepest/4", DEEPEST, control, layers=4),
+    )
+    return [one.verdict for one in orders.judge(orders.OrdersResult(arms, circuits))]
+
+
+def test_orders():
+    never, learned = learns(4, 20, 2), learns(4, 20)
+    assert order_verdicts([*never, *learned[:1]], never, learned) == ["as asked", "as asked", "not run"]
+    assert order_verdicts(never, never, learned)[:2] == ["not as asked", "as asked"]
+    assert order_verdicts(never, [*never, *learned[:1]], learned)[:2] == ["not as asked", "not as asked"]
+    assert order_verdicts(never, never, never)[:2] == ["inconclusive", "inconclusive"]
+    assert order_verdicts(never[:4], never[:4], learned)[:2] == ["inconclusive", "inconclusive"]
+    assert order_verdicts([], [], [])[:2] == ["not run", "not run"]
+
+
+def test_the_study_of_orders_trains_what_theory_tells_apart():
+    arms = {setup.name: setup for setup in orders.OrdersStudy(ARM.setup.recipe).arms}
+    needs = {name: minimum_of_hop(setup.problem, 4) for name, setup in arms.items()}
+    assert needs == {
+        "1-2-4-3/3-layers": 3,
+        "deepest-first/3-layers": 4,
+        "1-2-4-3/4-layers": 3,
+        "deepest-first/4-layers": 4,
+        "1-2-4-3/3-layers-wide": 3,
+    }
+    assert arms["1-2-4-3/3-layers-wide"].recipe.d_model == 128
+    assert all(one.name != two.name for one, two in pairwise(arms.values()))
+
+
+ARM = lawful()[0]
+SEEN = Seen("best/3/seed-000", 0, 3, None, 4, 0.01, ("natural",), True, "doubling", ((1, 1, ">x1", "x0>"),), (), (), ())
+
+
+def test_a_circuit_that_theory_does_not_understand_is_no_proof():
+    never = learns(4, 20, 2)
+    strange = Seen(**{**SEEN.__dict__, "delivers": False})
+    assert order_verdicts(never, never, never, (SEEN,) * 3)[2] == "as asked"
+    assert order_verdicts(never, never, never, (SEEN, SEEN, strange))[2] == "not as asked"
+    assert order_verdicts(never, never, never, (SEEN,))[2] == "inconclusive"
+    assert "| 1 (-) | natural | yes |" in seen_table([SEEN])

@@ -1,0 +1,34 @@
+"""Arms with planted times, for judges and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hopscope.paper.recipes import LAPTOP
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.arms import ArmLearned
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+Times = Sequence[Sequence[int | None]]
+
+
+def arm(
+    name: str,
+    problem: RetrievalProblem,
+    learned: Times,
+    recipe: Recipe = LAPTOP,
+    missing: int = 0,
+    **changes: object,
+) -> ArmLearned:
+    """An arm whose seeds learned the hops asked for at these steps, `missing` of whose seeds are not finished."""
+    seeds = tuple(range(len(learned) + missing))
+    setup = Setup(name, problem, replace(recipe, **changes), seeds or (0,))
+    return ArmLearned(setup, seeds[: len(learned)], tuple(tuple(one) for one in learned))
+
+
+def learns(hops: int, seeds: int, upto: int | None = None) -> list[list[int | None]]:
+    """So many seeds that learn the first hops, one after the other, and no others."""
+    upto = hops if upto is None else upto
+    return [[100 * hop + seed if hop <= upto else None for hop in range(1, hops + 1)] for seed in range(seeds)]
