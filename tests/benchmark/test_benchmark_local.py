@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -140,16 +141,47 @@ def test_killed_at_any_write_it_goes_on_to_the_same_result(tmp_path: Path, folde
         assert len(ids) == len(set(ids)) == 6
 
 
-def test_code_that_a_folder_brings_is_not_run(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "config.json").write_text(
-        json.dumps({"model_type": "mine", "auto_map": {"AutoConfig": "code.Mine", "AutoModelForCausalLM": "code.Mine"}})
-    )
-    (folder / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
-    program = (
-        f"from pathlib import Path; from hopscope.benchmark.local import LocalModel; LocalModel(Path({str(folder)!r}))"
-    )
-    shown = subprocess.run([sys.executable, "-c", program], input="y\n" * 9, capture_output=True, text=True)
-    assert "cannot be opened as a causal language model" in shown.stderr
-    assert not (tmp_path / "ran").exists()
+CODE = """
+open({ran!r}, "w")
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+class Mine(LlamaConfig):
+    model_type = "mine"
+
+
+class Model(LlamaForCausalLM):
+    config_class = Mine
+"""
+
+
+@pytest.mark.slow
+def test_code_that_a_folder_brings_is_run_where_it_is_asked_for_alone(tmp_path: Path, folders: dict[str, Path]) -> None:
+    """Whatever is on standard input: transformers itself would take a `y` from there."""
+    folder, out, ran = tmp_path / "model", tmp_path / "out", tmp_path / "ran"
+    shutil.copytree(folders["plain"], folder)
+    (folder / "its_own.py").write_text(CODE.format(ran=str(ran)))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "mine", "architectures": ["Model"]}
+    config |= {"auto_map": {"AutoConfig": "its_own.Mine", "AutoModelForCausalLM": "its_own.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    asked = ["--model", str(folder), "--out", str(out), "--formulation", "equations", "--hops", "1", "--count", "2"]
+
+    def ask(*more: str) -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "-c", "from hopscope.cli import main; main()", "benchmark", *asked, *more]
+        environment = {**os.environ, "HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"}
+        return subprocess.run(program, input="y\n" * 9, capture_output=True, text=True, env=environment)
+
+    refused = ask()
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "pass --trust-remote-code (in Python trust_remote_code=True)" in refused.stderr
+    assert not ran.exists()
+    assert not out.exists()
+    allowed = ask("--trust-remote-code")
+    assert allowed.returncode == 0, allowed.stderr
+    assert ran.exists()
+    with (folder / "its_own.py").open("a") as file:
+        file.write("# changed\n")
+    changed = ask("--trust-remote-code")
+    assert changed.returncode == 2
+    assert "stands for another model" in changed.stderr, "its code is part of what a model is"

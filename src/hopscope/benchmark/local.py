@@ -33,12 +33,15 @@ class LocalModel:
         folder: as `save_pretrained` writes it; weights in safetensors only.
         device: where it runs; the first GPU if there is one.
         batch: sequences at a time.
+        trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
 
     Raises:
-        InputError: the folder holds no such model, or one that brings code of its own: that is not run.
+        InputError: the folder holds no such model, or one that needs code of its own and is not trusted with it.
     """
 
-    def __init__(self, folder: Path, device: str | None = None, batch: int = 64) -> None:
+    def __init__(
+        self, folder: Path, device: str | None = None, batch: int = 64, trust_remote_code: bool = False
+    ) -> None:
         try:
             import transformers as library
         except ImportError:
@@ -47,19 +50,24 @@ class LocalModel:
             raise InputError(f"{folder} is no model folder: it has no config.json; give what save_pretrained wrote")
         transformers: Any = library
         self.name = f"local/{folder.resolve().name}"
-        self.identity = {"weights": _content_hash(folder)}
+        self.identity = {"weights": _content_hash(folder, trust_remote_code)}
         self.batch = batch
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         bars = transformers.utils.logging.is_progress_bar_enabled()
         transformers.utils.logging.disable_progress_bar()
         try:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
+                folder, local_files_only=True, trust_remote_code=trust_remote_code
             )
             opened: Any = transformers.AutoModelForCausalLM.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+                folder, local_files_only=True, trust_remote_code=trust_remote_code, use_safetensors=True
             )
         except Exception as error:  # damaged files raise whatever their readers like
+            if not trust_remote_code and "trust_remote_code" in str(error):
+                raise InputError(
+                    f"{folder} brings code of its own, which is not run; read it, and if you trust it pass "
+                    "--trust-remote-code (in Python trust_remote_code=True)"
+                ) from None
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
             raise InputError(f"{folder} cannot be opened as a causal language model: {reason}") from None
         finally:
@@ -192,11 +200,12 @@ class _LineEnd:
         return torch.tensor(["\n" in text for text in texts], device=ids.device)
 
 
-def _content_hash(folder: Path) -> str:
-    """A hash of the files that make the model what it is."""
+def _content_hash(folder: Path, with_code: bool) -> str:
+    """A hash of the files that make the model what it is; of its code too where that may run."""
+    kinds = {".json", ".safetensors", ".txt", ".model", ".jinja", *((".py",) if with_code else ())}
     total = hashlib.sha256()
     for path in sorted(folder.iterdir()):
-        if path.suffix in {".json", ".safetensors", ".txt", ".model", ".jinja"} and path.is_file():
+        if path.suffix in kinds and path.is_file():
             total.update(path.name.encode() + b"\0")
             with path.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())

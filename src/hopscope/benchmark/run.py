@@ -48,10 +48,18 @@ class ProgramRespondent:
         raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
 
 
-def open_model(name: str, logs: Path, device: str | None = None, batch: int = 64, **hosting: Any) -> Respondent:
+def open_model(
+    name: str,
+    logs: Path,
+    device: str | None = None,
+    batch: int = 64,
+    trust_remote_code: bool = False,
+    **hosting: Any,
+) -> Respondent:
     """A model by name: a folder on disk, or anything that Inspect AI knows.
 
-    `device` and `batch` are for `hopscope.benchmark.local.LocalModel`, the others for `hosted.HostedModel`.
+    `device`, `batch` and `trust_remote_code` are for `hopscope.benchmark.local.LocalModel`, the others for
+    `hosted.HostedModel`.
 
     Raises:
         InputError: there is no such model, or what it needs is not installed.
@@ -59,7 +67,7 @@ def open_model(name: str, logs: Path, device: str | None = None, batch: int = 64
     if Path(name).is_dir():
         from hopscope.benchmark.local import LocalModel
 
-        return LocalModel(Path(name), device, batch)
+        return LocalModel(Path(name), device, batch, trust_remote_code)
     if "/" not in name or name.startswith((".", "/", "~")):
         raise InputError(
             f"{name} is neither a folder nor a provider's model; give a model folder, or a name such as openai/gpt-4o"
@@ -77,6 +85,7 @@ def benchmark(
     count: int = 500,
     settings: Settings | None = None,
     watch: Keep = lambda record: None,
+    trust_remote_code: bool = False,
 ) -> Summary:
     """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
 
@@ -88,6 +97,7 @@ def benchmark(
         count: questions at each point.
         settings: how questions are drawn, put and judged.
         watch: called with every record, those found in the folder first.
+        trust_remote_code: whether code that a model folder brings may run, with all your rights.
 
     Raises:
         InputError: the folder holds other settings or damaged records, a name stands for two models, or a model cannot
@@ -104,7 +114,10 @@ def benchmark(
         [(1, 0.3), (2, 0.2)]
     """
     folder = Path(folder)
-    opened = [open_model(model, folder / "inspect") if isinstance(model, str) else model for model in models]
+    opened = [
+        open_model(model, folder / "inspect", trust_remote_code=trust_remote_code) if isinstance(model, str) else model
+        for model in models
+    ]
     settings = settings or Settings()
     points = cells(formulations, hops)
     results = Results(folder, settings)

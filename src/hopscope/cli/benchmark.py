@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Sequences of a model folder at a time."
 )
+@click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @click.option("--json", "as_json", is_flag=True, help="Print what summary.json holds.")
 def command(
     models: tuple[str, ...],
@@ -84,7 +85,9 @@ def command(
         formulation(point.formulation).check(point.hops, 4, settings.extensions)
     if len(set(models)) != len(models):
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
-    opening = {name: options[name] for name in ("device", "batch", "base_url", "connections", "timeout")}
+    opening = {
+        name: options[name] for name in ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
+    }
     opening |= {"arguments": _arguments(arguments), "price": _price(price)}
     opening["display"] = "rich" if for_people() and not as_json else "none"
 
