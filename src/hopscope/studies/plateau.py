@@ -1,0 +1,225 @@
+"""What ends the plateau: when does each hop emerge, if one thing at a time is changed about the laptop's recipe?
+
+Three hops, four layers, ten seeds an arm, twice the laptop's steps; a seed that has not learned by then is censored.
+Two times are compared with those of the unchanged recipe on the same seeds: when x1 is learned, which ends the plateau,
+and when all hops are. Medians are Kaplan and Meier's.
+
+Rule, for each change and each of the two times: does it move the time? As asked: the log-rank test says so at 5%, with
+Holm's correction over all changes and both times. Not as asked: it does not, and the mean time, cut off at the budget,
+is between 4/5 and 5/4 of the unchanged recipe's by the whole of its 95% bootstrap interval, from eight seeds or more on
+either side (a bootstrap over fewer is too narrow). Inconclusive: neither, or seeds are missing, or one of the two arms has none that learned in time (nothing says then that it could, so only the
+shares are told).
+
+    hopscope study plateau results/studies/plateau
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import arms
+from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.judgements import Judgement
+from hopscope.studies.statistics import Times, holm, log_rank, ratio_of_means, share_in_words, survival_median
+from hopscope.studies.work import Work
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+SAME = 0.8, 1.25
+"""A ratio of times within these counts as one: the bounds of bioequivalence."""
+
+LEAST = 8
+"""Seeds on either side from which two times can be shown to be the same."""
+
+BASE = "unchanged"
+
+CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "initial weights/gpt2": {"init": "gpt2"},
+    "initial query and key/gain 1": {"qk_gain": 1.0},
+    "initial query and key/gain 2": {"qk_gain": 2.0},
+    "initial query and key/gain 8": {"qk_gain": 8.0},
+    "batch/16": {"batch_size": 16},
+    "batch/32": {"batch_size": 32},
+    "batch/128": {"batch_size": 128},
+    "batch/256": {"batch_size": 256},
+    "learning rate/0.0015": {"learning_rate": 1.5e-3},
+    "learning rate/0.003": {"learning_rate": 3e-3},
+    "learning rate/0.012": {"learning_rate": 1.2e-2},
+    "optimiser/beta2 0.9": {"beta2": 0.9},
+    "optimiser/beta2 0.999": {"beta2": 0.999},
+    "optimiser/beta1 0": {"beta1": 0.0},
+    "optimiser/no clipping": {"clip": None},
+    "optimiser/warm-up 200": {"warmup": 200},
+    "weight decay/0": {"weight_decay": 0.0},
+    "weight decay/0.1": {"weight_decay": 0.1},
+    "weight decay/0.3": {"weight_decay": 0.3},
+    "heads/1 of 64": {"heads": 1, "head_dim": 64},
+    "heads/4 of 16": {"heads": 4, "head_dim": 16},
+    "heads/8 of 8": {"heads": 8},
+    "heads/32 of 8": {"heads": 32},
+    "width/32": {"d_model": 32},
+    "width/128": {"d_model": 128},
+    "MLP/with": {"mlp": True},
+    "layers/3": {"layers": 3},
+    "layers/6": {"layers": 6},
+    "position/base 100": {"base": 100.0},
+    "position/base 1000": {"base": 1000.0},
+    "position/one code a pair": {"position": "pair"},
+    "position/16 numbers": {"position_dim": 16},
+    "N/2": {"chains": 2},
+    "N/8": {"chains": 8},
+    "D/1": {"hops": 1},
+    "D/2": {"hops": 2},
+    "D/4": {"hops": 4},
+    "K/2": {"symbol_dim": 2, "position_dim": 4},
+    "K/8": {"symbol_dim": 8, "position_dim": 4},
+}
+"""Fields of the recipe or of the problem, by name. Position codes keep their width where K changes."""
+
+
+@dataclass(frozen=True)
+class PlateauStudy:
+    """What is trained.
+
+    Attributes:
+        recipe: that is changed.
+        hops: D of the unchanged problem.
+        changes: of the recipe or the problem, one a time.
+        seeds: of every arm.
+    """
+
+    recipe: Recipe
+    hops: int = 3
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: CHANGES)
+    seeds: tuple[int, ...] = tuple(range(4000, 4010))
+
+    @property
+    def arms(self) -> list[Setup]:
+        """The unchanged recipe first."""
+        of_recipe = {one.name for one in fields(Recipe)}
+        found = []
+        for name, change in {BASE: {}, **self.changes}.items():
+            recipe = replace(self.recipe, **{key: value for key, value in change.items() if key in of_recipe})
+            changed = {key: value for key, value in change.items() if key not in of_recipe}
+            problem = RetrievalProblem(**{"hops": self.hops, **changed})
+            found.append(Setup(name.replace(" ", "-"), problem, recipe, self.seeds))
+        return found
+
+
+def standard(recipe: Recipe) -> PlateauStudy:
+    """The study of a recipe, with time for what is slower."""
+    return PlateauStudy(replace(recipe, steps=2 * recipe.steps))
+
+
+def quick(recipe: Recipe) -> PlateauStudy:
+    """That it works: one hop, whose first head is handed over, learned at two rates."""
+    changes = {"learning rate/0.003": {"learning_rate": 3e-3}}
+    return PlateauStudy(recipe, 1, changes, seeds=(0, 1))
+
+
+def run(study: PlateauStudy, folder: Path, work: Work) -> Arms:
+    """Train what is not trained yet, and read what it came to."""
+    arms.train(study.arms, folder / "runs", work)
+    return arms.read(study.arms, folder / "runs")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One change, one of the two times.
+
+    Attributes:
+        arm: of the change.
+        what: `x1` or `all hops`.
+        times: of the arm's seeds.
+        base: of the unchanged recipe's.
+        ratio: of the mean times, cut off at the budget, changed to unchanged, and its 95% interval.
+        p: of the log-rank test, after Holm.
+    """
+
+    arm: ArmLearned
+    what: str
+    times: Times
+    base: Times
+    ratio: tuple[float, float, float]
+    p: float
+
+
+def compared(found: Arms) -> list[Moved]:
+    """Every change beside the unchanged recipe; empty while that has no seed."""
+    base, *changed = found.arms
+    pairs = [
+        (arm, what, times, unchanged)
+        for arm in changed
+        if arm.seeds and base.seeds
+        for what, times, unchanged in (
+            ("x1", arm.times(1), base.times(1)),
+            ("all hops", arm.everything(), base.everything()),
+        )
+    ]
+    p_values = holm([log_rank(times, arm.budget, other, base.budget) for arm, _, times, other in pairs])
+    return [
+        Moved(arm, what, times, other, ratio_of_means(times, other, base.budget), p)
+        for (arm, what, times, other), p in zip(pairs, p_values, strict=True)
+    ]
+
+
+def judge(found: Arms) -> list[Judgement]:
+    """By the rule above, two judgements a change."""
+    base, *changed = found.arms
+    told = {(one.arm.name, one.what): one for one in compared(found)}
+    return [
+        _judge(told.get((arm.name, what)), f"{arm.name} moves the time of {what}", arm.finished and base.finished)
+        for arm in changed
+        for what in ("x1", "all hops")
+    ]
+
+
+def _judge(moved: Moved | None, asked: str, finished: bool) -> Judgement:
+    if moved is None:
+        return Judgement(asked, "not run")
+    ratio, low, high = moved.ratio
+    learned, n = sum(time is not None for time in moved.times), len(moved.times)
+    ours = (
+        f"{ratio:.2f} times as long ({low:.2f} to {high:.2f}), p = {moved.p:.2g}; {share_in_words(learned, n)} learned"
+    )
+    if not finished:
+        return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
+    if moved.p < 0.05:
+        return Judgement(asked, "as asked", ours, n)
+    if not learned or all(time is None for time in moved.base):
+        return Judgement(asked, "inconclusive", ours, n, "one of the two never learned")
+    if SAME[0] <= low and high <= SAME[1] and min(n, len(moved.base)) >= LEAST:
+        return Judgement(asked, "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few seeds to tell")
+
+
+def table(found: Arms) -> str:
+    """Medians and ratios, a row an arm."""
+    told = {(one.arm.name, one.what): one for one in compared(found)}
+    lines = [
+        "| changed | learned all (95%) | median step of x1 | of all hops | times as long: x1 | all hops |",
+        "|---|---|---|---|---|---|",
+    ]
+    for arm in found.arms:
+        learned = sum(step is not None for step in arm.everything())
+        medians = [_median(survival_median(times, arm.budget)) for times in (arm.times(1), arm.everything())]
+        ratios = [_ratio(told.get((arm.name, what))) for what in ("x1", "all hops")]
+        cells = [arm.name, share_in_words(learned, len(arm.seeds)), *medians, *ratios]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _median(of: Sequence[float | None]) -> str:
+    middle, low, high = ("never" if step is None else f"{step:.0f}" for step in of)
+    return f"{middle} ({low} to {high})"
+
+
+def _ratio(moved: Moved | None) -> str:
+    if moved is None:
+        return "-"
+    ratio, low, high = moved.ratio
+    return f"{ratio:.2f} ({low:.2f} to {high:.2f}){'*' if moved.p < 0.05 else ''}"

@@ -1,0 +1,95 @@
+"""What ends the plateau: differences are found, equality is shown, and what nobody can know is not said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted_arms import arm
+
+from hopscope.errors import InputError
+from hopscope.paper.recipes import LAPTOP
+from hopscope.plot.plateau import plateau as figure
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import plateau
+from hopscope.studies.arms import ArmLearned, Arms
+
+PROBLEM = RetrievalProblem(hops=2)
+
+
+def planted(name: str, first: float, gap: float, n: int = 10, never: int = 0, missing: int = 0) -> ArmLearned:
+    """Seeds that learn x1 about `first` and x2 `gap` later; the last `never` of them do not learn x2."""
+    rng = np.random.default_rng(0)
+    times = [int(first * factor) for factor in rng.uniform(0.9, 1.1, n)]
+    learned = [[time, time + int(gap) if place < n - never else None] for place, time in enumerate(times)]
+    return arm(name, PROBLEM, learned, missing=missing)
+
+
+def verdicts(base: ArmLearned, *changed: ArmLearned) -> list[str]:
+    return [one.verdict for one in plateau.judge(Arms((base, *changed)))]
+
+
+BASE = planted("unchanged", 500, 300)
+
+
+def test_a_slower_start_moves_both_times_and_a_slower_end_one():
+    assert verdicts(BASE, planted("slow", 1500, 300)) == ["as asked", "as asked"]
+    assert verdicts(BASE, planted("late", 500, 2000)) == ["not as asked", "as asked"]
+
+
+def test_the_same_is_shown_to_be_the_same():
+    assert verdicts(BASE, planted("same", 500, 300)) == ["not as asked", "not as asked"]
+
+
+def test_those_that_never_learn_count():
+    """Medians of those that learned would say that nothing changed."""
+    assert verdicts(BASE, planted("stuck", 500, 300, never=9))[1] == "as asked"
+
+
+def test_two_seeds_say_nothing_of_a_small_difference():
+    pair = planted("unchanged", 500, 300, n=2)
+    assert verdicts(pair, planted("a", 700, 300, n=2))[0] == "inconclusive"
+    assert verdicts(BASE, planted("slow", 1500, 300, missing=1)) == ["inconclusive", "inconclusive"]
+    assert verdicts(BASE, arm("none", PROBLEM, [])) == ["not run", "not run"]
+
+
+def test_two_seeds_are_not_the_same_because_they_happen_to_be():
+    pair = planted("unchanged", 500, 300, n=2)
+    assert verdicts(pair, pair) == ["inconclusive", "inconclusive"]
+
+
+def test_that_nothing_learned_is_no_equality():
+    never = arm("unchanged", PROBLEM, [[None, None]] * 10)
+    assert verdicts(never, arm("other", PROBLEM, [[None, None]] * 10)) == ["inconclusive", "inconclusive"]
+
+
+def test_many_looks_need_a_correction():
+    """By chance one of forty changes that do nothing looks as if it did something."""
+    rng = np.random.default_rng(3)
+    every = [
+        arm(str(place), PROBLEM, [[int(time), int(time) + 100] for time in rng.exponential(500, 10) + 1], steps=10_000)
+        for place in range(41)
+    ]
+    assert "as asked" not in verdicts(*every)
+
+
+def test_one_thing_is_changed_at_a_time():
+    """And really changed: a change to what the recipe is already would be a control nobody meant."""
+    base, *changed = plateau.PlateauStudy(LAPTOP).arms
+    assert base.name == "unchanged"
+    assert len({one.name for one in changed}) == len(changed) == 39
+    for one in changed:
+        assert (one.recipe == base.recipe) != (one.problem == base.problem)
+        assert one.seeds == base.seeds
+
+
+def test_the_table_and_the_figure_show_the_censored():
+    found = Arms((BASE, planted("stuck", 500, 300, never=9), arm("none", PROBLEM, [])))
+    rows = plateau.table(found).splitlines()
+    assert "| stuck | 1 of 10 (0% to 45%) |" in rows[3]
+    assert "| never (" in rows[3]
+    assert "*" in rows[3]
+    axes = figure(found).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["10/10", "1/10"]
+    assert sum(line.get_marker() == ">" for line in axes.get_lines()) == 1
+    with pytest.raises(InputError, match="no seed"):
+        figure(Arms(()))
