@@ -7,8 +7,8 @@ and when all hops are. Medians are Kaplan and Meier's.
 Rule, for each change and each of the two times: does it move the time? As asked: the log-rank test says so at 5%, with
 Holm's correction over all changes and both times. Not as asked: it does not, and the mean time, cut off at the budget,
 is between 4/5 and 5/4 of the unchanged recipe's by the whole of its 95% bootstrap interval, from eight seeds or more on
-either side (a bootstrap over fewer is too narrow). Inconclusive: neither, or seeds are missing, or one of the two arms has none that learned in time (nothing says then that it could, so only the
-shares are told).
+either side (a bootstrap over fewer is too narrow). Inconclusive: neither, or seeds are missing, or nothing was learned
+in time in one of the two arms, and the test does not tell them apart.
 
     hopscope study plateau results/studies/plateau
 """
