@@ -19,10 +19,11 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluator import Evaluator, single
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
@@ -92,7 +93,7 @@ class Model:
     @cached_property
     def evaluator(self) -> Evaluator:
         """The model on 256 sequences that no training and no search sees."""
-        return Evaluator(self.transformer, self.problem, held_out(self.problem, _SEQUENCES, purpose="notebook"))
+        return VectorEvaluator(self.transformer, self.problem, held_out(self.problem, _SEQUENCES, purpose="notebook"))
 
     @property
     def loss(self) -> float:

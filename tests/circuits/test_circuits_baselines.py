@@ -10,6 +10,7 @@ from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.units import Units
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.training.data import held_out
 
 BUDGET = Budget(sequences=16, confirming=32)
@@ -17,7 +18,7 @@ BUDGET = Budget(sequences=16, confirming=32)
 
 def parts(hops: int) -> tuple[Evaluator, Units, set]:
     witness = disguised_witness(hops)
-    evaluator = Evaluator(witness.transformer, witness.problem, held_out(witness.problem, 32, 0, "baselines"))
+    evaluator = VectorEvaluator(witness.transformer, witness.problem, held_out(witness.problem, 32, 0, "baselines"))
     return evaluator, Units.of(evaluator), {path.row for path in witness.circuit}
 
 

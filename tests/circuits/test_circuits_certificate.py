@@ -12,8 +12,8 @@ from planted_models import LITTLE, by_place, copy_head, evidence_of, louder, sof
 from hopscope.circuits import apply
 from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, no_circuit
-from hopscope.circuits.certificate import untrained as untrained_module
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.edit import Recorder
 from hopscope.model.transformer import Transformer
@@ -237,10 +237,10 @@ def test_the_bars_at_which_a_circuit_would_pass() -> None:
 def test_an_untrained_head_that_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made = witness(2)
 
-    def as_trained(evidence: Evidence) -> Transformer:
-        return evidence.evaluator.transformer
+    def as_trained(self: VectorEvaluator, heads: object, seed: int) -> VectorEvaluator:
+        return self
 
-    monkeypatch.setattr(untrained_module, "fresh_weights", as_trained)
+    monkeypatch.setattr(VectorEvaluator, "with_untrained", as_trained)
     assert certify(evidence_of(made)).failed == ("untrained",)
 
 

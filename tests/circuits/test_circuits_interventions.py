@@ -12,7 +12,6 @@ from small_models import random_model, some_batch
 
 from hopscope.circuits.apply import Drawer, LayerForms, ProgramEdit, by_layer
 from hopscope.circuits.coordinates import Coordinates, coordinates
-from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.circuits.form import (
     IDENTITY,
     KEEP,
@@ -23,6 +22,7 @@ from hopscope.circuits.form import (
     Intervention,
     one_hot,
 )
+from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -173,7 +173,7 @@ def test_the_answer_follows_a_one_hot() -> None:
         block.attention.out.weight[0, :3, 6:9] = torch.eye(3)
         bare.read.weight[0, 6:9] = torch.eye(3)
     batch = some_batch(problem, 6)
-    evaluator = Evaluator(bare, problem, batch)
+    evaluator = VectorEvaluator(bare, problem, batch)
     right, wrong, off = evaluator.mse([{Row(0, 0, 2): one_hot(1)}, {Row(0, 0, 2): one_hot(0)}, {Row(0, 0, 2): UNIFORM}])
     assert right < 1e-10 < 0.1 < min(wrong, off)
 
@@ -182,7 +182,7 @@ def test_replaying_is_exact_and_a_random_pattern_is_not() -> None:
     model = random_model(PROBLEM)
     inputs = BATCH.inputs[None]
     clean, patterns = model(inputs), model.patterns(inputs)
-    evaluator = Evaluator(model, PROBLEM, BATCH)
+    evaluator = VectorEvaluator(model, PROBLEM, BATCH)
     rows = {Row(layer, head, query): KEEP for layer in range(2) for head in range(3) for query in range(5)}
     assert torch.equal(model(inputs, evaluator.edit(rows)), clean)
     replayed = model.patterns(inputs, evaluator.edit(rows))
@@ -198,7 +198,7 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     problem = RetrievalProblem(hops=2, chains=3, symbol_dim=3, causal=causal)
     model = random_model(problem, layers=3, mlp=mlp)
     batch = some_batch(problem, 4)
-    evaluator = Evaluator(model, problem, batch)
+    evaluator = VectorEvaluator(model, problem, batch)
     programs: list[dict[Row, Form]] = [
         {},
         {Row(0, 1, 1): one_hot(0)},
@@ -236,7 +236,7 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
 )
 def test_programs_that_do_not_fit(program: dict[Row, Form], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        Evaluator(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
+        VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
 
 
 @pytest.mark.parametrize(
@@ -268,4 +268,4 @@ def test_one_model_of_many() -> None:
     with pytest.raises(InputError, match="model must be from 0 to 1, got 2"):
         single(many, 2)
     with pytest.raises(InputError, match="holds one model"):
-        Evaluator(many, PROBLEM, BATCH)
+        VectorEvaluator(many, PROBLEM, BATCH)

@@ -7,9 +7,9 @@ import torch
 from small_models import random_model, some_batch
 
 from hopscope.circuits.coordinates import coordinates, visible_roles
-from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import one_hot
 from hopscope.circuits.role_maps import role_maps
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 from hopscope.theory.scene import place_in_sequence
@@ -64,7 +64,7 @@ def test_by_hand() -> None:
 
 
 def test_maps_under_a_program_show_the_program() -> None:
-    evaluator = Evaluator(random_model(PROBLEM), PROBLEM, BATCH)
+    evaluator = VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH)
     maps = evaluator.role_maps({Row(1, 1, 3): one_hot(2)})
     assert maps.same[0, 1, 1, 3].tolist() == [0, 0, 1, 0, 0, 0, 0]
     torch.testing.assert_close(maps.same[0, 0], evaluator.role_maps().same[0, 0])

@@ -256,7 +256,7 @@ def test_text_says_what_is_there() -> None:
 
 
 def test_drawing(tmp_path: Path) -> None:
-    from hopscope.circuits.evaluator import Evaluator
+    from hopscope.circuits.vectors import VectorEvaluator
     from hopscope.plot.appendix_c import appendix_c, one_prompt
     from hopscope.plot.figure_5 import arrows, figure_5
     from hopscope.plot.style import save
@@ -272,7 +272,7 @@ def test_drawing(tmp_path: Path) -> None:
     assert save(figure_5(found()), tmp_path / "circuit")[1].read_bytes() == first
     save(figure_5(made()), tmp_path / "none")
     witness = disguised_witness(2)
-    evaluator = Evaluator(witness.transformer, witness.problem, held_out(witness.problem, 8))
+    evaluator = VectorEvaluator(witness.transformer, witness.problem, held_out(witness.problem, 8))
     maps = appendix_c(evaluator.role_maps().same[0], witness.problem, found())
     framed = [patch for axes in maps.axes for patch in axes.patches]
     assert len(framed) == len(found().paths)

@@ -24,6 +24,7 @@ from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.smallest import tried
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -48,7 +49,7 @@ def found_in(witness: Witness, **options: Any) -> Circuit:
 def searched(witness: Witness, budget: Budget = QUICK) -> tuple[Evaluator, Units]:
     """What a search works on."""
     batch = held_out(witness.problem, budget.confirming, 0, "circuit search")
-    evaluator = Evaluator(witness.transformer, witness.problem, batch)
+    evaluator = VectorEvaluator(witness.transformer, witness.problem, batch)
     return evaluator, Units.of(evaluator)
 
 
@@ -186,7 +187,7 @@ def test_gradient_scores_of_a_nearly_linear_case() -> None:
     model = random_model(problem, layers=1, heads=2, mlp=False, spread=1.0)
     with torch.no_grad():
         model.blocks[0].attention.out.weight.mul_(0.02)  # type: ignore[union-attr]
-    evaluator = Evaluator(model, problem, some_batch(problem, 32))
+    evaluator = VectorEvaluator(model, problem, some_batch(problem, 32))
     estimate = row_scores(evaluator)[0].sum(dim=-1)
     off = [{Row(0, head, query): UNIFORM for query in range(5)} for head in range(2)]
     full, *exact = evaluator.errors([{}, *off]).double().mean(dim=(1, 2)).tolist()

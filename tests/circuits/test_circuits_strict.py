@@ -30,6 +30,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.text import describe
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -48,7 +49,7 @@ LAST = 2
 def searched(made: Witness, budget: Budget = BUDGET, **options: Any) -> tuple[Evaluator, list[Imposed]]:
     """The sequences that the strict search saw, and its ends."""
     batch = held_out(made.problem, budget.confirming, 0, "circuit search")
-    evaluator = Evaluator(made.transformer, made.problem, batch)
+    evaluator = VectorEvaluator(made.transformer, made.problem, batch)
     return evaluator, StrictOrders(evaluator, Units.of(evaluator), budget, **{"seed": 0, **options}).run()
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_models import answers_with
 
-from hopscope.circuits.evaluator import Evaluator, single
+from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
 from hopscope.lab import train
@@ -120,7 +120,7 @@ def test_holding_is_what_the_seam_would_do():
     # An intervention comes after the hold, and analysis meets the held model.
     assert torch.allclose(answers_with(held, batch.inputs[None], edit), by_hand, atol=1e-6)
     errors = (by_hand[0] - batch.targets).square().mean()
-    assert Evaluator(single(held, 0), PROBLEM, batch).mse([{}])[0] == pytest.approx(errors.item(), rel=1e-4)
+    assert VectorEvaluator(single(held, 0), PROBLEM, batch).mse([{}])[0] == pytest.approx(errors.item(), rel=1e-4)
 
 
 def test_held_heads_are_held_through_training_and_after(tmp_path):

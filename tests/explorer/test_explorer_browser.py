@@ -12,9 +12,9 @@ import pytest
 from chromium import Tab, browser
 from explored import explored, witness_recipes
 
-from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.emergence.history import Emergence
 from hopscope.explorer import live
 from hopscope.explorer.drawing import births
@@ -84,7 +84,7 @@ def test_a_key_cuts_and_the_live_loss_is_pythons(tab, page, run, keys):
     circuit, emergence = Circuit.load(run.path / "circuit.json"), Emergence.load(run.path / "emergence.json")
     with witness_recipes():
         model = live.half(single(run.transformer(), 0))
-    evaluator = Evaluator(model, run.problem, live.batch_of(run.problem))
+    evaluator = VectorEvaluator(model, run.problem, live.batch_of(run.problem))
     cut = [circuit.paths[births(circuit, emergence)[int(key) - 1]] for key in keys]
     (expected,) = evaluator.mse([{one.path.row: UNIFORM for one in cut}])
     tab.open(page)

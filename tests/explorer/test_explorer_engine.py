@@ -8,8 +8,8 @@ import torch
 from explorer_node import chunk_json, in_node
 from small_models import random_model
 
-from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, Form, Intervention, one_hot
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.explorer import live
 from hopscope.explorer.arrays import pack, unpack
 from hopscope.explorer.manifest import _problem
@@ -78,7 +78,7 @@ def test_answers_and_losses_are_those_of_pytorch_under_every_intervention(name):
     problem, shape = SHAPES[name]
     model = live.half(model_of(problem, shape))
     batch = live.batch_of(problem)[:2]
-    evaluator = Evaluator(model, problem, batch)
+    evaluator = VectorEvaluator(model, problem, batch)
     rows = [Row(layer, 0, query) for layer in (1, 2) for query in (8, 1)]
     programs = [dict.fromkeys(rows, form) if form else {} for form in FORMS.values()]
     packed = live.weights(model)
@@ -124,7 +124,7 @@ def test_half_precision_costs_less_than_a_thousandth():
     problem, shape = SHAPES["laptop"]
     model = model_of(problem, shape)
     batch = live.batch_of(problem)
-    whole, stored = (Evaluator(one, problem, batch).mse([{}])[0] for one in (model, live.half(model)))
+    whole, stored = (VectorEvaluator(one, problem, batch).mse([{}])[0] for one in (model, live.half(model)))
     assert whole != stored
     assert abs(whole - stored) < 1e-3
     large = random_model(problem, spread=1e6)

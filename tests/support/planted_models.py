@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from hopscope.circuits.certificate import Evidence, Proof
-from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Form, one_hot
 from hopscope.circuits.search.units import Units
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Block, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -67,7 +67,7 @@ def evidence_of(
 ) -> Evidence:
     """The built-in circuit, imposed, on fresh sequences; or other paths, or some rows changed."""
     batch = held_out(made.problem, 64, 0, "circuit search")
-    evaluator = Evaluator(made.transformer, made.problem, batch)
+    evaluator = VectorEvaluator(made.transformer, made.problem, batch)
     program = dict.fromkeys(evaluator.rows, UNIFORM)
     program |= {path.row: one_hot(path.key) for path in (made.circuit if paths is None else paths)}
     options = {"bar": 0.05, "seed": 1, "proof": LITTLE, **options}

@@ -207,7 +207,7 @@ def check(program: Program, where: Coordinates, shape: Architecture) -> None:
         if form.kind is Intervention.MEAN and len(form.weights) != 2 * roles:
             raise InputError(f"mean needs {2 * roles} weights, one a relation, got {len(form.weights)}")
         if form.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
-            hidden = _hidden(row.query, form.keys, where)
+            hidden = next((key for key in form.keys if not where.visible[row.query, key]), None)
             if hidden is not None:
                 raise InputError(f"role {row.query} may not attend to role {hidden}: the mask hides it")
 
@@ -225,12 +225,3 @@ def check_row(row: Row, shape: Architecture, roles: int) -> None:
     ):
         if not 0 <= value < count:
             raise InputError(f"{name} must be from 0 to {count - 1}, got {value}")
-
-
-def _hidden(query: int, keys: Sequence[int], where: Coordinates) -> int | None:
-    """A key role that a query of this role may not attend to, if there is one."""
-    place: Int[Tensor, "batch chain role"] = where.place[:1, :1]
-    for key in keys:
-        if not where.allowed[place[0, 0, query], place[0, 0, key]]:
-            return key
-    return None

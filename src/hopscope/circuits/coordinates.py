@@ -8,12 +8,35 @@ average over positions washes out everything a head does by content.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hopscope.problem.vectors import Batch
+
+@runtime_checkable
+class Sequences(Protocol):
+    """What an evaluator asks: inputs, and where every role of every chain stands in them."""
+
+    @property
+    def inputs(self) -> Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"]:
+        """Vectors, or tokens."""
+
+    @property
+    def role(self) -> Int[Tensor, "batch pos"]:
+        """The role of every position."""
+
+    @property
+    def chain(self) -> Int[Tensor, "batch pos"]:
+        """The chain of every position; -1 for words of no chain."""
+
+    @property
+    def place(self) -> Int[Tensor, "batch chain role"]:
+        """The position of every role of every chain; -1 where there is none."""
+
+    def __getitem__(self, index: slice) -> Sequences:
+        """A part of the sequences."""
 
 
 @dataclass(frozen=True)
@@ -24,32 +47,36 @@ class Coordinates:
         role: the role of every position.
         relation: how the key at the last axis stands to the query before it.
         allowed: whether a query may attend to a key at all.
-        place: the position of every role of every chain.
+        place: the position of every role of every chain; -1 where there is none.
+        visible: whether a position of the first role always may attend to that of the second in its own chain.
     """
 
     role: Int[Tensor, "batch pos"]
     relation: Int[Tensor, "batch query key"]
     allowed: Bool[Tensor, "query key"]
     place: Int[Tensor, "batch chain role"]
+    visible: Bool[Tensor, "role role"]
 
     @property
     def roles(self) -> int:
-        """2D + 1."""
+        """2D + 1 in vectors, 4D + 3 in text."""
         return self.place.shape[-1]
 
 
-def coordinates(batch: Batch, causal: bool) -> Coordinates:
+def coordinates(batch: Sequences, causal: bool) -> Coordinates:
     """Coordinates of a batch with one leading axis."""
     role, chain = batch.role, batch.chain
-    foreign = chain[:, :, None] != chain[:, None, :]
+    foreign = (chain[:, :, None] != chain[:, None, :]) | (chain < 0)[:, None, :]
     relation = role[:, None, :] + foreign * batch.place.shape[-1]
     length = role.shape[-1]
     allowed = torch.ones(length, length, dtype=torch.bool, device=role.device)
-    return Coordinates(role, relation, allowed.tril() if causal else allowed, batch.place)
+    visible = visible_roles(batch.place, causal)
+    return Coordinates(role, relation, allowed.tril() if causal else allowed, batch.place, visible)
 
 
-def visible_roles(place: Int[Tensor, "batch chain role"], causal: bool) -> Bool[Tensor, "role role"]:
+def visible_roles(place: Int[Tensor, "*batch chain role"], causal: bool) -> Bool[Tensor, "role role"]:
     """Whether a position of the first role always may attend to that of the second in its own chain."""
-    if not causal:
-        return torch.ones(place.shape[-1], place.shape[-1], dtype=torch.bool)
-    return (place[..., :, None] >= place[..., None, :]).flatten(0, -3).all(dim=0).cpu()
+    query, key = place.flatten(0, -2)[:, :, None], place.flatten(0, -2)[:, None, :]
+    both = (query >= 0) & (key >= 0)
+    seen = (query >= key) | ~both if causal else torch.ones_like(both)
+    return (seen.all(dim=0) & both.any(dim=0)).cpu()

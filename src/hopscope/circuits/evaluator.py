@@ -6,32 +6,32 @@ first one that a candidate changes are computed once, for the program it departs
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.apply import Drawer, LayerForms, ProgramEdit, by_layer, check
-from hopscope.circuits.coordinates import coordinates
+from hopscope.circuits.coordinates import Sequences, coordinates
 from hopscope.circuits.form import Form, Program
 from hopscope.circuits.role_maps import RoleMaps, role_maps
 from hopscope.errors import InputError
-from hopscope.model.edit import Stream
-from hopscope.model.transformer import Transformer
+from hopscope.model.edit import Edit, Seam, Stream
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch
 from hopscope.theory.path import Row
-from hopscope.training.losses import squared_errors
+from hopscope.theory.scene import Scene
 
 _ROWS_AT_ONCE = 16_384
 """Positions that go through together: beyond it activations leave a CPU's caches."""
 
 
-class Evaluator:
-    """One model and one batch.
+class Evaluator(ABC):
+    """One model and one batch, vectors or text.
 
     Args:
         transformer: with one model.
@@ -42,10 +42,10 @@ class Evaluator:
         InputError: more than one model; take one with `single`.
     """
 
-    def __init__(self, transformer: Transformer, problem: RetrievalProblem, batch: Batch) -> None:
+    def __init__(self, transformer: Seam, problem: RetrievalProblem, batch: Sequences) -> None:
         if transformer.models != 1:
             raise InputError(f"an evaluator holds one model, got {transformer.models}; take one with `single`")
-        self.transformer, self.problem, self.batch = transformer, problem, batch
+        self.problem = problem
         self.shape = transformer.shape
         self.where = coordinates(batch, self.shape.causal)
         self._evaluations = 0
@@ -54,6 +54,51 @@ class Evaluator:
         self._checked: dict[Row, Form] = {}
         self._trunk: list[LayerForms] = [{} for _ in range(self.shape.layers)]
         self._streams: list[Stream] = []
+
+    @property
+    @abstractmethod
+    def transformer(self) -> Seam:
+        """The model."""
+
+    @property
+    @abstractmethod
+    def batch(self) -> Sequences:
+        """The sequences."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Names of the roles, by number."""
+
+    @property
+    @abstractmethod
+    def scene(self) -> Scene:
+        """What every role of a chain knows at the start; positions are numbered as roles are."""
+
+    @property
+    @abstractmethod
+    def layers_needed(self) -> int:
+        """The fewest layers in which x{D} can come to where it is asked for, under Assumptions 1 and 2."""
+
+    @abstractmethod
+    def on(self, batch: Any) -> Evaluator:
+        """The same model on another batch."""
+
+    @abstractmethod
+    def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
+        """The same model on sequences that depend on seed and purpose alone."""
+
+    @abstractmethod
+    def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
+        """Errors of the answers read out of the stream after the last block."""
+
+    @abstractmethod
+    def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
+        """Errors by a way of their own: without this class, and, unedited, without the seam."""
+
+    @abstractmethod
+    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Evaluator:
+        """The same batch under a model some of whose heads, (layer, head) from 0, have initial weights."""
 
     @property
     def sequences(self) -> int:
@@ -77,9 +122,10 @@ class Evaluator:
 
     @cached_property
     def live_rows(self) -> tuple[Row, ...]:
-        """Those that can reach an answer: in the last layer, the queries' alone."""
+        """Those that can reach an answer: in the last layer, those of the last role alone; of roles that are there."""
         last, query = self.shape.layers - 1, self.where.roles - 1
-        return tuple(row for row in self.rows if row.layer < last or row.query == query)
+        there = set(self.where.role.flatten().tolist())
+        return tuple(row for row in self.rows if (row.layer < last or row.query == query) and row.query in there)
 
     @cached_property
     def own(self) -> Float[Tensor, " sequence"]:
@@ -92,7 +138,7 @@ class Evaluator:
         if sequences >= self.sequences:
             return self
         if sequences not in self._parts:
-            self._parts[sequences] = Evaluator(self.transformer, self.problem, self.batch[:sequences])
+            self._parts[sequences] = self.on(self.batch[:sequences])
         return self._parts[sequences]
 
     @torch.no_grad()
@@ -103,7 +149,7 @@ class Evaluator:
         forms = [by_layer(program, self.shape.layers) for program in programs]
         starts = [min(self._shared(one), self.shape.layers - 1) for one in forms]
         order = sorted(range(len(programs)), key=lambda number: starts[number])
-        at_once = max(1, _ROWS_AT_ONCE // (self.sequences * self.problem.sequence_length))
+        at_once = max(1, _ROWS_AT_ONCE // (self.where.role.numel()))
         results: list[Tensor | None] = [None] * len(programs)
         for first in range(0, len(order), at_once):
             chosen = order[first : first + at_once]
@@ -140,12 +186,6 @@ class Evaluator:
         self._check(program)
         return ProgramEdit([by_layer(program, self.shape.layers)], self.shape.heads, self.drawer)
 
-    def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
-        """Errors of the answers read out of the stream after the last block, at its last positions."""
-        answers = self.transformer.answers(x[:, :, -self.shape.reads :])
-        by_program = answers.view(-1, self.sequences, *answers.shape[-2:])
-        return squared_errors(by_program, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
-
     def _check(self, program: Program) -> None:
         """See that a program fits; what was seen before is not looked at again."""
         new = {row: form for row, form in program.items() if self._checked.get(row) is not form}
@@ -173,16 +213,3 @@ class Evaluator:
         edit = ProgramEdit(forms, self.shape.heads, self.drawer)
         x = self.transformer.run(x, start=start, edit=edit, reads=self.shape.reads)
         return self.squared_errors(x).view(len(forms), self.sequences, -1)
-
-
-def single(transformer: Transformer, model: int) -> Transformer:
-    """Model `model` of an ensemble, alone.
-
-    Raises:
-        InputError: there is no such model.
-    """
-    if not 0 <= model < transformer.models:
-        raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
-    alone = type(transformer)(transformer.shape, 1)
-    alone.load_state_dict({name: tensor[model : model + 1] for name, tensor in transformer.state_dict().items()})
-    return alone.requires_grad_(False)

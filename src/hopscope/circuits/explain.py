@@ -8,6 +8,8 @@ from hopscope.circuits.certificate import Evidence, tidy
 from hopscope.circuits.certificate.evidence import by_sequence
 from hopscope.circuits.patching import Patcher, Use
 from hopscope.circuits.record import CircuitPath, Feed, Helper
+from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.theory.path import Row
 
 _LEAST_ATTENTION = 0.1
 """Fall of a later path's attention, from which it counts as fed."""
@@ -17,12 +19,14 @@ _LEAST_CHANGE = 0.2
 
 
 def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
-    """The paths with their ablations and uses, and the helper rows."""
+    """The paths with their ablations and uses, and the helper rows. Uses are of models of vectors only."""
     without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
     imposed = evidence.measured(list(without))
     natural = dict(zip(evidence.rows, evidence.measured(list(evidence.lost.values())), strict=True))
-    patcher = Patcher(evidence.few, evidence.natural)
-    uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
+    uses: dict[Row, list[Use]] = {}
+    if isinstance(evidence.few, VectorEvaluator):
+        patcher = Patcher(evidence.few, evidence.natural)
+        uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
     paths = tuple(
         CircuitPath(
             path,
@@ -32,12 +36,12 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
             interval=interval,
             natural_mse=natural[path.row][0],
             natural_interval=natural[path.row][1],
-            feeds=_feeds(uses[path.row], evidence.bar),
+            feeds=_feeds(uses.get(path.row, ()), evidence.bar),
         )
         for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)
     )
     helpers = tuple(
-        Helper(row.layer + 1, row.head + 1, evidence.problem.roles[row.query], *natural[row])
+        Helper(row.layer + 1, row.head + 1, evidence.evaluator.names[row.query], *natural[row])
         for row in evidence.helpers
     )
     return paths, helpers

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.circuits.certificate import Evidence, Proof, certify, no_circuit, tidy
-from hopscope.circuits.evaluator import Evaluator, single
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, OtherCircuit
@@ -19,6 +19,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.strict_reading import StrictReading
+from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -78,20 +79,35 @@ def find_circuit(
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
     budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
-    journal, proof = journal or Journal(), proof or Proof()
     origin = origin or Origin(content_hash({name: w.tolist() for name, w in transformer.state_dict().items()}))
-    evaluator = Evaluator(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
+    evaluator = VectorEvaluator(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
+    return circuit_in(evaluator, budget, seed, origin, proof or Proof(), journal or Journal(), strict=True)
+
+
+def circuit_in(
+    evaluator: Evaluator, budget: Budget, seed: int, origin: Origin, proof: Proof, journal: Journal, *, strict: bool
+) -> Circuit:
+    """The circuit of a model, certified.
+
+    Args:
+        evaluator: the model, and the sequences that the search decides on.
+        budget: of the search.
+        seed: of the search.
+        origin: of the model.
+        proof: how much stands behind the certificate.
+        journal: what is told on the way, and remembered.
+        strict: whether the paper's own procedure is followed too.
+    """
     units = Units.of(evaluator)
     outcome = Orders(evaluator, units, budget, seed, journal).run()
-    strict = _strict(evaluator, units, budget, seed, journal, proof)
     known: dict[str, Any] = {
         **asdict(origin),
-        "problem": problem,
-        "layers": transformer.shape.layers,
-        "heads": transformer.shape.heads,
+        "problem": evaluator.problem,
+        "layers": evaluator.shape.layers,
+        "heads": evaluator.shape.heads,
         "bar": budget.bar,
+        "strict": _strict(evaluator, units, budget, seed, journal, proof) if strict else None,
         "search": _described(outcome, evaluator, budget, seed),
-        "strict": strict,
     }
     if not outcome.found:
         certificate = no_circuit(outcome.full_mse, budget.bar, seed).to_json()
@@ -106,7 +122,7 @@ def find_circuit(
         losses={name: certificate["sufficiency"][f"{name}_mse"] for name in ("full", "imposed", "natural", "nothing")},
         paths=paths,
         helpers=helpers,
-        program=tuple(to_json(first.program, problem)),
+        program=tuple(to_json(first.program, evaluator.problem)),
         others=tuple(_other(units, found, first) for found in outcome.found[1:]),
         certificate=certificate,
     )

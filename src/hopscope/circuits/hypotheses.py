@@ -7,7 +7,7 @@ from torch import Tensor
 
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.role_maps import RoleMaps
-from hopscope.problem.roles import symbol_of
+from hopscope.problem.roles import pair_of, symbol_of
 from hopscope.theory.path import Row
 
 Rows = dict[Row, Form]
@@ -78,9 +78,9 @@ class Hypotheses:
         query, excess = row.query, self._excess(row)
 
         def preference(key: int) -> tuple[int, float]:
-            if key // 2 == query // 2 and 2 * self._hops not in (key, query):
-                return (0, 0.0)
-            if symbol_of(key, self._hops) == symbol_of(query, self._hops):
+            if 0 < pair_of(key, self._hops) == pair_of(query, self._hops):
+                return (0, -excess[key] if max(key, query) > 2 * self._hops else 0.0)
+            if 0 <= symbol_of(key, self._hops) == symbol_of(query, self._hops):
                 return (1, -excess[key])
             return (2, -excess[key])
 
@@ -112,4 +112,4 @@ class Hypotheses:
 
     def _others(self, row: Row) -> list[int]:
         """Other roles that a row may attend to."""
-        return [key for key in range(2 * self._hops + 1) if key != row.query and self._visible[row.query, key]]
+        return [key for key in range(len(self._visible)) if key != row.query and self._visible[row.query, key]]

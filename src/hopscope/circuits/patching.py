@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Program
 from hopscope.circuits.record import Into
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.model.edit import Edit, Pattern, Stream
 from hopscope.model.transformer import Block
 from hopscope.theory.path import AttentionPath, Row
@@ -69,7 +69,7 @@ class Patcher:
         natural: the program with the model's own patterns in the rows in use.
     """
 
-    def __init__(self, evaluator: Evaluator, natural: Program) -> None:
+    def __init__(self, evaluator: VectorEvaluator, natural: Program) -> None:
         self._evaluator, self._transformer = evaluator, evaluator.transformer
         self._edit = evaluator.edit(natural)
         self._clean = _Watched(self._edit)

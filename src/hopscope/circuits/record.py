@@ -18,6 +18,7 @@ others       other small circuits the search ended in: their paths, loss, orders
 search       what was spent on it, its seed, minimality, evaluations, the share of the room that it might use
 certificate  parts by name, each with `passed`, its numbers and its seed
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
+text         of a language model: what was asked and how well it answers (`text_record`); else null
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any, Literal
 from hopscope.circuits.bootstrap import Interval
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.strict_reading import StrictReading
+from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import convert, plain, read_record, write_record
@@ -162,6 +164,7 @@ class Circuit:
     certificate: dict[str, dict[str, Any]] = field(default_factory=dict)
     helpers: tuple[Helper, ...] = ()
     strict: StrictReading | None = None
+    text: Asked | None = None
 
     def __post_init__(self) -> None:
         for one in self.paths:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.circuits.coordinates import Coordinates
@@ -42,20 +42,24 @@ def _one_layer(
     Float[Tensor, "model head role role"],
     Float[Tensor, "model head role relation"],
 ]:
-    roles, place = where.roles, where.place
-    batch, chains = place.shape[0], place.shape[1]
-    # Rows by chain and role, then their weights summed by relation: one gather, one scatter.
-    rows = place.flatten(1)
-    index = rows[None, :, None, :, None].expand(*pattern.shape[:1], batch, pattern.shape[2], -1, pattern.shape[-1])
-    gathered = pattern.gather(-2, index)
-    relation = where.relation.gather(1, rows[..., None].expand(-1, -1, pattern.shape[-1]))
-    total = gathered.new_zeros(*gathered.shape[:-1], 2 * roles)
-    total.scatter_add_(-1, relation[None, :, None].expand(gathered.shape), gathered)
-    by_chain = total.view(*total.shape[:3], chains, roles, 2 * roles)
-    summed = by_chain.sum(dim=(1, 3))  # model head role relation
+    roles, batch = where.roles, len(where.role)
+    # The weights of every position summed by relation, then those sums by the position's role.
+    relation = where.relation[None, :, None].expand(pattern.shape)
+    total = pattern.new_zeros(*pattern.shape[:-1], 2 * roles).scatter_add_(-1, relation, pattern)
+    by_role = _by_role(total.flatten(0, 2), where.role[None, :, None].expand(pattern.shape[:-1]).flatten(0, 2), roles)
+    summed = by_role.view(*pattern.shape[:3], roles, 2 * roles).sum(dim=1)  # model head role relation
 
-    allowed = where.allowed.expand(batch, -1, -1).gather(1, rows[..., None].expand(-1, -1, pattern.shape[-1]))
-    pairs = total.new_zeros(batch, rows.shape[1], 2 * roles).scatter_add_(-1, relation, allowed.to(total.dtype))
-    pairs = pairs.view(batch, chains, roles, 2 * roles).sum(dim=(0, 1))  # role relation
-    mean = summed / (batch * chains)
+    allowed = where.allowed.expand(batch, -1, -1).to(total.dtype)
+    pairs = total.new_zeros(*where.role.shape, 2 * roles).scatter_add_(-1, where.relation, allowed)
+    pairs = _by_role(pairs, where.role, roles).sum(dim=0)  # role relation
+    holders = torch.bincount(where.role.flatten(), minlength=roles).clamp(min=1)
+    mean = summed / holders[:, None]
     return mean[..., :roles], mean[..., roles:], summed / pairs.clamp(min=1)
+
+
+def _by_role(
+    total: Float[Tensor, "row pos relation"], role: Int[Tensor, "row pos"], roles: int
+) -> Float[Tensor, "row role relation"]:
+    """Sums over the positions of every role."""
+    index = role[..., None].expand(total.shape)
+    return total.new_zeros(len(total), roles, total.shape[-1]).scatter_add_(1, index, total)

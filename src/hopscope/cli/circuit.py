@@ -171,7 +171,7 @@ def _progress() -> Iterator[Any]:
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     import torch
 
-    from hopscope.circuits.evaluator import Evaluator, single
+    from hopscope.circuits.vectors import VectorEvaluator, single
     from hopscope.plot import appendix_c, figure_5, one_prompt, save
     from hopscope.training.data import held_out
 
@@ -180,7 +180,7 @@ def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     written = []
     if circuit.found:
         written += save(figure_5(circuit), folder.path / "figures" / f"circuit{suffix}")
-    maps = Evaluator(transformer, folder.problem, held_out(folder.problem, 128, 0, "maps")).role_maps().same[0]
+    maps = VectorEvaluator(transformer, folder.problem, held_out(folder.problem, 128, 0, "maps")).role_maps().same[0]
     written += save(appendix_c(maps, folder.problem, circuit), folder.path / "figures" / f"maps{suffix}")
     patterns = transformer.patterns(held_out(folder.problem, 1, 0, "prompt").inputs[None])
     prompt = torch.stack([pattern[0, 0] for pattern in patterns])

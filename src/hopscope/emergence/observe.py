@@ -13,6 +13,7 @@ from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Form, Intervention, Program
 from hopscope.circuits.role_maps import RoleMaps, role_maps
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.emergence.settings import Ablation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
@@ -60,7 +61,7 @@ def observe(
         paths: of the circuit.
         ablation: how a path is taken away.
     """
-    evaluator = Evaluator(transformer, problem, batch)
+    evaluator = VectorEvaluator(transformer, problem, batch)
     patterns = transformer.patterns(batch.inputs[None])
     weights, foremost = zip(*(_along(path, patterns, evaluator.where) for path in paths), strict=True)
     return Observation(

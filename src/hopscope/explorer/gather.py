@@ -139,7 +139,7 @@ def _weights(run: RunFolder, number: int, missing: list[str]) -> Transformer | N
     """The model alone, as the last checkpoint has it."""
     import torch
 
-    from hopscope.circuits.evaluator import single
+    from hopscope.circuits.vectors import single
 
     try:
         transformer = single(run.transformer(), number)

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from hopscope.circuits.apply import ProgramEdit, by_layer
-from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, UNIFORM, Intervention
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.explorer.arrays import Chunk, pack
 from hopscope.model.edit import Recorder
 from hopscope.model.transformer import Transformer
@@ -99,7 +99,7 @@ def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict
     if not fixed:
         return rows, None
     many = held_out(circuit.problem, _AVERAGED, purpose="positional means")
-    evaluator = Evaluator(transformer, circuit.problem, many)
+    evaluator = VectorEvaluator(transformer, circuit.problem, many)
     edit = ProgramEdit([by_layer(program, circuit.layers)], circuit.heads, evaluator.drawer)
     seen = Recorder(edit)
     with torch.no_grad():

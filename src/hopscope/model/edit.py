@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol, runtime_checkable
+
 from jaxtyping import Float
 from torch import Tensor
+
+from hopscope.model.architecture import Architecture
 
 Stream = Float[Tensor, "model batch pos d_model"]
 Queried = Float[Tensor, "model batch query d_model"]
@@ -43,3 +47,30 @@ class Recorder(Edit):
     def written(self, layer: int, written: Queried) -> Queried:
         """The inner edit's."""
         return self._inner.written(layer, written)
+
+
+@runtime_checkable
+class Seam(Protocol):
+    """A transformer whose way through can be entered at any layer and edited: ours, or a language model."""
+
+    @property
+    def shape(self) -> Architecture:
+        """Layers and heads."""
+
+    @property
+    def models(self) -> int:
+        """How many models it holds."""
+
+    def embed(self, inputs: Any) -> Stream:
+        """The stream that enters the first layer."""
+
+    def run(
+        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+    ) -> Queried:
+        """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out."""
+
+    def patterns(self, inputs: Any, edit: Edit | None = None) -> list[Pattern]:
+        """Every layer's pattern, all positions as queries."""
+
+    def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
+        """The read-out of the stream after the last block."""

@@ -3,6 +3,9 @@
 A chain of D hops has the symbols x0 ... xD and 2D + 1 positions. Pair k holds x{k-1} then x{k}; the query
 holds x0. Roles are written `x{k-1}>` (first member of pair k), `>x{k}` (second member) and `x0?` (the query),
 and numbered in that order: 2(k-1), 2(k-1) + 1, and 2D for the query.
+
+Text has more: in the line of pair k what links its members (`x{k-1}=`) and what ends it (`x{k}.`), in the question the
+word `answer` stands before, and `text`, everything else. These are numbered after the others, the answer last.
 """
 
 from __future__ import annotations
@@ -16,6 +19,12 @@ def role_names(hops: int) -> tuple[str, ...]:
     return (*pairs, "x0?")
 
 
+def text_role_names(hops: int) -> tuple[str, ...]:
+    """Names of the 4 hops + 3 roles of a text, by role number: those of a chain first, the answer's last."""
+    between = (name for k in range(1, hops + 1) for name in (f"x{k - 1}=", f"x{k}."))
+    return (*role_names(hops), *between, "text", "answer")
+
+
 def first_member(k: int) -> int:
     """Role number of `x{k-1}>`, the first member of pair k (k counts from 1)."""
     return 2 * (k - 1)
@@ -26,23 +35,58 @@ def second_member(k: int) -> int:
     return 2 * (k - 1) + 1
 
 
+def link_role(k: int, hops: int) -> int:
+    """Role number of `x{k-1}=`, what links the members of pair k in a line of text."""
+    return 2 * hops + 2 * k - 1
+
+
+def end_role(k: int, hops: int) -> int:
+    """Role number of `x{k}.`, what ends the line of pair k."""
+    return 2 * hops + 2 * k
+
+
+def text_role(hops: int) -> int:
+    """Role number of `text`, words of no pair."""
+    return 4 * hops + 1
+
+
+def answer_role(hops: int) -> int:
+    """Role number of `answer`, the token that the answer follows."""
+    return 4 * hops + 2
+
+
+def pair_of(role: int, hops: int) -> int:
+    """The pair that a role is part of, from 1; 0 for the question and for words of no pair."""
+    if role < query_role(hops):
+        return role // 2 + 1
+    return (role - 2 * hops + 1) // 2 if query_role(hops) < role < text_role(hops) else 0
+
+
 def query_role(hops: int) -> int:
     """Role number of `x0?`, the query."""
     return 2 * hops
 
 
 def symbol_of(role: int, hops: int) -> int:
-    """Which symbol of the chain (0 ... hops) a position of this role holds."""
-    return 0 if role == 2 * hops else (role + 1) // 2
+    """Which symbol of the chain (0 ... hops) a position of this role holds; -1 for words that are no symbol."""
+    if role > query_role(hops):
+        return -1
+    return 0 if role == query_role(hops) else (role + 1) // 2
 
 
-def role_number(name: str, hops: int) -> int:
+def role_number(name: str, hops: int, *, text: bool = False) -> int:
     """The number of a role given by name.
+
+    Args:
+        name: of the role.
+        hops: D.
+        text: whether roles of a text count.
 
     Raises:
         InputError: no role of a chain with `hops` hops has that name.
     """
-    names = role_names(hops)
+    names = text_role_names(hops) if text else role_names(hops)
     if name not in names:
-        raise InputError(f"{name!r} is not a role of a chain with {hops} hops; the roles are {', '.join(names)}")
+        known = ", ".join(role_names(hops))
+        raise InputError(f"{name!r} is not a role of a chain with {hops} hops; the roles are {known}")
     return names.index(name)

@@ -22,13 +22,13 @@ import torch
 from scipy import stats
 
 from hopscope.circuits.certificate import PARTS, Evidence, Proof, certify
-from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.units import Units
+from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.files import read_json, write_json
 from hopscope.problem.counter import derive_seed
 from hopscope.records import read_record, write_record
@@ -241,7 +241,7 @@ def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
         name = f"{path.resolve().parent.name}-{path.name}-{seed}"
         model, kept = single(run.transformer(), number), folder / f"{name}.json"
         batch = held_out(run.problem, 256, 0, "calibration search")
-        evaluator = Evaluator(model, run.problem, batch)
+        evaluator = VectorEvaluator(model, run.problem, batch)
         off: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
         if not kept.exists():
             units = Units.of(evaluator)

@@ -10,10 +10,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, one_hot
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.search.units import Units
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.model.edit import Edit, Queried, Recorder, Stream
 from hopscope.model.transformer import Attention, Block, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -44,7 +44,7 @@ class Host:
 
     name: str
     family: str
-    evaluator: Evaluator
+    evaluator: VectorEvaluator
     circuit: Rows
     bar: float
     clear: bool
@@ -81,7 +81,7 @@ def hand_built(hops: int, seed: int, sequences: int, bar: float) -> Host:
             _put(sources[layer], twin, originals[layer], 0.002)
             _put(sources[layer], stray, originals[layer - 1], 0.0)
     paths = [path._replace(head=places[path.layer][path.head]) for path in witness.circuit]
-    evaluator = Evaluator(model.requires_grad_(False), witness.problem, _sequences(witness.problem, sequences))
+    evaluator = VectorEvaluator(model.requires_grad_(False), witness.problem, _sequences(witness.problem, sequences))
     circuit: Rows = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths}
     return Host(f"hand-built-{hops}-hops-{seed}", f"hand-built, D = {hops}", evaluator, circuit, bar, True)
 
@@ -95,7 +95,7 @@ def trained(
     zero. Between two losses on the way stands the widest gap, as a ratio: the circuit is the one before it, and the bar
     the geometric middle. So it is sufficient by a margin, and none of its rows can be spared by a margin.
     """
-    evaluator = Evaluator(transformer, problem, _sequences(problem, sequences))
+    evaluator = VectorEvaluator(transformer, problem, _sequences(problem, sequences))
     units, some = Units.of(evaluator), evaluator.part(128)
     chain: list[tuple[float, Rows]] = [(max(some.mse([units.natural(found), found])), found)]
     while chain[-1][0] < 0.3 and units.on(chain[-1][1]):

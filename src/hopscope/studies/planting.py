@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple, TypeVar
 import torch
 
 from hopscope.circuits.certificate.rivals import random_deliverable
-from hopscope.circuits.coordinates import visible_roles
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, one_hot
 from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.studies.hosts import MARGIN, Deaf, Host
 from hopscope.theory.path import AttentionPath, Row
 
@@ -69,7 +69,7 @@ def _true(host: Host, others: Sequence[Host], generator: torch.Generator) -> Pla
 
 def _wrong(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
     hypotheses, evaluator = host.units.hypotheses, host.evaluator
-    visible = visible_roles(evaluator.batch.place, evaluator.shape.causal)
+    visible = evaluator.where.visible
     choices = [
         AttentionPath(*row, key)
         for row in host.units.on(host.circuit)
@@ -125,7 +125,7 @@ def _other(host: Host, others: Sequence[Host], generator: torch.Generator) -> Pl
 
 def _deliverable(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
     size = len(host.units.on(host.circuit))
-    paths = random_deliverable(host.evaluator.problem.hops, host.heavy, size, generator)
+    paths = random_deliverable(host.evaluator.scene, host.heavy, size, generator)
     if not paths:
         return None
     nothing = dict.fromkeys(host.circuit, UNIFORM)
@@ -135,8 +135,8 @@ def _deliverable(host: Host, others: Sequence[Host], generator: torch.Generator)
 
 def _deaf(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
     layer = int(torch.randint(host.evaluator.shape.layers, (), generator=generator))
-    evaluator = Evaluator(
-        Deaf.copy(host.evaluator.transformer, layer), host.evaluator.problem, host.evaluator.part(64).batch
+    evaluator = VectorEvaluator(
+        Deaf.copy(host.evaluator.transformer, layer), host.evaluator.problem, host.evaluator.batch[:64]
     )
     return Planted(host.circuit, f"layer {layer + 1} is deaf", evaluator=evaluator)
 

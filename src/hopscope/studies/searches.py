@@ -16,7 +16,6 @@ from pathlib import Path
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator, single
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.search import orders
@@ -24,6 +23,7 @@ from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.units import Units
+from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
@@ -102,12 +102,12 @@ def table(found: Sequence[SearchFound]) -> str:
 
 def _one(model: str, name: str, transformer: Transformer, problem: RetrievalProblem, known: int | None) -> SearchFound:
     search, budget = SEARCHES[name]
-    evaluator = Evaluator(transformer, problem, held_out(problem, budget.confirming, 0, "search comparison"))
+    evaluator = VectorEvaluator(transformer, problem, held_out(problem, budget.confirming, 0, "search comparison"))
     units = Units.of(evaluator)
     before, began = evaluator.evaluations, time.monotonic()
     program = units.natural(search(evaluator, units, budget, torch.Generator().manual_seed(0)))
     seconds, evaluations = time.monotonic() - began, evaluator.evaluations - before
-    fresh = Evaluator(transformer, problem, held_out(problem, _FRESH, 1, "search comparison"))
+    fresh = VectorEvaluator(transformer, problem, held_out(problem, _FRESH, 1, "search comparison"))
     rows = units.on(program)
     fresh.depart_from(program)
     full, loss, *without = fresh.mse([{}, program, *({**program, row: UNIFORM} for row in rows)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.follow import by_layer, follow
 from hopscope.theory.path import AttentionPath
-from hopscope.theory.scene import chain_scene
+from hopscope.theory.scene import Scene, chain_scene
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,19 @@ class Delivery:
     broken: str
 
 
-def deliver(hops: int, paths: Iterable[AttentionPath]) -> Delivery:
+def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = None) -> Delivery:
     """Follow the paths layer by layer, all paths of a layer at once.
 
     Args:
         hops: D.
         paths: in any order. Heads do not matter, nor do masks and orders: the paths say who looks where.
+        scene: what every role knows at the start; by default a chain of vectors.
 
     Raises:
         InputError: `hops` below 1, a layer below 0, or an unknown role.
     """
-    scene = chain_scene(RetrievalProblem(hops=hops, chains=1))
-    steps = by_layer(hops, paths)
+    scene = scene or chain_scene(RetrievalProblem(hops=hops, chains=1))
+    steps = by_layer(hops, paths, len(scene.positions))
     flow = follow(scene, steps)
     end = flow.history[-1][scene.asker]
     held = tuple(k for k in range(1, hops + 1) if end >> (2 * k + 1) & 1)

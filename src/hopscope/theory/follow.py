@@ -29,17 +29,17 @@ class Flowed:
     idle: tuple[AttentionPath, ...]
 
 
-def by_layer(hops: int, paths: Iterable[AttentionPath]) -> Steps:
-    """Sort the paths of a chain by layer.
+def by_layer(hops: int, paths: Iterable[AttentionPath], roles: int | None = None) -> Steps:
+    """Sort the paths of a chain by layer; it has 2D + 1 roles unless told otherwise.
 
     Raises:
         InputError: a layer below 0, or a role number that the chain does not have.
     """
-    ordered = sorted(paths)
+    ordered, last = sorted(paths), query_role(hops) if roles is None else roles - 1
     for path in ordered:
-        if path.layer < 0 or not all(0 <= role <= query_role(hops) for role in (path.query, path.key)):
+        if path.layer < 0 or not all(0 <= role <= last for role in (path.query, path.key)):
             raise InputError(
-                f"a path of a chain with {hops} hops has a layer from 0 on and roles 0 to {query_role(hops)}, got "
+                f"a path of a chain with {hops} hops has a layer from 0 on and roles 0 to {last}, got "
                 f"layer {path.layer}, roles {path.query} and {path.key}"
             )
     steps: Steps = [[] for _ in range(ordered[-1].layer + 1 if ordered else 0)]

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from hopscope.errors import InputError
-from hopscope.problem.roles import role_names, role_number
+from hopscope.problem.roles import role_number, text_role_names
 
 _WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3}) +(\S+) +-> +(\S+)")
 
@@ -58,7 +58,7 @@ class AttentionPath(NamedTuple):
 
     def names(self, hops: int) -> tuple[int, int, str, str]:
         """Layer and head from 1, and the two roles by name: as records on disk have it."""
-        roles = role_names(hops)
+        roles = text_role_names(hops)
         return self.layer + 1, self.head + 1, roles[self.query], roles[self.key]
 
     def describe(self, hops: int) -> str:
@@ -71,18 +71,18 @@ class AttentionPath(NamedTuple):
         """The path of a record: the inverse of `names`.
 
         Raises:
-            InputError: a role that a chain of `hops` hops does not have, or a layer or head below 1.
+            InputError: a role that neither a chain nor a text of `hops` hops has, or a layer or head below 1.
         """
         if layer < 1 or head < 1:
             raise InputError(f"layers and heads of a path count from 1, got layer {layer}, head {head}")
-        return cls(layer - 1, head - 1, role_number(query, hops), role_number(key, hops))
+        return cls(layer - 1, head - 1, role_number(query, hops, text=True), role_number(key, hops, text=True))
 
     @classmethod
     def parse(cls, text: str, hops: int) -> AttentionPath:
         """The path that `L3.H1 x0? -> >x2` says, layer and head from 1.
 
         Raises:
-            InputError: anything else, or a role that a chain of `hops` hops does not have.
+            InputError: anything else, or a role that neither a chain nor a text of `hops` hops has.
         """
         found = _WRITTEN.fullmatch(text.strip())
         if found is None:

@@ -13,14 +13,12 @@ from torch import Tensor
 
 from hopscope.circuits.bootstrap import Interval, intervals
 from hopscope.circuits.certificate.part import Sense, tidy
-from hopscope.circuits.coordinates import visible_roles
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Hypotheses, Rows
 from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
-from hopscope.training.data import held_out
 
 _SURE = 5.0
 """Standard errors on a few sequences beyond which more of them would not change a verdict."""
@@ -107,8 +105,7 @@ class Evidence:
     ) -> None:
         self.problem, self.bar, self.seed, self.proof, self.sense = evaluator.problem, bar, seed, proof, sense
         self.hypotheses = hypotheses
-        batch = held_out(evaluator.problem, proof.sequences, seed, "circuit certificate")
-        self.evaluator = Evaluator(evaluator.transformer, evaluator.problem, batch)
+        self.evaluator = evaluator.fresh(proof.sequences, seed, "circuit certificate")
         self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
         self.program = program
         self.natural: Rows = {row: form if hypotheses.is_off(row, form) else KEEP for row, form in program.items()}
@@ -163,7 +160,7 @@ class Evidence:
     @cached_property
     def visible(self) -> Bool[Tensor, "role role"]:
         """Whether a role may attend to another."""
-        return visible_roles(self.evaluator.batch.place, self.evaluator.shape.causal)
+        return self.evaluator.where.visible
 
     def around(self, row: Row) -> Rows:
         """The program in which a row is judged."""
@@ -264,7 +261,7 @@ class Evidence:
 
     def name(self, row: Row) -> str:
         """A row for people."""
-        return f"layer {row.layer + 1} head {row.head + 1} {self.problem.roles[row.query]}"
+        return f"layer {row.layer + 1} head {row.head + 1} {self.evaluator.names[row.query]}"
 
 
 def by_sequence(evaluator: Evaluator, programs: list[Rows]) -> Float[Tensor, "program sequence"]:

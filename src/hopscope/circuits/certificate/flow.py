@@ -5,7 +5,6 @@ from __future__ import annotations
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.theory.delivery import deliver
-from hopscope.theory.depth import minimum_in_order
 
 
 def deliverability(evidence: Evidence) -> Part:
@@ -19,9 +18,9 @@ def deliverability(evidence: Evidence) -> Part:
     effect = {row: max(evidence.rises[row], evidence.rises_in_model[row]) for row in rows}
     matters = [path for path in evidence.paths if effect[path.row] >= COUNTS * evidence.bar]
     idle = [path for path in evidence.paths if path not in matters]
-    flow = deliver(hops, matters)
+    flow = deliver(hops, matters, evidence.evaluator.scene)
     layers = {path.layer for path in matters}
-    needed = minimum_in_order(evidence.problem)
+    needed = evidence.evaluator.layers_needed
     says = (
         f"its paths carry x{hops} to the query, under Assumptions 1 and 2, in {len(layers)} layers; {needed} would do"
     )

@@ -8,13 +8,11 @@ from torch import Tensor
 
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.coordinates import Sequences
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import RESAMPLE, Form, Intervention, Program, one_hot
 from hopscope.model.edit import Edit, Pattern
-from hopscope.model.transformer import Transformer
-from hopscope.problem.vectors import Batch
 from hopscope.theory.path import Row
-from hopscope.training.losses import squared_errors
 
 _SAME = 1e-4
 """Largest difference of a loss that two orders of summation in fp32 may make."""
@@ -33,15 +31,14 @@ def harness(evidence: Evidence) -> Part:
     silently does nothing is seen).
     """
     evaluator = evidence.rough
-    plain = Transformer(evaluator.shape)
-    plain.load_state_dict(evaluator.transformer.state_dict())
     programs: list[Program] = [{}, evidence.program, evidence.natural, *_averted(evidence)]
     resampled: Program = dict.fromkeys(evaluator.live_rows, RESAMPLE)
     own, *rest, moved = evaluator.errors([*programs, resampled])
     differences = [
         float(((errors - meant).abs() / meant.abs().clamp(min=1.0)).max())
-        for errors, meant in zip((own, *rest), (_by_hand(evaluator, plain, one) for one in programs), strict=True)
+        for errors, meant in zip((own, *rest), (_by_hand(evaluator, one) for one in programs), strict=True)
     ]
+    differences[0] = max(differences[0], float((own - evaluator.plain_errors()).abs().max()))
     change = float((moved - own).abs().max())
     same, moves = max(differences) <= _SAME, change >= _MOVED
     if not same:
@@ -63,22 +60,21 @@ def _averted(evidence: Evidence) -> list[Program]:
     programs: list[dict[Row, Form]] = [{} for _ in range(evidence.evaluator.shape.layers)]
     for row in evidence.evaluator.live_rows:
         weights, seen = evidence.hypotheses.weights(row), evidence.visible[row.query].nonzero().flatten().tolist()
-        programs[row.layer][row] = one_hot(min(seen, key=weights.__getitem__))
+        if seen:
+            programs[row.layer][row] = one_hot(min(seen, key=weights.__getitem__))
     return [*programs]
 
 
-@torch.no_grad()
-def _by_hand(evaluator: Evaluator, plain: Transformer, program: Program) -> Float[Tensor, "sequence hop"]:
-    """Errors of the plain transformer with a program written into its patterns."""
-    batch = evaluator.batch
-    recorded = plain if not program else evaluator.transformer
-    captured = recorded.patterns(batch.inputs[None], evaluator.edit(program) if program else None)
-    answers = plain(batch.inputs[None], _Placed(captured, program, batch, plain.shape.causal))
-    return squared_errors(answers[0], batch.targets, evaluator.problem.symbol_dim)
+def _by_hand(evaluator: Evaluator, program: Program) -> Float[Tensor, "sequence hop"]:
+    """Errors of the plain model with a program written into its patterns."""
+    with torch.no_grad():
+        edit = evaluator.edit(program) if program else None
+        captured = evaluator.transformer.patterns(evaluator.batch.inputs[None], edit)
+    return evaluator.plain_errors(_Placed(captured, program, evaluator.batch, evaluator.shape.causal))
 
 
 class _Placed(Edit):
-    """Patterns written where the roles stand, one row and chain after another.
+    """Patterns written where the roles stand, one row after another.
 
     Args:
         captured: recorded patterns, for an empty program and for rows whose form is an average.
@@ -87,8 +83,8 @@ class _Placed(Edit):
         causal: whether positions see what stands before them alone.
     """
 
-    def __init__(self, captured: list[Pattern], program: Program, batch: Batch, causal: bool) -> None:
-        self._captured, self._program, self._place, self._causal = captured, program, batch.place, causal
+    def __init__(self, captured: list[Pattern], program: Program, batch: Sequences, causal: bool) -> None:
+        self._captured, self._program, self._batch, self._causal = captured, program, batch, causal
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern with this layer's rows in place."""
@@ -96,19 +92,17 @@ class _Placed(Edit):
         if not self._program:
             return captured
         placed, hidden = pattern.clone(), pattern.shape[-1] - pattern.shape[-2]
-        sequence = torch.arange(len(self._place))[:, None]
         for row, form in self._program.items():
-            query = self._place[..., row.query] - hidden
-            # Roles stand in blocks: all chains' queries are among the positions computed, or none.
-            if row.layer == layer and form.kind is not Intervention.KEEP and bool((query >= 0).all()):
+            if row.layer == layer and form.kind is not Intervention.KEEP:
+                sequence, query = (self._batch.role[:, hidden:] == row.query).nonzero(as_tuple=True)
                 before = captured[0, sequence, row.head, query]
-                placed[0, sequence, row.head, query] = self._weights(form, query + hidden, before)
+                placed[0, sequence, row.head, query] = self._weights(form, sequence, query + hidden, before)
         return placed
 
     def _weights(
-        self, form: Form, query: Int[Tensor, "sequence chain"], before: Float[Tensor, "sequence chain key"]
-    ) -> Float[Tensor, "sequence chain key"]:
-        """What one row attends to, in every chain."""
+        self, form: Form, sequence: Int[Tensor, " row"], query: Int[Tensor, " row"], before: Float[Tensor, "row key"]
+    ) -> Float[Tensor, "row key"]:
+        """What the positions of one row attend to."""
         position = torch.arange(before.shape[-1]).expand_as(before)
         if form.kind is Intervention.UNIFORM:
             seen = (position <= query[..., None]) if self._causal else torch.ones_like(before)
@@ -117,6 +111,6 @@ class _Placed(Edit):
             return (position == query[..., None]).float()
         if form.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
             shares = [share / sum(form.weights) for share in form.weights] or [1.0]
-            keys = [self._place[..., key, None] for key in form.keys]
+            keys = [self._batch.place[sequence, self._batch.chain[sequence, query], key, None] for key in form.keys]
             return torch.stack([share * (position == key) for key, share in zip(keys, shares, strict=True)]).sum(dim=0)
         return torch.zeros_like(before) if form.kind is Intervention.ZERO else before

@@ -46,7 +46,7 @@ def random_keys(evidence: Evidence) -> Part:
         kept = evidence.levels.faithfulness(loss)
         right = kept >= _MOST and not sure and as_good <= _INDIFFERENT * len(others)
         wrong += [] if right else [evidence.name(row)]
-        names = evidence.problem.roles
+        names = evidence.evaluator.names
         rows.append(
             {
                 "row": evidence.name(row),

@@ -36,7 +36,7 @@ def recovery(evidence: Evidence) -> Part:
     """
     heavy = [AttentionPath(*row, key) for row in evidence.evaluator.live_rows for key in evidence.hypotheses.heavy(row)]
     drawn = rivals(
-        evidence.problem.hops, heavy, frozenset(evidence.rows), evidence.proof.draws, evidence.random("circuits")
+        evidence.evaluator.scene, heavy, frozenset(evidence.rows), evidence.proof.draws, evidence.random("circuits")
     )
     levels = evidence.levels
     kept: list[Rows] = [{**evidence.nothing, **dict.fromkeys(rows, KEEP)} for rows in drawn]

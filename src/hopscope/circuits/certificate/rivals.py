@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.follow import arrives, by_layer
+from hopscope.theory.follow import Steps, arrives, by_layer
 from hopscope.theory.path import AttentionPath, Row
-from hopscope.theory.scene import chain_scene
+from hopscope.theory.scene import Scene
 
 RowSet = frozenset[Row]
 
@@ -23,7 +22,7 @@ def random_rows(pool: Sequence[Row], size: int, generator: torch.Generator) -> R
 
 
 def random_deliverable(
-    hops: int, pool: Sequence[AttentionPath], size: int, generator: torch.Generator
+    scene: Scene, pool: Sequence[AttentionPath], size: int, generator: torch.Generator
 ) -> tuple[AttentionPath, ...] | None:
     """Random paths of a pool that carry x{D} to the query by theory, none of which it can do without.
 
@@ -32,22 +31,21 @@ def random_deliverable(
     """
     if not size:
         return None
-    scene = chain_scene(RetrievalProblem(hops=hops, chains=1))
     shuffled = [pool[number] for number in torch.randperm(len(pool), generator=generator).tolist()]
     count = 2 * size
-    while not arrives(scene, by_layer(hops, shuffled[:count])):
+    while not arrives(scene, _steps(scene, shuffled[:count])):
         if count >= len(shuffled):
             return None
         count *= 2
     kept = shuffled[:count]
     for path in shuffled[:count]:
         rest = [other for other in kept if other != path]
-        kept = rest if arrives(scene, by_layer(hops, rest)) else kept
+        kept = rest if arrives(scene, _steps(scene, rest)) else kept
     return tuple(sorted(kept)) if len({path.row for path in kept}) <= size else None
 
 
 def rivals(
-    hops: int, pool: Sequence[AttentionPath], own: RowSet, draws: int, generator: torch.Generator
+    scene: Scene, pool: Sequence[AttentionPath], own: RowSet, draws: int, generator: torch.Generator
 ) -> list[RowSet]:
     """Distinct circuits of the size of `own`: half of them any heavy rows, half delivering by theory.
 
@@ -55,7 +53,7 @@ def rivals(
     empty circuit.
 
     Args:
-        hops: D.
+        scene: what every role of a chain knows at the start.
         pool: a path for every role that a row attends to, for every row that attends to any.
         own: the circuit's rows.
         draws: how many are wanted.
@@ -66,7 +64,7 @@ def rivals(
     for attempt in range(_TRIES * draws if size else 0):
         drawn = random_rows(heavy, size, generator)
         if attempt % 2:
-            paths = random_deliverable(hops, pool, size, generator)
+            paths = random_deliverable(scene, pool, size, generator)
             if paths is None:
                 continue
             chosen = frozenset(path.row for path in paths)
@@ -77,3 +75,7 @@ def rivals(
         if len(found) == draws:
             break
     return list(found)
+
+
+def _steps(scene: Scene, paths: Sequence[AttentionPath]) -> Steps:
+    return by_layer(scene.target // 2, paths, len(scene.positions))

@@ -6,9 +6,6 @@ import torch
 
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.model.initial import initialise
-from hopscope.model.transformer import Attention, Block, Transformer
 
 
 def untrained(evidence: Evidence) -> Part:
@@ -20,12 +17,14 @@ def untrained(evidence: Evidence) -> Part:
     """
     heads = sorted({(row.layer, row.head) for row in evidence.rows})
     exempt = {(row.layer, row.head) for row in evidence.exempt}
-    fresh, some = fresh_weights(evidence), [[head] for head in heads] + [heads]
+    seed, some = (
+        int(torch.randint(2**31, (), generator=evidence.random("untrained"))),
+        [[head] for head in heads] + [heads],
+    )
     programs = [evidence.natural if exempt & {*chosen[:1]} else evidence.base for chosen in some]
     losses = []
     for chosen, program in zip(some, programs, strict=True):
-        model = with_heads_of(fresh, evidence.evaluator.transformer, chosen)
-        losses.append(by_sequence(Evaluator(model, evidence.problem, evidence.few.batch), [program])[0])
+        losses.append(by_sequence(evidence.few.with_untrained(chosen, seed), [program])[0])
     own = by_sequence(evidence.few, programs)
     measured = evidence.measured(losses)
     rises = evidence.measured([one - other for one, other in zip(losses, own, strict=True)])
@@ -45,31 +44,3 @@ def untrained(evidence: Evidence) -> Part:
         {"head": [layer + 1, head + 1], "mse": tidy(loss)} for (layer, head), loss in zip(heads, alone, strict=True)
     ]
     return Part(all(needed), says, {"heads": rows, "all_mse": tidy(together)})
-
-
-def fresh_weights(evidence: Evidence) -> Transformer:
-    """A model of the same shape with initial weights."""
-    model = type(evidence.evaluator.transformer)(evidence.evaluator.shape, 1)
-    initialise(model, [int(torch.randint(2**31, (), generator=evidence.random("untrained")))])
-    return model.requires_grad_(False)
-
-
-def with_heads_of(donor: Transformer, model: Transformer, heads: list[tuple[int, int]]) -> Transformer:
-    """A copy of a model with some of its heads, (layer, head) from 0, taken from another model of its shape."""
-    mixed = type(model)(model.shape, 1)
-    mixed.load_state_dict(model.state_dict())
-    mixed.requires_grad_(False)
-    width = model.shape.d_head
-    for layer, head in heads:
-        here, (mine, theirs) = slice(head * width, (head + 1) * width), (_attention(m, layer) for m in (mixed, donor))
-        for name in ("query", "key", "value"):
-            for kind in ("weight", "bias"):
-                getattr(getattr(mine, name), kind)[..., here] = getattr(getattr(theirs, name), kind)[..., here]
-        mine.out.weight[:, here] = theirs.out.weight[:, here]
-    return mixed
-
-
-def _attention(model: Transformer, layer: int) -> Attention:
-    block = model.blocks[layer]
-    assert isinstance(block, Block)
-    return block.attention

@@ -17,7 +17,6 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Program
 from hopscope.model.edit import Edit, Pattern
 from hopscope.theory.path import Row
-from hopscope.training.losses import squared_errors
 
 _POINTS = (0.125, 0.375, 0.625, 0.875)
 
@@ -63,22 +62,22 @@ def rank_correlation(left: Float[Tensor, " n"], right: Float[Tensor, " n"]) -> f
 
 def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     """The estimated rise of the loss when a row is made uniform, for every row."""
-    transformer, batch, where = evaluator.transformer, evaluator.batch, evaluator.where
+    where, seam = evaluator.where, evaluator.transformer
     allowed = where.allowed.float()
     uniform = allowed / allowed.sum(dim=-1, keepdim=True)
     total = torch.zeros(evaluator.shape.layers, evaluator.shape.heads, where.roles)
-    part = max(1, 4096 // evaluator.problem.sequence_length)
+    part = max(1, 4096 // where.role.shape[1])
     for start in range(0, evaluator.sequences, part):
-        piece, role = batch[start : start + part], where.role[start : start + part]
-        clean = [pattern.detach() for pattern in transformer.patterns(piece.inputs[None])]
+        piece, role = evaluator.on(evaluator.batch[start : start + part]), where.role[start : start + part]
+        entering = seam.embed(piece.batch.inputs[None])
+        clean = [pattern.detach() for pattern in seam.patterns(piece.batch.inputs[None])]
         for point in _POINTS:
             leaves = [(pattern + point * (uniform - pattern)).requires_grad_() for pattern in clean]
             # One layer at a time stands at the point; the others keep their own patterns, whose gradients are theirs.
             for layer, leaf in enumerate(leaves):
                 with torch.enable_grad():
-                    answers = transformer(piece.inputs[None], _At(layer, leaf))
-                    loss = squared_errors(answers, piece.targets, evaluator.problem.symbol_dim).mean(dim=-1).sum()
-                    (gradient,) = torch.autograd.grad(loss, leaf)
+                    x = seam.run(entering, edit=_At(layer, leaf), reads=evaluator.shape.reads)
+                    (gradient,) = torch.autograd.grad(piece.squared_errors(x).mean(dim=-1).sum(), leaf)
                 change = (gradient * (uniform - clean[layer])).detach().sum(dim=-1)[0]  # batch head query
                 index = role[:, None].expand_as(change)
                 by_role = change.new_zeros(*change.shape[:-1], where.roles).scatter_add_(-1, index, change)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from hopscope.circuits.coordinates import visible_roles
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, UNIFORM, Form
 from hopscope.circuits.hypotheses import Hypotheses, Rows
@@ -29,8 +28,7 @@ class Units:
     @classmethod
     def of(cls, evaluator: Evaluator) -> Units:
         """Those of a model, as the evaluator's sequences show it."""
-        visible = visible_roles(evaluator.batch.place, evaluator.shape.causal)
-        hypotheses = Hypotheses(evaluator.role_maps(), visible, evaluator.problem.hops)
+        hypotheses = Hypotheses(evaluator.role_maps(), evaluator.where.visible, evaluator.problem.hops)
         live = evaluator.live_rows
         return cls(hypotheses, live, dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP))
 

@@ -1,0 +1,139 @@
+"""From a language model to its circuit for the questions of a formulation, by the same search and certificate."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from scipy.stats import binomtest
+
+from hopscope.checks import check_number
+from hopscope.circuits.certificate import Part, Proof, tidy
+from hopscope.circuits.find import Origin, circuit_in
+from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.programs import from_json
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.budget import Budget, Effort
+from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.search.units import Units
+from hopscope.circuits.text_record import Asked, Scores
+from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
+from hopscope.errors import InputError
+from hopscope.model.language import LanguageModel
+from hopscope.problem.counter import derive_seed
+
+_HIGHEST = 0.49
+"""Bar beyond which a circuit would say nothing: guessing among four has 0.75."""
+
+
+_SEQUENCES, _CONFIRMING = 128, 512
+"""Questions behind most decisions and behind the last ones: twice as many as for vectors, since a question has one
+answer where a sequence has four, and is either right or wrong."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A language model as records name it.
+
+    Attributes:
+        name: for people.
+        content: hash of its weights.
+    """
+
+    name: str
+    content: str
+
+
+def find_text_circuit(
+    model: LanguageModel,
+    tokenizer: Any,
+    task: TextTask,
+    named: Named,
+    *,
+    effort: Effort = "thorough",
+    faithfulness: float = 0.9,
+    seed: int = 0,
+    proof: Proof | None = None,
+    journal: Journal | None = None,
+) -> Circuit:
+    """The circuit of a language model, certified in the natural reading.
+
+    The bar is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model, in Brier
+    score on questions that the search sees. A model that does not answer above the floor has no
+    circuit: the record says so.
+
+    Args:
+        model: the language model.
+        tokenizer: its tokenizer, a fast one.
+        task: what is asked.
+        named: what the record calls the model.
+        effort: as for `find_circuit`.
+        faithfulness: above 0 and below 1.
+        seed: of the search; its questions and random orders follow from it.
+        proof: how much stands behind the certificate.
+        journal: what is told of it on the way, and remembered.
+
+    Raises:
+        InputError: a tokenizer in which roles or answers cannot be told, or a value out of range.
+    """
+    check_number("faithfulness", faithfulness, 0.0)
+    if not 0 < faithfulness < 1:
+        raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
+    budget = replace(Budget.of(effort), sequences=_SEQUENCES, confirming=_CONFIRMING)
+    proof, journal = proof or Proof(sequences=_CONFIRMING, few=_SEQUENCES), journal or Journal()
+    batch = text_batch(task, tokenizer, budget.confirming, derive_seed(seed, "circuit search"))
+    evaluator = TextEvaluator(model, tokenizer, task, batch)
+    asked = _asked(evaluator, named)
+    origin = Origin(named.content, seed)
+    (full,), guessing = evaluator.mse([{}]), 1 - 1 / batch.candidates.shape[1]
+    bar = tidy(full + (1 - faithfulness) * (guessing - full))
+    if asked.lowest <= asked.floor or not full < bar < _HIGHEST:
+        return _none(evaluator, asked, origin, full, min(max(bar, 1e-3), _HIGHEST))
+    circuit = circuit_in(evaluator, replace(budget, bar=bar), seed, origin, proof, journal, strict=False)
+    fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
+    return replace(circuit, text=replace(asked, scores=_scores(fresh, circuit)))
+
+
+def _asked(evaluator: TextEvaluator, named: Named) -> Asked:
+    """How the model does, against the floor."""
+    task, count = evaluator.task, evaluator.sequences
+    (question,) = task.questions(1, 0)
+    full = evaluator.scores({})
+    lowest = binomtest(round(full.accuracy * count), count).proportion_ci(method="wilson").low
+    return Asked(
+        named.name, task.formulation, tidy(max(question.guess, question.shortcut)), tidy(lowest),
+        task.extensions.changed(), {"full": full},
+    )  # fmt: skip
+
+
+def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
+    """How well questions are answered by the model, the circuit and nothing, on questions that no search has seen."""
+    nothing = dict.fromkeys(evaluator.rows, UNIFORM)
+    programs = {"full": {}, "nothing": nothing}
+    if circuit.found:
+        units = Units.of(evaluator)
+        imposed = nothing | from_json(circuit.program, evaluator.problem)
+        programs |= {"imposed": imposed, "natural": units.natural(imposed)}
+    return {name: _tidy(evaluator.scores(program)) for name, program in programs.items()}
+
+
+def _tidy(scores: Scores) -> Scores:
+    return Scores(**{name: tidy(value) for name, value in asdict(scores).items()})
+
+
+def _none(evaluator: TextEvaluator, asked: Asked, origin: Origin, full: float, bar: float) -> Circuit:
+    """The record of a model that does not answer the questions, or for which nothing does as well as it."""
+    accuracy = asked.scores["full"].accuracy
+    says = (
+        f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from {asked.lowest:.0%}), "
+        f"and {asked.floor:.0%} needs no retrieval: it does not solve the problem, so there is no circuit to find"
+        if asked.lowest <= asked.floor
+        else f"the model's loss is {full:.3f} and without any attention it is hardly higher: attention does not "
+        "answer these questions"
+    )
+    part = Part(False, says, {"full_mse": tidy(full), "bar": bar}, origin.seed)
+    return Circuit(
+        **asdict(origin), problem=evaluator.problem, layers=evaluator.shape.layers, heads=evaluator.shape.heads,
+        bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search={"seed": origin.seed},
+        certificate={"sufficiency": part.to_json()}, text=asked,
+    )  # fmt: skip

@@ -1,0 +1,220 @@
+"""The evaluator of a language model on questions.
+
+The error of an answer is the Brier score of what the model says among the acceptable answers, the squared error of its
+probabilities: 0 where it is sure and right, 0.75 where it guesses among four, as for vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import Program
+from hopscope.circuits.text_record import Scores
+from hopscope.errors import InputError
+from hopscope.model.edit import Edit, Stream
+from hopscope.model.language import LanguageModel
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import text_role, text_role_names
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import PAPER_CHAINS
+from hopscope.problem.text.questions import Question, questions
+from hopscope.problem.text.tokens import tokens
+from hopscope.theory.scene import Scene
+from hopscope.theory.text_scene import text_layers_needed, text_scene
+
+_ORDERS = {"blocks": "deepest-first", "reversed": "shallowest-first"}
+
+
+@dataclass(frozen=True)
+class TextTask:
+    """Which questions a model is asked.
+
+    Attributes:
+        formulation: of chains: equations, lives-with or kingdoms.
+        hops: D.
+        chains: N.
+        extensions: departures from the paper's format.
+
+    Raises:
+        InputError: lines in one random order: then no role always stands before another.
+    """
+
+    formulation: str
+    hops: int
+    chains: int = PAPER_CHAINS
+    extensions: Extensions = field(default_factory=Extensions)
+
+    def __post_init__(self) -> None:
+        if self.extensions.lines not in _ORDERS:
+            raise InputError("lines must be blocks or reversed for circuits: roles need an order, shuffled has none")
+
+    @property
+    def problem(self) -> RetrievalProblem:
+        """What the text asks, as the retrieval problem: x{D} alone is wanted."""
+        order = _ORDERS[self.extensions.lines]
+        return RetrievalProblem(hops=self.hops, chains=self.chains, order=order, curriculum=False)
+
+    def questions(self, count: int, seed: int) -> list[Question]:
+        """The first questions of a seed."""
+        return questions(self.formulation, self.hops, count, seed, self.chains, self.extensions)
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Questions as tokens, filled up on the right to one length; nothing looks there.
+
+    Attributes:
+        inputs: tokens.
+        role: of every position.
+        chain: of every position; -1 for words of no chain.
+        place: the position of every role of every chain; -1 where there is none.
+        answer: the position that the answer follows.
+        candidates: tokens of the acceptable answers.
+        right: which of them is right.
+    """
+
+    inputs: Int[Tensor, "batch pos"]
+    role: Int[Tensor, "batch pos"]
+    chain: Int[Tensor, "batch pos"]
+    place: Int[Tensor, "batch chain role"]
+    answer: Int[Tensor, " batch"]
+    candidates: Int[Tensor, "batch candidate"]
+    right: Int[Tensor, " batch"]
+
+    def __getitem__(self, index: slice) -> TextBatch:
+        """A part of the questions."""
+        return TextBatch(*(getattr(self, one.name)[index] for one in fields(self)))
+
+
+def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBatch:
+    """The first questions of a seed.
+
+    Raises:
+        InputError: a tokenizer in which roles or answers cannot be told, or several answers begin alike.
+    """
+    read = [tokens(question, tokenizer) for question in task.questions(count, seed)]
+    length, roles = max(len(one.ids) for one in read), len(text_role_names(task.hops))
+    if any(len({*one.candidates}) < len(one.candidates) for one in read):
+        raise InputError(f"answers of {task.formulation} begin with one and the same token here; ask for equations")
+
+    def filled(rows: list[tuple[int, ...]], value: int) -> Int[Tensor, "batch pos"]:
+        return torch.tensor([list(row) + [value] * (length - len(row)) for row in rows])
+
+    place = torch.full((count, task.chains, roles), -1)
+    for number, one in enumerate(read):
+        for position, (role, chain) in enumerate(zip(one.role, one.chain, strict=True)):
+            if chain >= 0:
+                place[number, chain, role] = position
+    return TextBatch(
+        inputs=filled([one.ids for one in read], 0),
+        role=filled([one.role for one in read], text_role(task.hops)),
+        chain=filled([one.chain for one in read], -1),
+        place=place,
+        answer=torch.tensor([len(one.ids) - 1 for one in read]),
+        candidates=torch.tensor([one.candidates for one in read]),
+        right=torch.tensor([one.right for one in read]),
+    )
+
+
+class TextEvaluator(Evaluator):
+    """One language model and some questions.
+
+    Args:
+        model: the language model.
+        tokenizer: its tokenizer.
+        task: what is asked.
+        batch: the questions.
+    """
+
+    def __init__(self, model: LanguageModel, tokenizer: Any, task: TextTask, batch: TextBatch) -> None:
+        super().__init__(model, task.problem, batch)
+        self._model, self._tokenizer, self.task, self._batch = model, tokenizer, task, batch
+
+    @property
+    def transformer(self) -> LanguageModel:
+        """The model."""
+        return self._model
+
+    @property
+    def batch(self) -> TextBatch:
+        """The questions."""
+        return self._batch
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the 4D + 3 roles of a text."""
+        return text_role_names(self.task.hops)
+
+    @property
+    def scene(self) -> Scene:
+        """One chain, written."""
+        return text_scene(self.problem)
+
+    @property
+    def layers_needed(self) -> int:
+        """For the order of the lines, with any number of heads."""
+        return text_layers_needed(self.problem)
+
+    def on(self, batch: TextBatch) -> TextEvaluator:
+        """The same model on other questions."""
+        return TextEvaluator(self._model, self._tokenizer, self.task, batch)
+
+    def fresh(self, sequences: int, seed: int, purpose: str) -> TextEvaluator:
+        """The same model on questions that depend on seed and purpose alone."""
+        return self.on(text_batch(self.task, self._tokenizer, sequences, derive_seed(seed, purpose)))
+
+    def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
+        """Brier scores of the answers."""
+        return self._brier(self._among(x))
+
+    @torch.no_grad()
+    def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
+        """Brier scores of the whole model at once: with the library's own attention, unless something is edited."""
+        if edit is not None:
+            return self.squared_errors(self._model.run(self._model.embed(self.batch.inputs[None]), edit=edit))
+        logits = self._model.plain_logits(self.batch.inputs)
+        return self._brier(logits[torch.arange(self.sequences), self.batch.answer].gather(-1, self.batch.candidates))
+
+    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> TextEvaluator:
+        """The same questions under a model some of whose heads have initial weights."""
+        return TextEvaluator(self._model.with_untrained(heads, seed), self._tokenizer, self.task, self.batch)
+
+    @torch.no_grad()
+    def scores(self, program: Program) -> Scores:
+        """How well the questions are answered under a program."""
+        x = self._model.run(self._model.embed(self.batch.inputs[None]), edit=self.edit(program))
+        logits = self._asked(x)
+        chance = logits.gather(-1, self.batch.candidates).double().log_softmax(-1)
+        right = chance.gather(-1, self.batch.right[:, None])[:, 0]
+        mass = logits.double().softmax(-1).gather(-1, self.batch.candidates).sum(-1)
+        return Scores(
+            accuracy=float((chance.argmax(-1) == self.batch.right).double().mean()),
+            probability=float(right.exp().mean()),
+            log_loss=float(-right.mean()),
+            brier=float(self._brier(chance.float()).mean()),
+            mass=float(mass.mean()),
+        )
+
+    def _among(self, x: Stream) -> Float[Tensor, "row candidate"]:
+        """Logits of the acceptable answers."""
+        candidates = self.batch.candidates.repeat(x.shape[1] // self.sequences, 1)
+        return self._asked(x).gather(-1, candidates)
+
+    def _asked(self, x: Stream) -> Float[Tensor, "row vocabulary"]:
+        """Logits where the answer is written."""
+        at = self.batch.answer.repeat(x.shape[1] // self.sequences)
+        answers: Tensor = self._model.answers(x[:, torch.arange(x.shape[1]), at][:, :, None])
+        return answers[0, :, 0]
+
+    def _brier(self, logits: Float[Tensor, "row candidate"]) -> Float[Tensor, "row 1"]:
+        right = self.batch.right.repeat(len(logits) // self.sequences)
+        wanted = torch.nn.functional.one_hot(right, logits.shape[-1])
+        return (logits.float().softmax(-1) - wanted).square().sum(dim=-1, keepdim=True)

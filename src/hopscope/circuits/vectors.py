@@ -1,0 +1,102 @@
+"""The evaluator of a transformer on vectors: the retrieval problem as the paper trains it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.errors import InputError
+from hopscope.model.edit import Edit, Stream
+from hopscope.model.transformer import Transformer
+from hopscope.model.untrained import with_untrained_heads
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
+from hopscope.theory.depth import minimum_in_order
+from hopscope.theory.scene import Scene, chain_scene
+from hopscope.training.data import held_out
+from hopscope.training.losses import squared_errors
+
+
+class VectorEvaluator(Evaluator):
+    """One model of vectors and one batch.
+
+    Args:
+        transformer: with one model.
+        problem: what it answers.
+        batch: sequences; one leading axis.
+
+    Raises:
+        InputError: more than one model; take one with `single`.
+    """
+
+    def __init__(self, transformer: Transformer, problem: RetrievalProblem, batch: Batch) -> None:
+        super().__init__(transformer, problem, batch)
+        self._transformer, self._batch = transformer, batch
+
+    @property
+    def transformer(self) -> Transformer:
+        """The model."""
+        return self._transformer
+
+    @property
+    def batch(self) -> Batch:
+        """The sequences."""
+        return self._batch
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the 2D + 1 roles."""
+        return self.problem.roles
+
+    @property
+    def scene(self) -> Scene:
+        """One chain."""
+        return chain_scene(RetrievalProblem(hops=self.problem.hops, chains=1))
+
+    @property
+    def layers_needed(self) -> int:
+        """For this problem's mask and order, with any number of heads."""
+        return minimum_in_order(self.problem)
+
+    def on(self, batch: Batch) -> VectorEvaluator:
+        """The same model on another batch."""
+        return VectorEvaluator(self.transformer, self.problem, batch)
+
+    def fresh(self, sequences: int, seed: int, purpose: str) -> VectorEvaluator:
+        """The same model on sequences that no training sees."""
+        return self.on(held_out(self.problem, sequences, seed, purpose))
+
+    def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
+        """Squared errors of the answers at the last positions, the mean over queries and components."""
+        answers = self.transformer.answers(x[:, :, -self.shape.reads :])
+        by_program = answers.view(-1, self.sequences, *answers.shape[-2:])
+        return squared_errors(by_program, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
+
+    @torch.no_grad()
+    def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
+        """Errors of the plain transformer with the same weights."""
+        plain = Transformer(self.shape)
+        plain.load_state_dict(self.transformer.state_dict())
+        answers = plain(self.batch.inputs[None], edit)
+        return squared_errors(answers[0], self.batch.targets, self.problem.symbol_dim)
+
+    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> VectorEvaluator:
+        """The same batch under a model some of whose heads have initial weights."""
+        return VectorEvaluator(with_untrained_heads(self.transformer, heads, seed), self.problem, self.batch)
+
+
+def single(transformer: Transformer, model: int) -> Transformer:
+    """Model `model` of an ensemble, alone.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    if not 0 <= model < transformer.models:
+        raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
+    alone = type(transformer)(transformer.shape, 1)
+    alone.load_state_dict({name: tensor[model : model + 1] for name, tensor in transformer.state_dict().items()})
+    return alone.requires_grad_(False)

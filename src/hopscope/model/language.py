@@ -1,0 +1,311 @@
+"""A language model of Hugging Face's, with the seam of our own transformer: entered at any layer, looked at, edited.
+
+Nothing of a model's code is copied. Its attention goes through the library's `AttentionInterface`, where a function of
+ours writes the pattern out (grouped keys, masks, windows and soft caps as they are) and shows it to an `Edit`. Layers
+are skipped and streams put in by hooks. Opening a model checks that all this changes nothing: its answers must be those
+of its own attention, from the first layer and from the middle, and no position may look ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from hopscope.errors import InputError
+from hopscope.model.architecture import Architecture
+from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
+
+_NAME = "hopscope"
+"""Of our attention function among the library's."""
+
+_SAME = 1e-3
+"""Largest difference of a logit, beside the largest logit, that another order of summation may make."""
+
+
+class LanguageModel:
+    """One decoder.
+
+    Args:
+        model: a causal language model, as `AutoModelForCausalLM.from_pretrained` gives it.
+
+    Raises:
+        InputError: its attention cannot be shown, or it looks ahead.
+    """
+
+    models = 1
+
+    def __init__(self, model: Any) -> None:
+        self._model = model.eval().requires_grad_(False)
+        self._layers = _layers(model)
+        self._edit = Edit()
+        config = model.config.get_text_config()
+        heads = config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        self.shape = Architecture(
+            d_input=config.vocab_size, d_output=config.vocab_size, reads=1, layers=len(self._layers), heads=heads,
+            d_model=config.hidden_size, head_dim=width,
+        )  # fmt: skip
+        probe = torch.arange(12).remainder(config.vocab_size).expand(2, -1)
+        own = self.plain_logits(probe)
+        _register()
+        for attention in self._attentions():
+            attention.hopscope_seam = self
+        model.set_attn_implementation(_NAME)
+        self._check(probe, own)
+
+    def embed(self, inputs: Int[Tensor, "1 batch pos"]) -> Stream:
+        """The stream that enters the first layer."""
+        return self._through(inputs[0], None, 0, 0, None)[None]
+
+    def run(
+        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+    ) -> Queried:
+        """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
+
+        All positions are computed whatever `reads` says: a language model is read in the middle of padded sequences.
+        """
+        stop = self.shape.layers if stop is None else stop
+        if start >= stop:
+            return x
+        return self._through(_any_tokens(x[0]), x[0], start, stop, edit)[None]
+
+    def patterns(self, inputs: Int[Tensor, "1 batch pos"], edit: Edit | None = None) -> list[Pattern]:
+        """Every layer's pattern, all positions as queries."""
+        seen = Recorder(edit)
+        self._through(inputs[0], None, 0, self.shape.layers, seen)
+        return seen.patterns
+
+    def answers(self, x: Stream) -> Float[Tensor, "model batch pos vocabulary"]:
+        """Logits read out of the stream after the last block, position by position: last norm, head and all."""
+        flat = x.flatten(0, 2)[:, None]
+        with self._entering(flat, self.shape.layers):
+            logits: Tensor = self._model(input_ids=_any_tokens(flat), use_cache=False).logits
+        return logits.view(*x.shape[:3], -1)
+
+    @torch.no_grad()
+    def plain_logits(self, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos vocabulary"]:
+        """The model's own logits by the library's own attention, without the seam."""
+        before = self._model.config._attn_implementation
+        self._model.set_attn_implementation("eager")
+        try:
+            logits: Tensor = self._model(input_ids=inputs, use_cache=False).logits
+        finally:
+            self._model.set_attn_implementation(before)
+        return logits
+
+    @torch.no_grad()
+    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> LanguageModel:
+        """A copy in which some heads, (layer, head) from 0, have initial weights: queries and output, and keys and
+        values where these are not shared with other heads.
+
+        Raises:
+            InputError: a family whose projections are not known.
+        """
+        mixed = deepcopy(self._model)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            fresh = type(self._model)(self._model.config).requires_grad_(False)
+        for layer, head in heads:
+            mine, theirs = (_attention(_layers(model)[layer]) for model in (mixed, fresh))
+            _copy_head(mine, theirs, head, self.shape)
+        return LanguageModel(mixed)
+
+    def _attentions(self) -> Iterator[Any]:
+        return map(_attention, self._layers)
+
+    def _through(
+        self, ids: Int[Tensor, "batch pos"], x: Stream | None, start: int, stop: int, edit: Edit | None
+    ) -> Float[Tensor, "batch pos d_model"]:
+        """What enters layer `stop`, after the layers from `start` on, which `x` enters; None for the embedding."""
+        found: list[Tensor] = []
+
+        def caught(hidden: Tensor) -> Tensor:
+            found.append(hidden)
+            raise _Caught
+
+        self._edit = edit or Edit()
+        with ExitStack() as hooks:
+            hooks.enter_context(self._writing(start, stop))
+            if x is not None:
+                hooks.enter_context(self._entering(x, start))
+            if stop == len(self._layers):
+                last = self._layers[-1]
+                hooks.enter_context(_removed(last.register_forward_hook(lambda *given: caught(_first(given[-1])))))
+            else:
+                hooks.enter_context(_receiving(self._layers[stop], caught))
+            try:
+                self._model(input_ids=ids, use_cache=False)
+            except _Caught:
+                return found[0]
+            finally:
+                self._edit = Edit()
+        raise AssertionError("a decoder runs its layers in order")
+
+    @contextmanager
+    def _entering(self, x: Float[Tensor, "batch pos d_model"], start: int) -> Iterator[None]:
+        """Layers before `start` do nothing and `x` comes to the next one."""
+        with ExitStack() as hooks:
+            for layer in self._layers[:start]:
+                hooks.enter_context(_skipped(layer))
+            if start < len(self._layers):
+                hooks.enter_context(_receiving(self._layers[start], lambda hidden: x))
+            else:
+                hooks.enter_context(_receiving(self._layers[0], lambda hidden: x))
+            yield
+
+    @contextmanager
+    def _writing(self, start: int, stop: int) -> Iterator[None]:
+        """What attention adds to the stream is shown to the edit."""
+        with ExitStack() as hooks:
+            for number, layer in enumerate(self._layers[start:stop], start):
+
+                def shown(module: nn.Module, given: Any, out: Any, number: int = number) -> Any:
+                    written = self._edit.written(number, _first(out)[None])[0]
+                    return (written, *out[1:]) if isinstance(out, tuple) else written
+
+                hooks.enter_context(_removed(_attention(layer).register_forward_hook(shown)))
+            yield
+
+    def shown(
+        self, layer: int, pattern: Float[Tensor, "batch head query key"]
+    ) -> Float[Tensor, "batch head query key"]:
+        """A pattern as the edit of this moment leaves it."""
+        return self._edit.pattern(layer, pattern[None])[0]
+
+    @torch.no_grad()
+    def _check(self, probe: Int[Tensor, "batch pos"], own: Float[Tensor, "batch pos vocabulary"]) -> None:
+        """See that the seam changes nothing."""
+        family, middle = type(self._model).__name__, len(self._layers) // 2
+        entering = self.embed(probe[None])
+        ways = [self.run(entering), self.run(self.run(entering, stop=middle), start=middle)]
+        worst = max(float((self.answers(x)[0] - own).abs().max()) for x in ways)
+        if not worst <= _SAME * max(1.0, float(own.abs().max())):
+            raise InputError(f"the attention of {family} cannot be shown as it is (its logits change by {worst:.2g})")
+        patterns = self.patterns(probe[None])
+        if len(patterns) != len(self._layers) or any(bool(one.triu(1).any()) for one in patterns):
+            raise InputError(f"{family} is no decoder: its positions look ahead, or not through its layers one by one")
+
+
+def attend(
+    module: Any,
+    query: Float[Tensor, "batch head pos d_head"],
+    key: Float[Tensor, "batch group pos d_head"],
+    value: Float[Tensor, "batch group pos d_value"],
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    **others: Any,
+) -> tuple[Float[Tensor, "batch pos head d_value"], Float[Tensor, "batch head pos pos"]]:
+    """softmax(q k) v, written out, with the pattern as the module's seam leaves it."""
+    shared = query.shape[1] // key.shape[1]
+    key, value = (one.repeat_interleave(shared, dim=1) for one in (key, value))
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if attention_mask is not None:
+        scores = scores + attention_mask[..., : key.shape[-2]]
+    pattern = module.hopscope_seam.shown(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype))
+    return (pattern @ value).transpose(1, 2).contiguous(), pattern
+
+
+class _Caught(Exception):
+    """What was asked for has come by; the rest need not be computed."""
+
+
+def _register() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
+
+    AttentionInterface.register(_NAME, attend)
+    AttentionMaskInterface.register(_NAME, eager_mask)
+
+
+def _layers(model: Any) -> Any:
+    """The decoder's layers."""
+    count = model.config.get_text_config().num_hidden_layers
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count and all(map(_has_attention, module)):
+            return module
+    raise InputError(f"{type(model).__name__} has no layers of attention that are known; circuits need a decoder")
+
+
+def _has_attention(layer: nn.Module) -> bool:
+    return any(hasattr(child, "layer_idx") for child in layer.children())
+
+
+def _attention(layer: nn.Module) -> Any:
+    return next(child for child in layer.children() if hasattr(child, "layer_idx"))
+
+
+def _first(out: Any) -> Tensor:
+    found: Tensor = out[0] if isinstance(out, tuple) else out
+    return found
+
+
+def _any_tokens(x: Float[Tensor, "batch pos d_model"]) -> Int[Tensor, "batch pos"]:
+    """Tokens in the place of which a stream comes."""
+    return torch.zeros(x.shape[:2], dtype=torch.int64, device=x.device)
+
+
+@contextmanager
+def _removed(handle: Any) -> Iterator[None]:
+    """A hook that goes when its context ends."""
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def _receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """What a layer is given goes through a function first."""
+
+    def hook(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if given:
+            return (change(given[0]), *given[1:]), named
+        return given, {**named, "hidden_states": change(named["hidden_states"])}
+
+    with _removed(layer.register_forward_pre_hook(hook, with_kwargs=True)):
+        yield
+
+
+@contextmanager
+def _skipped(layer: Any) -> Iterator[None]:
+    """A layer that hands on what it is given."""
+    layer.forward = lambda hidden_states, *given, **named: hidden_states
+    try:
+        yield
+    finally:
+        del layer.forward
+
+
+def _copy_head(mine: Any, theirs: Any, head: int, shape: Architecture) -> None:
+    """Give a head of `mine` the weights it has in `theirs`."""
+    width, parts = shape.d_head, dict(theirs.named_parameters())
+    here = slice(head * width, (head + 1) * width)
+    alone = mine.num_key_value_groups == 1 if hasattr(mine, "num_key_value_groups") else True
+    known = 0
+    for name, weight in mine.named_parameters():
+        other, kind = parts[name], name.split(".")[0]
+        if kind == "c_attn":  # GPT-2: queries, keys and values side by side, inputs first
+            for third in range(3):
+                start = third * shape.heads * width
+                weight[..., start + here.start : start + here.stop] = other[..., start + here.start : start + here.stop]
+        elif kind == "q_proj" or (kind in ("k_proj", "v_proj") and alone) or (kind == "c_proj" and weight.dim() == 2):
+            weight[here] = other[here]
+        elif kind in ("o_proj", "dense", "out_proj") and weight.dim() == 2:
+            weight[:, here] = other[:, here]
+        elif kind == "qkv_proj":  # queries first
+            weight[here] = other[here]
+        else:
+            continue
+        known += 1
+    if known < 2:
+        raise InputError(f"the projections of {type(mine).__name__} are not known, so no head can be untrained")

@@ -1,0 +1,147 @@
+"""Which token of a prompt plays which role, in any tokenizer that tells where its tokens stand.
+
+A word is told by its last token. In the line of pair k these are its two symbols, what links them (`x{k-1}=`) and what
+ends the line (`x{k}.`); in the question the symbol asked for (`x0?`) and the last token of all (`answer`), which the
+answer follows. A token that reaches over several of them is what it holds first of: symbol, link, end. Everything else
+is `text` and belongs to no chain, examples and instructions included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from hopscope.errors import InputError
+from hopscope.problem.roles import answer_role, end_role, link_role, role_number, text_role
+from hopscope.problem.text.chains import Chains
+from hopscope.problem.text.line import Mention
+from hopscope.problem.text.questions import Question
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A question as a model is given it.
+
+    Attributes:
+        ids: the tokens.
+        role: of every token.
+        chain: of every token, numbered by the symbol that asks for it; -1 for `text`.
+        candidates: for every acceptable answer, the token that it begins with and consists of.
+        right: which of them is right.
+    """
+
+    ids: tuple[int, ...]
+    role: tuple[int, ...]
+    chain: tuple[int, ...]
+    candidates: tuple[int, ...]
+    right: int
+
+
+class Span(NamedTuple):
+    """Characters `start` to `end` of a prompt, end excluded, that play a role of a chain."""
+
+    start: int
+    end: int
+    role: int
+    chain: int
+
+
+def tokens(question: Question, tokenizer: Any) -> Tokens:
+    """A question's tokens with their roles.
+
+    Args:
+        question: of a chain formulation, its facts printed once.
+        tokenizer: a fast one; with a chat template the question is asked through it.
+
+    Raises:
+        InputError: no chain formulation, facts printed several times, a tokenizer without offsets, or answers of
+            several tokens.
+    """
+    if not isinstance(question.latent, Chains):
+        raise InputError(f"{question.formulation} has no chains; circuits are of equations, lives-with and kingdoms")
+    if question.extensions.repeat > 1:
+        raise InputError(
+            f"repeat is {question.extensions.repeat}: a role would stand in several places; circuits need repeat 1"
+        )
+    text, first = written(question.prompt, tokenizer)
+    ids, offsets = _encoded(text, tokenizer)
+    held = [
+        [span for span in spans(question) if start < span.end + first and end > span.start + first]
+        for start, end in offsets
+    ]
+    hops = question.hops
+    role, chain = [text_role(hops)] * len(ids), [-1] * len(ids)
+    taken: set[tuple[int, int]] = set()
+    for number in reversed(range(len(ids))):
+        span = min(held[number], key=lambda span: span.role, default=None)
+        if span is not None and (span.role, span.chain) not in taken:
+            role[number], chain[number] = span.role, span.chain
+            taken.add((span.role, span.chain))
+    role[-1], chain[-1] = answer_role(hops), question.latent.asked
+    candidates = [_one_token(text, ids, answer, tokenizer) for answer in question.acceptable]
+    return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(candidates), question.acceptable.index(question.answer))
+
+
+def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
+    """What a model reads, and where in it the prompt begins: a chat's turn, or the prompt and a line break."""
+    if tokenizer.chat_template is None:
+        return f"{prompt}\n", 0
+    message = [{"role": "user", "content": prompt}]
+    text = str(
+        tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False, enable_thinking=False)
+    )
+    if prompt not in text:
+        raise InputError("the chat template changes what the user says, so that no token has a role; use another model")
+    return text, text.rindex(prompt)
+
+
+def spans(question: Question) -> list[Span]:
+    """Where in the prompt the roles of chains stand."""
+    mentions = question.mentions()
+    by_line: dict[int, list[Mention]] = {}
+    for mention in mentions:
+        by_line.setdefault(mention.line, []).append(mention)
+    found: list[Span] = []
+    for line in by_line.values():
+        found += _of_line(line, question)
+    return found
+
+
+def _of_line(line: Sequence[Mention], question: Question) -> Iterator[Span]:
+    """The symbols of a line, what links two of them, and what ends it."""
+    hops = question.hops
+    for mention in line:
+        assert mention.chain is not None
+        yield Span(mention.start, mention.end, role_number(mention.role, hops), mention.chain)
+    if len(line) == 2:
+        first, last = line
+        assert last.chain is not None
+        yield Span(first.end, last.start, link_role(last.lookup, hops), last.chain)
+        line_end = question.prompt.index("\n", last.end) + 1
+        yield Span(last.end, line_end, end_role(last.lookup, hops), last.chain)
+
+
+def _encoded(text: str, tokenizer: Any) -> tuple[list[int], list[tuple[int, int]]]:
+    """Tokens, and the characters they stand for."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise InputError("the tokenizer does not say where its tokens stand; circuits need a fast tokenizer")
+    special = tokenizer.chat_template is None  # a template has written them already
+    encoded = tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
+    return list(encoded["input_ids"]), [(int(start), int(end)) for start, end in encoded["offset_mapping"]]
+
+
+def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any) -> int:
+    """The token of an answer behind a prompt.
+
+    Raises:
+        InputError: it is several, or changes the prompt's own.
+    """
+    longer, _ = _encoded(text + answer, tokenizer)
+    ends = len(longer) - 1 - len(ids)  # what a tokenizer puts behind every text
+    if longer[: len(ids)] == list(ids) and ends == 0:
+        return longer[-1]
+    raise InputError(
+        f"the answer {answer!r} is not one token of this tokenizer behind the prompt, and circuits need that; ask for "
+        "another formulation, such as equations, whose answers are digits"
+    )
