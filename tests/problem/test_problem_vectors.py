@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,6 +26,11 @@ def orders(hops: int) -> st.SearchStrategy[str]:
     return st.sampled_from(["deepest-first", "shallowest-first"]) | written
 
 
+def asked(hops: int) -> st.SearchStrategy[tuple[int, ...] | None]:
+    """Nothing said, or any hops before the last, and the last."""
+    return st.none() | st.sets(st.integers(1, hops)).map(lambda some: tuple(sorted(some | {hops})))
+
+
 problems = st.integers(1, 6).flatmap(
     lambda hops: st.builds(
         RetrievalProblem,
@@ -33,10 +39,11 @@ problems = st.integers(1, 6).flatmap(
         symbol_dim=st.integers(1, 6),
         order=orders(hops),
         position=st.sampled_from(["token", "pair", "none"]),
-        curriculum=st.booleans(),
+        asked=asked(hops),
         symbols=st.sampled_from(["gaussian", "unit"]),
     )
 )
+problems |= problems.map(lambda problem: replace(problem, asked=None, curriculum=False))
 
 
 def draw(problem: RetrievalProblem, batch: int = 3, seed: int = 0) -> Batch:
@@ -56,6 +63,8 @@ def solve(problem: RetrievalProblem, inputs: torch.Tensor) -> list[list[float]]:
             reached = follows[reached]
             chain.append(reached)
         asked = chain if problem.curriculum else chain[-1:]
+        if problem.asked is not None:
+            asked = [chain[hop - 1] for hop in problem.asked]
         answers.append([number for symbol in asked for number in symbol])
     return answers
 
@@ -76,7 +85,8 @@ def test_shapes_are_those_of_section_6(problem):
     batch = draw(problem)
     n, d, k = problem.chains, problem.hops, problem.symbol_dim
     assert batch.inputs.shape == (3, n * (2 * d + 1), 2 * k)
-    assert batch.targets.shape == (3, n, d * k if problem.curriculum else k)
+    asked = len(problem.asked) if problem.asked else d if problem.curriculum else 1
+    assert batch.targets.shape == (3, n, asked * k)
 
 
 @given(problems)
@@ -262,3 +272,25 @@ def test_sample_command_prints_what_an_outsider_can_check():
     for row in rows:
         assert solve(problem, torch.tensor(row["inputs"], dtype=torch.float64)) == row["targets"]
         assert sorted(map(tuple, row["roles"])) == sorted(itertools.product(range(4), problem.roles))
+
+
+def test_one_question_has_one_spelling():
+    """So that a run of the same problem is the same run, and records of before keep their names."""
+    every, last = RetrievalProblem(hops=3), RetrievalProblem(hops=3, curriculum=False)
+    assert RetrievalProblem(hops=3, asked=(1, 2, 3)) == every
+    assert RetrievalProblem(hops=3, asked=(3,)) == last == RetrievalProblem(hops=3, asked=(3,), curriculum=False)
+    some = RetrievalProblem(hops=3, asked=(1, 3))
+    assert (some.target_hops, some.target_dim, some.asked) == ((1, 3), 8, (1, 3))
+    assert replace(some, asked=None) == every
+    assert RetrievalProblem(hops=1, asked=(1,)).target_hops == (1,)
+
+
+@pytest.mark.parametrize("asked", [(), (1,), (3, 1), (1, 1, 3), (0, 3), (1, 4), (1.0, 3), (True, 3)])
+def test_hops_that_cannot_be_asked_for(asked):
+    with pytest.raises(InputError, match="asked must be hops from 1 to 3, rising, 3 the last of them"):
+        RetrievalProblem(hops=3, asked=asked)
+
+
+def test_no_curriculum_and_more_hops_contradict():
+    with pytest.raises(InputError, match="leave one out"):
+        RetrievalProblem(hops=3, asked=(1, 3), curriculum=False)

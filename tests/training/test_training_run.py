@@ -51,7 +51,8 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
     for step in range(steps):
         batch = data.training(step)
         errors = (transformer(batch.inputs) - batch.targets).square()
-        loss = errors.mean()
+        weights = torch.tensor(recipe.hop_weights or (1.0, 1.0)).repeat_interleave(4)
+        loss = (weights * errors).mean()
         losses.append([errors[..., :4].mean().item(), errors[..., 4:].mean().item()])
         optimiser.zero_grad()
         loss.backward()
@@ -61,15 +62,16 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
     return losses
 
 
-@pytest.mark.parametrize("models_at_once", [1, 2, 3])
-def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once):
+@pytest.mark.parametrize(("models_at_once", "weights"), [(1, None), (2, None), (3, None), (2, (0.2, 3.0))])
+def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, weights):
     """Per-model clipping, seeds and data: any leak between models, or a wrong scale of the loss, breaks it."""
-    ensemble = Ensemble(PROBLEM, TINY, [4, 5, 6], Engine(threads=1, models_at_once=models_at_once))
-    data = Data(PROBLEM, TINY, [4, 5, 6])
-    losses = [ensemble.update(data.training(step), Plan(TINY).learning_rate(step)) for step in range(30)]
+    recipe = replace(TINY, hop_weights=weights)
+    ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], Engine(threads=1, models_at_once=models_at_once))
+    data = Data(PROBLEM, recipe, [4, 5, 6])
+    losses = [ensemble.update(data.training(step), Plan(recipe).learning_rate(step)) for step in range(30)]
     for model, seed in enumerate((4, 5, 6)):
         together = torch.stack(losses)[:, model]
-        torch.testing.assert_close(together, torch.tensor(plain_training(TINY, seed, 30)), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(together, torch.tensor(plain_training(recipe, seed, 30)), rtol=1e-4, atol=1e-5)
 
 
 def test_clipping_bites_in_that_test():
@@ -192,6 +194,28 @@ def test_a_run_has_one_writer_and_the_hold_ends_with_its_process(tmp_path):
     with run.writing(patience=0.0), pytest.raises(InputError, match="another process"):
         run.writing(patience=0.0).__enter__()
     assert (run.path / ".writer").read_bytes() == b""
+
+
+def test_hops_and_their_weights_of_the_command_line(tmp_path):
+    """x1 and x3 alone, and kept so."""
+    small = ["--layers", "1", "--steps", "2", "--batch-size", "2", "--validation-size", "2"]
+    few = [*small, "--precision", "fp32", "--device", "cpu", "--no-compile"]
+    asked = [str(tmp_path / "run"), "--asked", "1,3", "--hop-weights", "0.1,1", *few]
+    told = CliRunner().invoke(command, asked)
+    assert told.exit_code == 0, told.output
+    run = RunFolder(tmp_path / "run")
+    assert (run.problem.target_hops, run.recipe.hop_weights) == ((1, 3), (0.1, 1.0))
+    assert run.metrics.hops == (1, 3)
+    assert run.metrics.partial_losses.shape[-1] == 2
+    assert "x1 " in told.stdout
+    assert "x2 " not in told.stdout
+    assert CliRunner().invoke(command, [str(tmp_path / "other"), "--asked", "1,x"]).exit_code == 2
+
+
+def test_a_weight_for_each_hop_asked_for():
+    for weights in ((1.0,), (1.0, 1.0, 1.0), (0.0, 0.0)):
+        with pytest.raises(InputError, match="a weight for each of 2 hops"):
+            Setup("a", PROBLEM, replace(TINY, hop_weights=weights))
 
 
 def test_recipes_of_the_command_line_bring_their_seeds(tmp_path):

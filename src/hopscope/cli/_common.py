@@ -83,12 +83,13 @@ def for_people() -> bool:
 
 
 class _FieldType(click.ParamType[Any]):
-    """A number, a word, `none`, or a list of what the field's own class can `parse`, as the field's type allows."""
+    """A number, a word, `none`, or a list of numbers or of what a class can `parse`, as the field's type allows."""
 
     def __init__(self, kinds: tuple[Any, ...]) -> None:
         self._kinds = kinds
         words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-        self._parsers = [get_args(kind)[0].parse for kind in kinds if get_origin(kind) is tuple]
+        parts = [get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple]
+        self._parsers: list[Callable[[str], Any]] = [getattr(part, "parse", part) for part in parts]
         plain = next((kind.__name__.upper() for kind in kinds if kind in (int, float, str)), "")
         plain = "LIST" if self._parsers else plain
         self.name = "|".join([*words, *([plain] if plain else []), *(["none"] if type(None) in kinds else [])])
@@ -102,7 +103,10 @@ class _FieldType(click.ParamType[Any]):
         if value == "none" and type(None) in self._kinds:
             return "none"
         if self._parsers and isinstance(value, str):
-            return tuple(self._parsers[0](part) for part in value.split(","))
+            try:
+                return tuple(self._parsers[0](part) for part in value.split(","))
+            except ValueError:
+                self.fail(f"{value!r} is not a list of numbers, as in 1,3")
         for kind in (int, float):
             if kind in self._kinds:
                 try:

@@ -62,6 +62,7 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     "depth": ("Does the depth that training needs follow the theory's?", _of_recipe("depth")),
     "orders": ("Does training find the order of pairs that needs a layer less?", _of_recipe("orders", "survival")),
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _of_recipe("plateau")),
+    "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),
     "calibration": ("How often does a certificate pass a false circuit?", _calibration),
     "searches": ("What do different searches find in the same models?", _searches),
 }

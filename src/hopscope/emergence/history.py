@@ -17,6 +17,7 @@
     measures     progress measures: name, heads, hop, values by checkpoint, and `settled`, the step from which on it
                  stays above 0.5
     circuit      losses of the circuit at the end, as its own record has them
+    asked        hops that losses are of
     troubles     checkpoints that could not be used, a sentence each; empty where all is well
 
 Crossings have `step` (null for never), `low` and `high` (95%, sequences resampled) and `between`, the checkpoints on
@@ -25,6 +26,7 @@ either side. Steps are updates; an epoch has `steps_per_epoch` of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,12 @@ class Emergence:
     measures: tuple[MeasureHistory, ...]
     circuit: dict[str, Any]
     troubles: tuple[str, ...]
+    asked: tuple[int, ...] = ()
+
+    @property
+    def loss_hops(self) -> Sequence[int]:
+        """The hops that losses are of. Older records do not say; they have the last so many, all or one."""
+        return self.asked or range(self.hops - len(self.plateau.learned) + 1, self.hops + 1)
 
     def epoch(self, step: int | float | None) -> float | None:
         """A step in epochs; None stays None."""

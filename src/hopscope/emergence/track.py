@@ -149,6 +149,7 @@ def _history(
         ),
         circuit=circuit_losses,
         troubles=tuple(troubles),
+        asked=problem.target_hops,
     )
 
 

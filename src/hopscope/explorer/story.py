@@ -51,12 +51,14 @@ def story(one: Exhibit) -> list[dict[str, Any]]:
 
 def _task(problem: RetrievalProblem) -> Chapter:
     hops = "1 hop" if problem.hops == 1 else f"{problem.hops} hops"
+    before = "every symbol up to " if problem.curriculum and problem.hops > 1 else ""
+    if problem.asked is not None:
+        before = "".join(f"x{hop} and " for hop in problem.asked[:-1])
     return Chapter(
         "The task",
         f"{problem.chains} chains of {hops} are cut into pairs and scattered over one prompt. Each query holds x0 of "
-        f"its chain and is asked for {'every symbol up to ' if problem.curriculum and problem.hops > 1 else ''}"
-        f"x{problem.hops}: it must find the pair that starts with x0, read its second member, and so on. A colour is a "
-        "chain.",
+        f"its chain and is asked for {before}x{problem.hops}: it must find the pair that starts with x0, read its "
+        "second member, and so on. A colour is a chain.",
         axis="prompt",
     )
 

@@ -50,7 +50,7 @@ def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistor
             markeredgecolor="white", markeredgewidth=0.6, linestyle="none", zorder=3,
         )  # fmt: skip
     learned: dict[int, list[int]] = {}
-    for hop, step in zip(_asked(emergence), emergence.plateau.learned, strict=False):
+    for hop, step in zip(emergence.loss_hops, emergence.plateau.learned, strict=False):
         if step is not None:
             learned.setdefault(step, []).append(hop)
     height, last = 0, -math.inf
@@ -77,9 +77,3 @@ def path_name(path: PathHistory, emergence: Emergence) -> str:
     """Layer, head where there are several, query and key."""
     head = f".{path.head}" if emergence.heads > 1 else ""
     return f"{path.layer}{head}   {path.query} → {path.key}"
-
-
-def _asked(emergence: Emergence) -> Sequence[int]:
-    """The hops that losses are of: all of them with the implicit curriculum, the last alone without."""
-    count = len(emergence.plateau.learned)
-    return range(emergence.hops - count + 1, emergence.hops + 1)

@@ -50,6 +50,8 @@ class RetrievalProblem:
         causal: whether a position may attend to earlier positions and itself only.
         curriculum: the implicit curriculum (IC, Section 7): a query's target is x1 ... xD concatenated. Without
             it, xD alone.
+        asked: the hops in a query's target, rising, D among them: `(1, 3)` leaves x2 out. `None` for what `curriculum`
+            says; all hops, or D alone, are spelled that way in records.
         position_dim: numbers in a position's code; `None` for K, as in the paper.
         symbols: `gaussian` draws each component from a standard normal (the paper); `unit` scales each symbol to
             length sqrt(K), for hand-built transformers that match symbols exactly.
@@ -68,6 +70,7 @@ class RetrievalProblem:
     curriculum: bool = True
     position_dim: int | None = None
     symbols: SymbolLaw = "gaussian"
+    asked: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("hops", "chains", "symbol_dim"):
@@ -81,9 +84,29 @@ class RetrievalProblem:
         for name in ("causal", "curriculum"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
+        self._spell_asked()
         check_number("base", self.base, 1.0)
         if self.base == 1:
             raise InputError(f"base must be a number above 1, got {self.base!r}; the paper's is 10000")
+
+    def _spell_asked(self) -> None:
+        """See that the hops asked for are such, and spell all of them, or the last alone, as `curriculum`."""
+        if self.asked is None:
+            return
+        asked = tuple(self.asked)
+        if any(isinstance(hop, bool) or not isinstance(hop, int) for hop in asked) or (
+            not asked or sorted(set(asked)) != list(asked) or asked[0] < 1 or asked[-1] != self.hops
+        ):
+            raise InputError(
+                f"asked must be hops from 1 to {self.hops}, rising, {self.hops} the last of them, as in 1,{self.hops}; "
+                f"got {self.asked!r}"
+            )
+        every, alone = tuple(range(1, self.hops + 1)), (self.hops,)
+        if not self.curriculum and asked != alone:
+            raise InputError(f"curriculum=False asks for x{self.hops} alone, asked={asked!r} for more; leave one out")
+        known = asked in (every, alone)
+        object.__setattr__(self, "asked", None if known else asked)
+        object.__setattr__(self, "curriculum", self.curriculum and (asked == every or not known))
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -114,13 +137,15 @@ class RetrievalProblem:
 
     @property
     def target_hops(self) -> tuple[int, ...]:
-        """The hops that are asked for: 1 ... D with the implicit curriculum, D alone without."""
+        """The hops that are asked for: 1 ... D with the implicit curriculum, D alone without, or those of `asked`."""
+        if self.asked is not None:
+            return self.asked
         return tuple(range(1, self.hops + 1)) if self.curriculum else (self.hops,)
 
     @property
     def target_dim(self) -> int:
-        """Numbers in a query's target: D·K with the implicit curriculum, K without."""
-        return (self.hops if self.curriculum else 1) * self.symbol_dim
+        """Numbers in a query's target, K a hop asked for: D·K with the implicit curriculum, K without."""
+        return len(self.target_hops) * self.symbol_dim
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -87,6 +87,8 @@ class _Part:
         self._clip, self._device = recipe.clip, torch.device(engine.device)
         self._autocast = engine.precision == "bf16"
         self._symbol_dim = problem.symbol_dim
+        weights = recipe.hop_weights
+        self._weights = None if weights is None else torch.tensor(weights, device=engine.device)
         self._optimiser = torch.optim.AdamW(
             self.transformer.parameters(),
             lr=recipe.learning_rate,
@@ -110,7 +112,8 @@ class _Part:
     def update(self, batch: Batch, learning_rate: float) -> Float[Tensor, "model hop"]:
         """One AdamW step."""
         losses = self.losses(batch)
-        torch.autograd.backward(losses.mean(dim=1).sum())
+        weighted = losses if self._weights is None else losses * self._weights
+        torch.autograd.backward(weighted.mean(dim=1).sum())
         if self._clip is not None:
             self._clip_gradients(self._clip)
         for group in self._optimiser.param_groups:

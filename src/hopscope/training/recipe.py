@@ -57,6 +57,8 @@ class Recipe:
             the validation loss of a hop is on its way from the plateau down to 0.1.
         checkpoint_precision: of all checkpoints but the last; `bf16` takes half the disk and shifts attention weights
             by less than 0.01 or so.
+        hop_weights: factors on the parts of the training loss, one for each hop asked for; `None` for one each. Losses
+            are told without them.
         held: heads whose attention is held to a pattern, in training and after; written `1.2=previous`.
 
     Raises:
@@ -89,6 +91,7 @@ class Recipe:
     checkpoints_per_doubling: int | None = None
     checkpoint_jump_every: int | None = None
     checkpoint_precision: CheckpointPrecision = "fp32"
+    hop_weights: tuple[float, ...] | None = None
     held: tuple[HeldHead, ...] = ()
 
     def __post_init__(self) -> None:
@@ -107,6 +110,8 @@ class Recipe:
                 check_number(name, getattr(self, name), 0.0)
         for name in ("beta1", "beta2", "fall"):
             check_number(name, getattr(self, name), 0.0, 1.0)
+        for weight in self.hop_weights or ():
+            check_number("a weight of a hop", weight, 0.0)
         for name, kind in (
             ("schedule", Schedule),
             ("init", InitialWeights),

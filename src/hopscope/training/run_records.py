@@ -11,14 +11,17 @@ from hopscope.records import content_hash
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
-_ADDED = {"fall": 0.3}
-"""Fields that recipes did not have from the start, and what they stand at in those that lack them."""
+_ADDED = {"fall": 0.3, "hop_weights": None, "asked": None}
+"""Fields that recipes and problems did not have from the start, and what they stand at in those that lack them."""
 
 
 def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) -> str:
     """A name for what is trained, the same for a recipe written before a field was added and after."""
-    kept = {name: value for name, value in recipe.items() if name not in _ADDED or value != _ADDED[name]}
-    return content_hash({"problem": problem, "recipe": kept, "seeds": seeds})
+    return content_hash({"problem": _as_before(problem), "recipe": _as_before(recipe), "seeds": seeds})
+
+
+def _as_before(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in _ADDED or value != _ADDED[name]}
 
 
 def check_hash(told: dict[str, Any]) -> None:

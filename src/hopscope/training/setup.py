@@ -24,7 +24,8 @@ class Setup:
         seeds: one a model.
 
     Raises:
-        InputError: no seeds, repeated ones, or one that is no whole number from 0 to 2^63 - 1.
+        InputError: no seeds, repeated ones, or one that is no whole number from 0 to 2^63 - 1; weights of hops that are
+            not one for each hop asked for.
     """
 
     name: str
@@ -35,6 +36,12 @@ class Setup:
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise InputError(f"seeds must be different and at least one, got {list(self.seeds)}")
+        weights, hops = self.recipe.hop_weights, self.problem.target_hops
+        if weights is not None and (len(weights) != len(hops) or not any(weights)):
+            raise InputError(
+                f"hop_weights must have a weight for each of {len(hops)} hops asked for, not all of them 0, got "
+                f"{list(weights)}"
+            )
         for seed in self.seeds:
             check_seed(seed)
 

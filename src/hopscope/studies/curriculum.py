@@ -1,0 +1,137 @@
+"""How little curriculum is enough?
+
+The implicit curriculum asks a query for every hop of its chain. Here it is asked for fewer: of three hops (four layers)
+and of four (five layers) for each set of hops that has the last one in it; for all of three, but with less weight on
+those before the last; and for the last of three alone, with six layers, with the first head handed over, and with ten
+times the steps. Ten seeds an arm.
+
+Rule, for each arm: is it enough, that is, does more than half of all seeds learn the last hop within the budget? As
+asked: the lower 95% Clopper-Pearson bound on their share is above one half. Not as asked: the upper bound is below one
+half, and with every hop asked for, the positive control with as many layers, the lower one is above. Else inconclusive.
+
+    hopscope study curriculum results/studies/curriculum
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+from hopscope.model.held import HeldHead
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import arms
+from hopscope.studies.arms import ArmLearned, Arms, table
+from hopscope.studies.judgements import Judgement
+from hopscope.studies.statistics import clopper_pearson, share_in_words
+from hopscope.studies.work import Work
+from hopscope.theory.depth import minimum_causal
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+__all__ = ["CurriculumStudy", "enough", "judge", "quick", "run", "standard", "table"]
+
+HANDED = (HeldHead(1, 1, "previous"),)
+"""The first useful head of every circuit: it looks at the token before."""
+
+
+@dataclass(frozen=True)
+class CurriculumStudy:
+    """What is trained.
+
+    Attributes:
+        recipe: its layers, weights of hops, held heads and steps are varied.
+        hops: the D of which every set of hops is asked for, with a layer more than theory asks for.
+        weights: of the hops before the last, the last having 1, at the first D.
+        longer: times the steps that the last hop alone gets.
+        seeds: of every arm.
+    """
+
+    recipe: Recipe
+    hops: tuple[int, ...] = (3, 4)
+    weights: tuple[float, ...] = (0.1, 0.01, 0.001)
+    longer: int = 10
+    seeds: tuple[int, ...] = tuple(range(5000, 5010))
+
+    @property
+    def arms(self) -> list[Setup]:
+        """Sets of hops, weights, and then what may stand in for a curriculum."""
+        first, layers = self.hops[0], minimum_causal(self.hops[0]) + 1
+        recipe, every = replace(self.recipe, layers=layers), RetrievalProblem(hops=first)
+        alone, deep = replace(every, curriculum=False), replace(recipe, layers=layers + 2)
+        found = [arm for hops in self.hops for arm in self._sets(hops)]
+        for weight in self.weights:
+            weighted = replace(recipe, hop_weights=(*[weight] * (first - 1), 1.0))
+            found.append(Setup(f"{first}-hops/weight-{weight:g}", every, weighted, self.seeds))
+        found.append(Setup(f"{first}-hops/all/{layers + 2}-layers", every, deep, self.seeds))
+        for name, changed in (
+            (f"{layers + 2}-layers", deep),
+            ("first-head-handed", replace(recipe, held=HANDED)),
+            (f"{self.longer}-times-the-steps", replace(recipe, steps=self.longer * recipe.steps)),
+        ):
+            found.append(Setup(f"{first}-hops/x{first}-alone/{name}", alone, changed, self.seeds))
+        return found
+
+    def _sets(self, hops: int) -> list[Setup]:
+        recipe = replace(self.recipe, layers=minimum_causal(hops) + 1)
+        before = range(1, hops)
+        return [
+            Setup(
+                f"{hops}-hops/{'-'.join(f'x{hop}' for hop in (*some, hops))}",
+                RetrievalProblem(hops=hops, asked=(*some, hops)),
+                recipe,
+                self.seeds,
+            )
+            for size in range(hops)
+            for some in combinations(before, size)
+        ]
+
+
+def standard(recipe: Recipe) -> CurriculumStudy:
+    """The study of a recipe, with twice its steps."""
+    return CurriculumStudy(replace(recipe, steps=2 * recipe.steps))
+
+
+def quick(recipe: Recipe) -> CurriculumStudy:
+    """That it works."""
+    return CurriculumStudy(replace(recipe, steps=20, held=()), (2,), (0.1,), longer=2, seeds=(0,))
+
+
+def run(study: CurriculumStudy, folder: Path, work: Work) -> Arms:
+    """Train what is not trained yet, and read what it came to."""
+    arms.train(study.arms, folder / "runs", work)
+    return arms.read(study.arms, folder / "runs")
+
+
+def enough(arm: ArmLearned) -> bool:
+    """Whether surely more than half of all seeds learn the last hop."""
+    return clopper_pearson(len(arm.steps(arm.last)), len(arm.seeds))[0] > 0.5
+
+
+def judge(found: Arms) -> list[Judgement]:
+    """By the rule above, arm by arm."""
+    return [_judge(arm, found) for arm in found.arms]
+
+
+def _judge(arm: ArmLearned, found: Arms) -> Judgement:
+    asked = f"{arm.name}: enough for x{arm.last}"
+    learned, n = len(arm.steps(arm.last)), len(arm.seeds)
+    ours = share_in_words(learned, n)
+    if not n:
+        return Judgement(asked, "not run")
+    if enough(arm):
+        return Judgement(asked, "as asked", ours, n)
+    if clopper_pearson(learned, n)[1] >= 0.5:
+        return Judgement(asked, "inconclusive", ours, n, "too few seeds")
+    if not any(enough(other) for other in found.arms if _is_control(other, arm)):
+        return Judgement(
+            asked, "inconclusive", ours, n, "no positive control: not enough learn with every hop asked for"
+        )
+    return Judgement(asked, "not as asked", ours, n)
+
+
+def _is_control(other: ArmLearned, arm: ArmLearned) -> bool:
+    """Whether it is asked for every hop alike, with as many layers and nothing handed over."""
+    mine, theirs = arm.setup, other.setup
+    plain = (theirs.recipe.hop_weights, theirs.recipe.held, theirs.recipe.layers) == (None, (), mine.recipe.layers)
+    return plain and theirs.problem == replace(mine.problem, asked=None, curriculum=True)
