@@ -47,6 +47,6 @@ def curriculum(found: Arms) -> Figure:
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(-0.02, 1.02)
         axes.axvline(0.5, color=INK, linewidth=0.7, linestyle=":")
-        axes.set_xlabel("share of seeds that learned the last hop (right: median step)")
+        axes.set_xlabel("share that learned the last hop (right: median step)")
         figure.legend(loc="outside upper left", ncols=3)
     return figure
