@@ -18,6 +18,7 @@ def _of_recipe(name: str, figure: str | None = None) -> Callable[[Path, bool, tu
     """A study that trains the laptop's recipe: the file of that name in `studies/`, its figure in `plot/`."""
 
     def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
+        from hopscope.errors import InputError
         from hopscope.paper import presets, recipes
         from hopscope.plot.style import save
         from hopscope.records import write_record
@@ -30,8 +31,12 @@ def _of_recipe(name: str, figure: str | None = None) -> Callable[[Path, bool, tu
         write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
         write_record(folder / "judgements.json", Judgements(judgements), kind="hopscope judgements", schema=1)
         draw = getattr(import_module(f"hopscope.plot.{drawn}"), drawn)
-        save(draw(found), folder / name)
-        return f"{asked.table(found)}\n{judgements_table(judgements)}"
+        told = f"{asked.table(found)}\n{judgements_table(judgements)}"
+        try:
+            save(draw(found), folder / name)
+        except InputError as nothing:
+            told += f"\nNo figure: {nothing}.\n"
+        return told
 
     return ask
 
@@ -63,6 +68,7 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     "orders": ("Does training find the order of pairs that needs a layer less?", _of_recipe("orders", "survival")),
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _of_recipe("plateau")),
     "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),
+    "census": ("Which circuits do models learn, how alike, and do they change?", _of_recipe("census")),
     "calibration": ("How often does a certificate pass a false circuit?", _calibration),
     "searches": ("What do different searches find in the same models?", _searches),
 }

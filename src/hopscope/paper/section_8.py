@@ -24,7 +24,6 @@ from hopscope.paper.judging import (
     spans,
 )
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
-from hopscope.studies.circuits import find
 from hopscope.studies.statistics import clopper_pearson
 from hopscope.studies.work import Work
 from hopscope.theory.depth import depths
@@ -73,6 +72,14 @@ def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitR
     """Train what is not trained yet, find and certify the circuit of every model, and read what was found."""
     do_for_every_model("circuits", find, study, folder, work or Work())
     return read(study, folder)
+
+
+def find(path: Path, number: int, effort: Effort) -> None:
+    """Find the circuit of one model of the run in `path`; one that stands beside it is kept."""
+    from hopscope.circuits.find import circuit_of_run
+    from hopscope.training.run import RunFolder
+
+    circuit_of_run(RunFolder(path), number, effort=effort)
 
 
 def read(study: CircuitStudy, folder: Path) -> CircuitResult:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
+from hopscope.circuits.certificate import Proof
 from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.compare import Where, strategy
+from hopscope.circuits.compare import Where, overlap, steps_beyond_first, strategy
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.search.budget import Effort
+from hopscope.circuits.search.budget import Budget
 from hopscope.studies.work import Work
 
 
@@ -47,6 +49,33 @@ class Seen:
     strict: tuple[Where, ...]
     strict_again: tuple[tuple[Where, ...], ...]
 
+    @property
+    def repeated(self) -> int:
+        """Paths more than steps: what a second head does again, or a later layer."""
+        return len(self.paths) - len({(query, key) for *_, query, key in self.paths})
+
+    @property
+    def heads(self) -> int:
+        """Heads with a path."""
+        return len({where[:2] for where in self.paths})
+
+    @property
+    def shared_heads(self) -> int:
+        """Heads, beyond those of the first useful layer, with paths of more than one step."""
+        first = min((layer for layer, *_ in self.paths), default=0)
+        steps: dict[tuple[int, int], set[tuple[str, str]]] = {}
+        for layer, head, query, key in self.paths:
+            if layer > first:
+                steps.setdefault((layer, head), set()).add((query, key))
+        return sum(len(done) > 1 for done in steps.values())
+
+    @property
+    def within(self) -> float | None:
+        """Mean overlap of the steps beyond the first useful layer that two searches of this model end in."""
+        searches = [steps_beyond_first(paths) for paths in (self.paths, *self.again)]
+        pairs = [overlap(one, two) for one, two in combinations(searches, 2)]
+        return sum(pairs) / len(pairs) if pairs and self.paths else None
+
     @classmethod
     def of(cls, circuit: Circuit, model: str, step: int | None = None) -> Seen:
         """What is kept of a record."""
@@ -71,18 +100,38 @@ class Seen:
         )
 
 
-def find_circuits(runs: Sequence[Path], work: Work, effort: Effort = "quick") -> tuple[Seen, ...]:
+@dataclass(frozen=True)
+class Search:
+    """How circuits are looked for.
+
+    Attributes:
+        budget: of the search.
+        proof: how much stands behind a certificate.
+    """
+
+    budget: Budget = field(default_factory=lambda: Budget.of("quick"))
+    proof: Proof = field(default_factory=Proof)
+
+
+HASTY = Search(
+    Budget(orders=1, growing=1, sequences=16, confirming=32, every_subset=2, pairs=2),
+    Proof(sequences=32, few=16, rough=4, draws=4, halves=4),
+)
+"""For the quick versions of studies; what it certifies is worth nothing."""
+
+
+def find_circuits(runs: Sequence[Path], work: Work, search: Search | None = None) -> tuple[Seen, ...]:
     """The circuit of the only model of each run; what is found already is not looked for again."""
-    work.each("circuits", find, [(path, 0, effort) for path in runs])
+    work.each("circuits", look, [(path, None, search or Search()) for path in runs])
     return tuple(Seen.of(Circuit.load(path / "circuit.json"), f"{path.parent.name}/{path.name}") for path in runs)
 
 
-def find(path: Path, number: int, effort: Effort, step: int | None = None) -> None:
-    """Find the circuit of one model of the run in `path`; one that stands beside it is kept."""
+def look(path: Path, step: int | None, search: Search) -> None:
+    """Find the circuit of the first model of the run in `path`, at a checkpoint or the last."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.training.run import RunFolder
 
-    circuit_of_run(RunFolder(path), number, step, effort=effort)
+    circuit_of_run(RunFolder(path), 0, step, effort=search.budget, proof=search.proof)
 
 
 def seen_table(seen: Sequence[Seen]) -> str:

@@ -98,6 +98,28 @@ def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, floa
     return ratio, float(found.low), float(found.high)
 
 
+def sign_test(changes: Sequence[float]) -> float:
+    """Two-sided p-value that ups and downs are as likely; what did not change says nothing."""
+    from scipy.stats import binomtest
+
+    ups, downs = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
+    return float(binomtest(ups, ups + downs).pvalue) if ups + downs else 1.0
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95% bootstrap interval (percentiles, seeded) of a mean; of one value, everything."""
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    if len(values) < 2:
+        return -math.inf, math.inf
+    if len(set(values)) == 1:
+        return float(values[0]), float(values[0])
+    rng = np.random.default_rng(0)
+    found = bootstrap((values,), np.mean, method="percentile", n_resamples=2000, rng=rng).confidence_interval
+    return float(found.low), float(found.high)
+
+
 def _censored(times: Times, until: int) -> Any:
     from scipy.stats import CensoredData
 

@@ -1,0 +1,75 @@
+"""A census of circuits: how large, how alike, and whether they change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hopscope.errors import InputError
+from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure
+from hopscope.studies.census import CensusResult, between
+from hopscope.theory.depth import minimum_paths
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def census(result: CensusResult) -> Figure:
+    """Left: paths of the strict circuits by depth, the line the theory's minimum. Middle: overlap of steps beyond the
+    first useful layer, between models and between two searches of one. Right: paths before and after further training.
+
+    Raises:
+        InputError: no model with a circuit.
+    """
+    if not any(result.solved(layers) for layers in result.depths):
+        raise InputError("there is nothing to draw: no model has a circuit")
+    with house():
+        figure = new_figure(PAGE, 2.4)
+        left, middle, right = figure.subplots(1, 3)
+        _sizes(left, result)
+        _likeness(middle, result)
+        _drift(right, result)
+    return figure
+
+
+def _sizes(axes: Axes, result: CensusResult) -> None:
+    for place, layers in enumerate(result.depths):
+        models = [one for one in result.solved(layers) if one.strict]
+        counts = sorted(Counter(len(one.strict) for one in models).items())
+        look = hop_look(place + 1)
+        axes.plot([size for size, _ in counts], [number / len(models) for _, number in counts], color=look.color,
+                  marker=look.marker, label=f"{layers} layers (n = {len(models)})")  # fmt: skip
+    axes.axvline(minimum_paths(result.models[0].hops), color=INK, linewidth=0.8, linestyle=":")
+    axes.set_xlabel("paths, strict reading")
+    axes.set_ylabel("share of models")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+
+
+def _likeness(axes: Axes, result: CensusResult) -> None:
+    solved = [result.solved(layers) for layers in result.depths]
+    others = [share for models in solved for share in between(models)]
+    own = [one.within for models in solved for one in models if one.within is not None]
+    for values, color, label in ((others, VERMILION, "two models"), (own, BLUE, "two searches of one")):
+        _cumulative(axes, values, color, f"{label} (n = {len(values)})")
+    axes.set_xlabel("overlap of steps")
+    axes.set_ylabel("share of models at or below")
+    axes.set_xlim(0, 1)
+    axes.legend()
+
+
+def _cumulative(axes: Axes, values: Sequence[float], color: str, label: str) -> None:
+    heights = [(place + 1) / len(values) for place in range(len(values))]
+    axes.plot([0, *sorted(values)], [0, *heights], drawstyle="steps-post", color=color, label=label)
+
+
+def _drift(axes: Axes, result: CensusResult) -> None:
+    for one, later in result.pairs:
+        axes.plot([0, 1], [len(one.paths), len(later.paths)], color=BLUE, marker="o", markersize=2.5, alpha=0.5)
+    axes.set_xticks([0, 1], ["learned", "trained on"])
+    axes.set_xlim(-0.3, 1.3)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("paths, natural reading")
+    axes.set_title(f"{len(result.pairs)} models", fontsize=7.5)

@@ -1,0 +1,224 @@
+"""Which circuits do models learn? A census of models of three hops, with three, four and six layers.
+
+Seventy seeds a depth by the laptop's recipe, each a run of its own whose rate falls when it has learned; and of those
+with four layers the first twenty again, trained on at the full rate to three times the budget before it falls. Every
+model's circuit is searched for in several orders. Counted are the models that hold the bar.
+
+Rules, by depth:
+
+1. Most circuits are as small as theory allows: 2D paths in the strict reading, the paper's own procedure.
+2. Most circuits double: positions on the way jump too, not the query alone.
+3. The paper's "three circuits differ": most models share fewer steps beyond the first useful layer with the other
+   models of their depth, on average, than two searches of the model itself share.
+
+As asked: the lower 95% Clopper-Pearson bound on the share of models is above one half. Not as asked: the upper one is
+below. Else inconclusive.
+
+4. Further training changes the number of paths of the natural reading. As asked: the two-sided sign test over seeds
+   that changed gives p below 5%. Not as asked: it does not, and the 95% bootstrap interval of the mean change lies
+   within one path either way, from ten seeds or more. Else inconclusive.
+
+    hopscope study census results/studies/census
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import mean, median
+
+from hopscope.circuits.compare import overlap, steps_beyond_first
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import arms
+from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
+from hopscope.studies.judgements import Judgement
+from hopscope.studies.statistics import clopper_pearson, mean_interval, share_in_words, sign_test
+from hopscope.studies.work import Work
+from hopscope.theory.depth import minimum_paths
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+LEAST = 10
+"""Seeds from which no drift can be shown."""
+
+
+@dataclass(frozen=True)
+class CensusStudy:
+    """What is trained and looked at.
+
+    Attributes:
+        recipe: its layers are varied.
+        hops: D.
+        layers: the depths.
+        seeds: of every depth.
+        further: how many of them are trained on, at `further_layers`.
+        further_layers: with so many layers.
+        search: for circuits.
+    """
+
+    recipe: Recipe
+    hops: int = 3
+    layers: tuple[int, ...] = (3, 4, 6)
+    seeds: tuple[int, ...] = tuple(range(6000, 6070))
+    further: int = 20
+    further_layers: int = 4
+    search: Search = field(default_factory=Search)
+
+    @property
+    def models(self) -> list[Setup]:
+        """A run a model."""
+        problem = RetrievalProblem(hops=self.hops)
+        recipes = [replace(self.recipe, layers=layers) for layers in self.layers]
+        depths = [Setup(f"{recipe.layers}-layers", problem, recipe, self.seeds) for recipe in recipes]
+        return [run for depth in depths for run in arms.runs_of(depth, to_the_end=True)]
+
+    @property
+    def trained_on(self) -> list[Setup]:
+        """The same seeds on the same data, longer: until the rate first falls a model of `models` and this are one."""
+        recipe = replace(
+            self.recipe,
+            layers=self.further_layers,
+            schedule="trapezoid",
+            steps=3 * self.recipe.steps,
+            fall=self.recipe.fall / 3,
+        )
+        problem = RetrievalProblem(hops=self.hops)
+        return [Setup(f"further/seed-{seed:03d}", problem, recipe, (seed,)) for seed in self.seeds[: self.further]]
+
+
+@dataclass(frozen=True)
+class CensusResult:
+    """What was found.
+
+    Attributes:
+        models: the census.
+        further: the models that were trained on.
+    """
+
+    models: tuple[Seen, ...]
+    further: tuple[Seen, ...]
+
+    @property
+    def depths(self) -> list[int]:
+        """Layers of the models, rising."""
+        return sorted({one.layers for one in self.models})
+
+    def solved(self, layers: int) -> list[Seen]:
+        """The models of a depth that have a circuit."""
+        return [one for one in self.models if one.layers == layers and one.paths]
+
+    @property
+    def pairs(self) -> list[tuple[Seen, Seen]]:
+        """A model and the same trained on, where both have a circuit."""
+        later = {(one.seed, one.layers): one for one in self.further if one.paths}
+        both = [(one, later.get((one.seed, one.layers))) for one in self.models if one.paths]
+        return [(one, other) for one, other in both if other]
+
+
+def standard(recipe: Recipe) -> CensusStudy:
+    """The census of a recipe."""
+    return CensusStudy(recipe)
+
+
+def quick(recipe: Recipe) -> CensusStudy:
+    """That it works: models of one hop."""
+    recipe = replace(recipe, steps=400, fall=0.5)
+    return CensusStudy(recipe, hops=1, layers=(2,), seeds=(0, 1), further=1, further_layers=2, search=HASTY)
+
+
+def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
+    """Train what is not trained yet, and find the circuit of every model."""
+    seen = []
+    for setups in (study.models, study.trained_on):
+        work.train(setups, folder / "runs")
+        seen.append(find_circuits([folder / "runs" / setup.name for setup in setups], work, study.search))
+    return CensusResult(*seen)
+
+
+def between(models: Sequence[Seen]) -> list[float]:
+    """For each model, the mean overlap of its steps beyond the first useful layer with those of every other."""
+    steps = [steps_beyond_first(one.paths) for one in models]
+    return [
+        mean(overlap(mine, other) for place, other in enumerate(steps) if place != number)
+        for number, mine in enumerate(steps)
+        if len(steps) > 1
+    ]
+
+
+def judge(result: CensusResult) -> list[Judgement]:
+    """By the rules above, depth by depth, and then the drift."""
+    found = []
+    for layers in result.depths:
+        models = result.solved(layers)
+        small = [len(one.strict) <= minimum_paths(one.hops) for one in models if one.strict]
+        doubling = [one.strategy == "doubling" for one in models]
+        beside = zip(models, between(models), strict=False)
+        own = [others < one.within for one, others in beside if one.within is not None]
+        found += [
+            _most(f"{layers} layers: most circuits are as small as theory allows", small),
+            _most(f"{layers} layers: most circuits double", doubling),
+            _most(f"{layers} layers: most models are more like themselves than like others", own),
+        ]
+    return [*found, _drift(result.pairs)]
+
+
+def _most(asked: str, models: Sequence[bool]) -> Judgement:
+    """Rules 1 to 3, of the models for which it is so and those for which it is not."""
+    if not models:
+        return Judgement(asked, "not run")
+    n, yes = len(models), sum(models)
+    low, high = clopper_pearson(yes, n)
+    ours = share_in_words(yes, n)
+    if low > 0.5:
+        return Judgement(asked, "as asked", ours, n)
+    if high < 0.5:
+        return Judgement(asked, "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+
+
+def _drift(pairs: Sequence[tuple[Seen, Seen]]) -> Judgement:
+    """Rule 4."""
+    asked = "further training changes the number of paths"
+    if not pairs:
+        return Judgement(asked, "not run")
+    changes = [len(later.paths) - len(one.paths) for one, later in pairs]
+    losses = [later.loss - one.loss for one, later in pairs]
+    p, (low, high), n = sign_test(changes), mean_interval(changes), len(changes)
+    ours = (
+        f"{mean(changes):+.1f} paths ({low:+.1f} to {high:+.1f}), p = {p:.2g}; loss {mean(losses):+.4f}; strict "
+        f"{mean(len(later.strict) - len(one.strict) for one, later in pairs):+.1f} paths"
+    )
+    if p < 0.05:
+        return Judgement(asked, "as asked", ours, n)
+    if n >= LEAST and low >= -1 and high <= 1:
+        return Judgement(asked, "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+
+
+def table(result: CensusResult) -> str:
+    """A column a depth."""
+    depths = result.depths
+    rows: dict[str, Callable[[list[Seen]], str]] = {
+        "with a circuit": lambda seen: str(len(seen)),
+        "certified, natural": lambda seen: share_in_words(sum("natural" in one.certified for one in seen), len(seen)),
+        "certified, strict": lambda seen: share_in_words(sum("strict" in one.certified for one in seen), len(seen)),
+        "theory delivers x{D}": lambda seen: share_in_words(sum(one.delivers for one in seen), len(seen)),
+        "paths, natural": lambda seen: _spread([len(one.paths) for one in seen]),
+        "paths, strict": lambda seen: _spread([len(one.strict) for one in seen if one.strict]),
+        "paths that do a step again": lambda seen: _spread([one.repeated for one in seen]),
+        "heads": lambda seen: _spread([one.heads for one in seen]),
+        "heads of several steps": lambda seen: _spread([one.shared_heads for one in seen]),
+        "doubling": lambda seen: share_in_words(sum(one.strategy == "doubling" for one in seen), len(seen)),
+        "overlap with another model": lambda seen: _spread(between(seen)),
+        "overlap of two searches": lambda seen: _spread([one.within for one in seen if one.within is not None]),
+    }
+    lines = [f"| layers | {' | '.join(map(str, depths))} |", "|---" * (len(depths) + 1) + "|"]
+    lines.append(f"| models | {' | '.join(str(sum(one.layers == n for one in result.models)) for n in depths)} |")
+    lines += [f"| {name} | {' | '.join(tell(result.solved(n)) for n in depths)} |" for name, tell in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _spread(values: Sequence[float]) -> str:
+    """`9 (6 to 14)`: median, least and greatest."""
+    return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"

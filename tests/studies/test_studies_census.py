@@ -1,0 +1,115 @@
+"""The census: counts by hand, and verdicts that data in which the claim is false do not get."""
+
+from __future__ import annotations
+
+import pytest
+from planted_circuits import DOUBLING, SERIAL, TIES, seen
+
+from hopscope.errors import InputError
+from hopscope.paper.recipes import LAPTOP
+from hopscope.plot.census import census as figure
+from hopscope.studies import census
+from hopscope.studies.census import CensusResult
+from hopscope.studies.circuits import Seen
+from hopscope.studies.statistics import mean_interval, sign_test
+
+
+def verdicts(models: list[Seen], further: list[Seen] | None = None) -> list[str]:
+    return [one.verdict for one in census.judge(CensusResult(tuple(models), tuple(further or ())))]
+
+
+def alike(n: int, **changes: object) -> list[Seen]:
+    """Models of half serial and half doubling circuits, each of which is found again as it is."""
+    return [
+        seen(paths, seed, again=[paths], strict=paths, **changes)
+        for seed, paths in ((seed, (SERIAL, DOUBLING)[seed % 2]) for seed in range(n))
+    ]
+
+
+def test_what_is_so_in_most_models():
+    assert verdicts(alike(20)) == ["as asked", "as asked", "as asked", "not run"]
+
+
+def test_circuits_with_a_path_too_many_are_not_as_small_as_theory_allows():
+    larger = (*DOUBLING, (3, 2, "x0?", ">x3"))
+    models = [seen(DOUBLING, seed, [DOUBLING], strict=larger) for seed in range(20)]
+    assert verdicts(models)[0] == "not as asked"
+    assert verdicts(alike(9) + models[:10])[0] == "inconclusive"
+
+
+def test_serial_circuits_do_not_double():
+    assert verdicts(alike(20, strategy="serial"))[1] == "not as asked"
+
+
+def test_models_that_all_have_one_circuit_do_not_differ():
+    """Nor do models whose own searches end in as different circuits as other models have."""
+    same = [seen(DOUBLING, seed, again=[DOUBLING]) for seed in range(20)]
+    assert verdicts(same)[2] == "not as asked"
+    restless = [seen(DOUBLING, seed, again=[SERIAL]) for seed in range(20)]
+    assert verdicts(restless)[2] == "not as asked"
+    once = [seen((SERIAL, DOUBLING)[seed % 2], seed) for seed in range(20)]
+    assert verdicts(once)[2] == "not run"
+
+
+def test_models_without_a_circuit_do_not_count():
+    lost = [seen((), seed, strategy="none", delivers=False, loss=0.6) for seed in range(50)]
+    assert verdicts(alike(20) + lost)[:3] == ["as asked"] * 3
+    assert verdicts(lost) == ["not run"] * 4
+    assert verdicts([]) == ["not run"]
+
+
+def test_few_models_carry_no_verdict():
+    assert verdicts(alike(4))[:2] == ["inconclusive"] * 2
+
+
+def test_drift_is_told_from_none_and_from_too_little():
+    more = (*DOUBLING, (3, 2, "x0?", ">x3"), (3, 3, "x0?", ">x3"))
+    before = alike(20)
+    assert verdicts(before, [seen(more, seed) for seed in range(20)])[3] == "as asked"
+    assert verdicts(before, alike(20))[3] == "not as asked"
+    assert verdicts(before, alike(5))[3] == "inconclusive"
+    up_and_down = [seen(more if seed % 2 else TIES, seed) for seed in range(20)]
+    assert verdicts(before, up_and_down)[3] == "inconclusive"
+
+
+def test_counts_by_hand():
+    one = seen((*DOUBLING, (3, 1, "x0?", ">x1"), (4, 2, "x0?", ">x3")), again=[DOUBLING])
+    assert (one.repeated, one.heads, one.shared_heads) == (2, 5, 1)
+    assert one.within == pytest.approx(1.0)
+    assert seen(DOUBLING, again=[SERIAL]).within == pytest.approx(2 / 4)
+    assert census.between([seen(DOUBLING), seen(SERIAL), seen(SERIAL)]) == pytest.approx([0.5, 0.75, 0.75])
+    assert census.between([seen(DOUBLING)]) == []
+
+
+def test_the_same_model_is_trained_on():
+    """Same seeds, data and rate until the shorter run falls: or drift would be a difference of seeds."""
+    study = census.standard(LAPTOP)
+    assert len(study.models) == 210
+    short = {setup.seeds: setup for setup in study.models if setup.recipe.layers == 4}
+    for longer in study.trained_on:
+        twin = short[longer.seeds]
+        assert longer.problem == twin.problem
+        assert longer.recipe.steps * (1 - longer.recipe.fall) > twin.recipe.steps
+        same = {"steps", "fall", "schedule"}
+        differs = {name for name, value in vars(twin.recipe).items() if value != getattr(longer.recipe, name)}
+        assert differs == same
+
+
+def test_tables_and_figures():
+    result = CensusResult(tuple(alike(6)), tuple(alike(3)))
+    assert "| paths, strict | 6 (6 to 6) |" in census.table(result)
+    left, middle, right = figure(result).axes
+    assert left.lines[0].get_xydata().tolist() == [[6, 1]]
+    assert middle.lines[1].get_xdata().tolist() == [0, *[1] * 6]
+    assert len(right.lines) == 3
+    with pytest.raises(InputError, match="no model has a circuit"):
+        figure(CensusResult((), ()))
+
+
+def test_statistics():
+    assert sign_test([1, 1, 1, 1, 1, 0]) == pytest.approx(2 / 32)
+    assert sign_test([0, 0]) == 1
+    assert mean_interval([2, 2]) == (2, 2)
+    assert mean_interval([1]) == (-float("inf"), float("inf"))
+    low, high = mean_interval([0, 1] * 50)
+    assert (low, high) == pytest.approx((0.4, 0.6), abs=0.03)
