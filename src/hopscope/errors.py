@@ -1,4 +1,9 @@
-"""The one exception for bad input, whatever the door it came through."""
+"""The one exception for bad input, whatever the door it came through, and the one for what a machine lacks."""
+
+from __future__ import annotations
+
+import errno
+import os
 
 
 class InputError(ValueError):
@@ -15,3 +20,17 @@ class InputError(ValueError):
 
 class MachineError(OSError):
     """Trouble of the machine and not of the input: a disk that is full, a worker that was killed; status 1."""
+
+
+_RUNS_OUT = [
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE", "ENOMEM", "EROFS", "EIO", "EAGAIN")
+    if hasattr(errno, name)
+]
+
+
+def lacking(text: str) -> str | None:
+    """What the machine lacks, where an error says it: libraries that raise no `OSError` use the system's own words."""
+    if "not enough memory" in text or "out of memory" in text:
+        return "this machine has not enough memory for that"
+    return next((os.strerror(number) for number in _RUNS_OUT if os.strerror(number) in text), None)

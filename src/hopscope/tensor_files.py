@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from hopscope.errors import InputError
+from hopscope.errors import InputError, MachineError, lacking
 from hopscope.files import check_file, write_bytes
 from hopscope.seals import UNTOUCHED, check_run, checksum, say_unsealed
 
@@ -40,6 +40,7 @@ def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
 
     Raises:
         InputError: the file is damaged, not of this kind, or of another run.
+        MachineError: there are no file handles or no memory left.
     """
     read = read_tensors(path, run)
     if not read.sealed:
@@ -59,6 +60,8 @@ def read_tensors(path: Path, run: str) -> Tensors:
             mark = _MARK.fullmatch((file.metadata() or {})["step"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        if trouble := lacking(str(error)):
+            raise MachineError(f"{path}: {trouble}") from None
         raise InputError(f"{path} is damaged or not a checkpoint ({error}); {UNTOUCHED}") from None
     if mark is None:
         raise InputError(f"{path} is damaged: it does not say its step and run; {UNTOUCHED}")

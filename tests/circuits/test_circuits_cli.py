@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from known_run import circuit_json, known_run, witness_shape
 from small_models import disguised_witness
 
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import Origin, circuit_of_run, find_circuit
+from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import read_record
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -127,6 +132,45 @@ def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
     with pytest.raises(InputError, match="is not the record of a circuit"):
         circuit_of_run(run, 0, effort=few)
     assert circuit_of_run(run, 0, effort=few, anew=True) == first
+
+
+def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "run")
+    path = circuit_json(run, run.path / "circuit.json", certificate={"sufficiency": {"passed": True, "says": ""}})
+    certified, before = Circuit.load(path), path.read_bytes()
+    searched = []
+
+    def find(*given: Any, effort: Budget, **named: Any) -> Circuit:
+        searched.append(effort.bar)
+        return replace(certified, bar=effort.bar)
+
+    monkeypatch.setattr("hopscope.circuits.find.find_circuit", find)
+    other = (str(run.path), "--bar", "0.1", "--no-figures")
+    assert call(*other) == 2
+    assert "holds a circuit certified at bar 0.05, not 0.1; pass --anew" in capsys.readouterr().err
+    assert (path.read_bytes(), searched) == (before, [])
+    assert call(*other, "--anew") == 0
+    assert (Circuit.load(path).bar, searched) == (0.1, [0.1])
+
+
+def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = Budget(orders=1, growing=0, sequences=8, confirming=8)
+    expected = circuit_of_run(run, 0, effort=few, anew=True)
+    (run.path / "circuit.json").unlink()
+    left = run.path / ".circuit-search.json"
+    left.write_text("{}")
+    with pytest.raises(InputError, match=r"circuit-search\.json"):
+        circuit_of_run(run, 0, effort=few)
+
+    def gone(path: Path, *given: Any, **named: Any) -> Any:
+        left.unlink(missing_ok=True)
+        return read_record(path, *given, **named)
+
+    monkeypatch.setattr("hopscope.circuits.find.read_record", gone)
+    assert circuit_of_run(run, 0, effort=few) == expected
 
 
 def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -189,6 +192,36 @@ def foreign(path):
 
 def misnamed(path):
     shutil.copy(path.with_name("step-000500.safetensors"), path)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_named_and_left_out(tmp_path, monkeypatch):
+    """Whatever stands at its place, or keeps this process from it; with too few left, that is said in one sentence."""
+    run = known_run(tmp_path / "run")
+    folder, pipe, closed, broken = (run.checkpoints[step] for step in (100, 200, 300, 400))
+    for path in (folder, pipe):
+        path.unlink()
+    folder.mkdir()
+    os.mkfifo(pipe)
+    plain = Path.open
+
+    def opened(path, *given, **named):
+        number = {closed: errno.EACCES, broken: errno.EIO}.get(path)
+        if number is not None:
+            raise OSError(number, os.strerror(number), str(path))
+        return plain(path, *given, **named)
+
+    monkeypatch.setattr(Path, "open", opened)
+    emergence, _ = follow(run, PATHS, 0, QUICK)
+    assert emergence.steps == (0, 500, 600)
+    words = ("is not a file", "is not a file", "may not be read", "Input/output error")
+    assert len(emergence.troubles) == 4
+    for path, trouble, word in zip((folder, pipe, closed, broken), emergence.troubles, words, strict=True):
+        assert path.name in trouble
+        assert word in trouble
+    for step in (0, 500):
+        run.checkpoints[step].write_bytes(b"")
+    with pytest.raises(InputError, match=r"has 1 checkpoint that can be read.*step-000000.*step-000400.*step-000500"):
+        follow(run, PATHS, 0, QUICK)
 
 
 @pytest.mark.parametrize(

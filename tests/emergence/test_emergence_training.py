@@ -9,6 +9,7 @@ import pytest
 import torch
 from small_models import answers_with
 
+from hopscope.check import check
 from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
@@ -192,7 +193,8 @@ def test_the_study_of_the_handed_head_runs(tmp_path):
         RunFolder(tmp_path / "sweep" / "free").transformer().embed.weight, handed.transformer().embed.weight
     )
     told = json.loads((tmp_path / "held-head.json").read_text())
-    assert list(told) == ["verdict", "arms", "sentence"]
+    assert list(told) == ["kind", "schema", "seal", "verdict", "arms", "sentence"]
+    assert [one.sealed for one in check(tmp_path) if "held-head.json" in one.file] == [True]
     assert list(told["arms"]["handed"]) == ["left", "length", "median", "learned"]
     assert told["sentence"] == found.answer.sentence
     page = section(found, tmp_path / "figures")

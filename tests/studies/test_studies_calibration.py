@@ -8,12 +8,18 @@ from typing import get_args
 import pytest
 import torch
 
+from hopscope.check import check
 from hopscope.circuits.form import UNIFORM, one_hot
+from hopscope.errors import InputError
+from hopscope.lab import train
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
 from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy, Certified, run, summary, table
 from hopscope.studies.hosts import Host, hand_built, trained
 from hopscope.studies.planting import Kind, label, plant
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
 
 TINY = CalibrationStudy(built=((1, 0), (1, 1)), each=3, sequences=64)
 
@@ -73,7 +79,9 @@ def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monk
         raise AssertionError("done before")
 
     monkeypatch.setattr(calibration, "_certified", never)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert run(TINY, tmp_path) == found
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}, "what is there is not written anew"
     counted = summary(found)
     assert (counted.false_passes, counted.false) == (0, 3 * (len(kinds) - 1))
     assert not counted.holds  # 0 of 21 does not show that fewer than 5% pass
@@ -82,3 +90,27 @@ def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monk
     lines = table(counted).splitlines()
     assert lines[0].startswith("| hand-built | true (3) |")
     assert any(line.startswith("| every part | 100% | 0% |") for line in lines)
+    assert not [one for one in check(tmp_path) if one.trouble or not one.sealed]
+    path = next(tmp_path.glob("*-true-000.json"))
+    path.write_text(path.read_text().replace('"failed": []', '"failed": ["harness"]'))
+    with pytest.raises(InputError, match=f"{path.name} is damaged"):
+        run(TINY, tmp_path)
+
+
+def test_what_was_found_in_a_trained_model_is_kept_as_its_runs(tmp_path: Path) -> None:
+    recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
+    path = train(recipe, RetrievalProblem(hops=1), tmp_path / "a", engine=Engine()).path
+    assert calibration._trained(path, 8, tmp_path / "hosts") == []  # it has learned nothing
+    [kept] = (tmp_path / "hosts").iterdir()
+    assert [(one.sealed, one.trouble) for one in check(tmp_path / "hosts")] == [(True, "")]
+    record = kept.read_text()
+    kept.write_text("null\n")  # as it was before there were checksums
+    assert calibration._trained(path, 8, tmp_path / "hosts") == []
+    kept.write_text(record.replace("null", "[]"))
+    with pytest.raises(InputError, match="does not fit its checksum"):
+        calibration._trained(path, 8, tmp_path / "hosts")
+    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "c", seeds=[1], engine=Engine())
+    kept.write_text(record)
+    kept.rename(kept.with_name(f"{tmp_path.name}-c-1.json"))
+    with pytest.raises(InputError, match="belongs to another run"):
+        calibration._trained(other.path, 8, tmp_path / "hosts")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -201,6 +202,22 @@ def test_a_full_disk_loses_nothing_and_takes_one_sentence(tmp_path):
     assert "File too large" in shown.stderr
     assert not list((tmp_path / "run").rglob("*.tmp"))
     assert RunFolder(tmp_path / "run").recipe.d_model == 64
+
+
+def test_a_run_that_another_process_begins_just_now_is_found(tmp_path, monkeypatch):
+    folder, setup, plain = tmp_path / "run", Setup("run", PROBLEM, TINY, (0,)), Path.iterdir
+    folder.mkdir()
+
+    def after_the_other(path):
+        monkeypatch.setattr(Path, "iterdir", plain)
+        RunFolder.create(folder, setup, ENGINE)
+        return plain(path)
+
+    monkeypatch.setattr(Path, "iterdir", after_the_other)
+    assert RunFolder.create(folder, setup, Engine(precision="bf16")).engine == ENGINE
+    monkeypatch.setattr(Path, "iterdir", after_the_other)
+    with pytest.raises(InputError, match="holds a run with steps = 12, not 13"):
+        RunFolder.create(folder, replace(setup, recipe=replace(TINY, steps=13)), ENGINE)
 
 
 def test_what_is_checked_is_said(tmp_path, capsys):

@@ -213,7 +213,12 @@ class _Search:
         if not self.path.exists():
             return {}
         what = "an interrupted search"
-        saved = read_record(self.path, _Memory, kind=what, schema=1, what=what, upgrade=unmarked, run=self.run)
+        try:
+            saved = read_record(self.path, _Memory, kind=what, schema=1, what=what, upgrade=unmarked, run=self.run)
+        except InputError:
+            if self.path.exists():
+                raise
+            return {}  # another process has come to the end of this very search
         return saved.memory if saved.asked == self.asked else {}
 
     def remember(self, memory: Memory) -> None:

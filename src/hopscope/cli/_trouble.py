@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 
-_LONGEST_WORD, _LONGEST = 300, 2000
+from hopscope.errors import lacking
 
-_FULL = [
-    getattr(errno, name)
-    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE", "ENOMEM", "EROFS", "EIO", "EAGAIN")
-    if hasattr(errno, name)
-]
-"""What a machine runs out of. Libraries that do not raise `OSError` say it in the system's own words."""
+_LONGEST_WORD, _LONGEST = 300, 2000
 
 
 def readable(text: str) -> str:
@@ -34,11 +27,8 @@ def trouble_of_the_machine(error: BaseException) -> str | None:
     while one is not None and one not in seen:
         if isinstance(one, OSError):
             return f"{one.filename or 'this machine'}: {one.strerror}" if one.strerror else str(one)
-        if isinstance(one, MemoryError) or "not enough memory" in str(one) or "out of memory" in str(one):
-            return "this machine has not enough memory for that"
-        for number in _FULL:
-            if os.strerror(number) in str(one):
-                return os.strerror(number)
+        if trouble := lacking("out of memory" if isinstance(one, MemoryError) else str(one)):
+            return trouble
         seen.append(one)
         one = one.__cause__ or one.__context__
     return None

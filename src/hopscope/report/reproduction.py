@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 from hopscope.explorer.gather import exhibit
 from hopscope.explorer.page import build
@@ -40,7 +41,7 @@ def write_report(found: Reproduction) -> Path:
         claims=found.claims,
         explorer=explorer,
         sections=[section for section in sections if section],
-        rerun=[f"hopscope reproduce --preset {name}", f"hopscope report {found.folder.as_posix()}"],
+        rerun=[f"hopscope reproduce --preset {name}", f"hopscope report {quote(found.folder.as_posix())}"],
     )
     return page
 

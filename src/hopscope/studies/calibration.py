@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from scipy import stats
@@ -29,9 +29,8 @@ from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator, single
-from hopscope.files import read_json, write_json
 from hopscope.problem.counter import derive_seed
-from hopscope.records import read_record, write_record
+from hopscope.records import read_record, unmarked, write_record
 from hopscope.studies.hosts import MARGIN, Host, hand_built, trained
 from hopscope.studies.planting import Kind, Label, label, plant
 from hopscope.training.data import held_out
@@ -43,7 +42,7 @@ FALSE_PASSES = 0.05
 PROOF = Proof(sequences=96, few=32, rough=8, draws=100, halves=16)
 """Behind every certificate: less than the default, so what it passes is an upper estimate of what that would pass."""
 
-_KIND = "hopscope calibration"
+_KIND, _HOST = "hopscope calibration", "hopscope calibration host"
 
 _LABELS = ("true", "false")
 
@@ -179,8 +178,9 @@ def run(study: CalibrationStudy, folder: Path) -> CalibrationResult:
     for number, kind, host in product(range(study.each), kinds, hosts):
         if labelled[kind] < study.each:
             path = folder / f"{host.name}-{kind.replace(' ', '-')}-{number:03d}.json"
-            done = _read(path) if path.exists() else _certified(study, host, hosts, kind, number)
-            if done is not None:
+            if path.exists():
+                labelled[kind] += _read(path).label in _LABELS
+            elif (done := _certified(study, host, hosts, kind, number)) is not None:
                 write_record(path, done, kind=_KIND, schema=1)
                 labelled[kind] += done.label in _LABELS
     return read(folder)
@@ -234,6 +234,18 @@ def _read(path: Path) -> Certified:
     return read_record(path, Certified, kind=_KIND, schema=1, what="a planted circuit")
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """The circuit that was found in a trained model; None where it has none."""
+
+    program: list[dict[str, Any]] | None
+
+
+def _read_kept(path: Path, run: str) -> _Kept:
+    what = "a circuit found for calibration"
+    return read_record(path, _Kept, kind=_HOST, schema=1, what=what, upgrade=unmarked, bare="program", run=run)
+
+
 def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
     """The models of a run in which a search finds a circuit; what it finds is kept in `folder`."""
     run, hosts = RunFolder(path), []
@@ -246,8 +258,9 @@ def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
         if not kept.exists():
             units = Units.of(evaluator)
             found = search(evaluator, units, Budget.of("quick"), None)
-            write_json(kept, None if found is units.base else to_json(found, run.problem))
-        program = read_json(kept, "a circuit found for calibration")
+            held = _Kept(None if found is units.base else to_json(found, run.problem))
+            write_record(kept, held, kind=_HOST, schema=1, run=run.record.content_hash)
+        program = _read_kept(kept, run.record.content_hash).program
         if program is not None:
             found = off | from_json(program, run.problem)
             family = f"trained, D = {run.problem.hops}, {run.recipe.layers} x {run.recipe.heads}"

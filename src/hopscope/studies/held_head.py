@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
-from hopscope.files import write_json
 from hopscope.model.held import HeldHead
+from hopscope.records import write_record
 from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.setup import Setup
@@ -133,7 +133,7 @@ def read(study: HeldHeadStudy, folder: Path) -> HeldHeadResult | None:
         for name, run in runs.items()
     )
     answer = judge({arm.name: arm.plateaus for arm in arms}, study.free.recipe.steps)
-    write_json(folder / "held-head.json", _record(arms, answer))
+    write_record(folder / "held-head.json", _record(arms, answer), kind="hopscope handed head", schema=1)
     return HeldHeadResult(study.free.recipe.log_every, arms, answer)
 
 

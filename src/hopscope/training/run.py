@@ -68,9 +68,9 @@ class RunFolder:
             InputError: the folder holds something else: another recipe, problem or seeds, or foreign files.
         """
         path = Path(path)
-        if (path / "run.json").exists():
-            return cls(path).require(setup)
         if path.exists() and (not path.is_dir() or any(not name.name.startswith(".") for name in path.iterdir())):
+            if (path / "run.json").exists():  # another process may have begun it just now
+                return cls(path).require(setup)
             raise InputError(f"{path} is in use and holds no hopscope run; choose a new or empty folder")
         problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
         named = run_hash(asdict(problem), asdict(recipe), list(seeds))
