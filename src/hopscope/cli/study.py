@@ -69,6 +69,7 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _of_recipe("plateau")),
     "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),
     "census": ("Which circuits do models learn, how alike, and do they change?", _of_recipe("census")),
+    "descent": ("Does the last circuit descend from the first, and do spikes rebuild it?", _of_recipe("descent")),
     "calibration": ("How often does a certificate pass a false circuit?", _calibration),
     "searches": ("What do different searches find in the same models?", _searches),
 }

@@ -35,6 +35,8 @@ def census(result: CensusResult) -> Figure:
 
 
 def _sizes(axes: Axes, result: CensusResult) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for place, layers in enumerate(result.depths):
         models = [one for one in result.solved(layers) if one.strict]
         counts = sorted(Counter(len(one.strict) for one in models).items())
@@ -45,6 +47,7 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
     axes.set_xlabel("paths, strict reading")
     axes.set_ylabel("share of models")
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
 
 
@@ -57,7 +60,9 @@ def _likeness(axes: Axes, result: CensusResult) -> None:
     axes.set_xlabel("overlap of steps")
     axes.set_ylabel("share of models at or below")
     axes.set_xlim(0, 1)
-    axes.legend()
+    axes.set_ylim(0, 1.3)
+    axes.set_yticks([0, 0.5, 1])
+    axes.legend(loc="upper left", fontsize=6.5)
 
 
 def _cumulative(axes: Axes, values: Sequence[float], color: str, label: str) -> None:

@@ -106,6 +106,15 @@ def sign_test(changes: Sequence[float]) -> float:
     return float(binomtest(ups, ups + downs).pvalue) if ups + downs else 1.0
 
 
+def fewer(first: Sequence[float], second: Sequence[float]) -> float:
+    """One-sided p-value of the Mann-Whitney test that the first tend to be smaller than the second."""
+    from scipy.stats import mannwhitneyu
+
+    if len({*first, *second}) < 2:
+        return 1.0
+    return float(mannwhitneyu(first, second, alternative="less").pvalue)
+
+
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     """The 95% bootstrap interval (percentiles, seeded) of a mean; of one value, everything."""
     import numpy as np

@@ -1,0 +1,297 @@
+"""Does the last circuit of a model descend from the first that solved the task, and do spikes of the loss rebuild it?
+
+Three hops, four layers, twelve seeds, three times the laptop's steps: at a constant rate, and with a rate that falls
+over the last two thirds. From the step at which all hops are learned on, the circuit at every checkpoint that holds the
+bar is searched for, so that each is known in its own time; the last one's paths are followed back through all of them.
+A spike is a logged validation loss above twice the bar after one below it, once a circuit is there.
+
+Rules:
+
+1. The last circuit descends from the first, at either rate. A model's does if half of its paths or more (layer, head,
+   query and key) are paths of the first, and more than are paths of any other seed's last circuit. As asked: the lower
+   95% Clopper-Pearson bound on the share of models is above one half. Not as asked: the upper one is below. Else
+   inconclusive.
+2. Spikes rebuild circuits: at the constant rate, two neighbouring checkpoints with a spike between them have less of
+   their circuits in common than two without. As asked: it is so in so many models that the two-sided sign test gives p
+   below 5%. Not as asked: it is not, and the mean difference over six models or more is below 0.1 by the whole of its
+   95% bootstrap interval. Else inconclusive, and so where no model has both kinds of neighbours.
+3. A falling rate stops spikes. As asked: there are fewer a thousand steps, p below 5% by the one-sided Mann-Whitney
+   test. Not as asked: p is not, and with eight models or more their mean is above half of the constant rate's by the
+   whole of its bootstrap interval. Else inconclusive.
+
+    hopscope study descent results/studies/descent
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+
+from hopscope.circuits.compare import overlap
+from hopscope.circuits.record import Circuit
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.circuits import HASTY, Search, Seen, look
+from hopscope.studies.judgements import Judgement
+from hopscope.studies.statistics import clopper_pearson, fewer, mean_interval, share_in_words, sign_test
+from hopscope.studies.work import Work
+from hopscope.training.metrics import LEARNED
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+from hopscope.training.setup import Setup
+
+SPIKE = 0.1
+"""A validation loss above this, once a circuit is there, is a spike: twice the bar."""
+
+RATES = ("constant", "falling")
+
+
+@dataclass(frozen=True)
+class DescentStudy:
+    """What is trained and followed.
+
+    Attributes:
+        recipe: its schedule is varied.
+        hops: D.
+        seeds: at either rate.
+        search: for circuits.
+    """
+
+    recipe: Recipe
+    hops: int = 3
+    seeds: tuple[int, ...] = tuple(range(7000, 7012))
+    search: Search = field(default_factory=Search)
+
+    @property
+    def setups(self) -> list[Setup]:
+        """A run a seed, at the constant rate and then at the falling one."""
+        recipes = (
+            ("constant", replace(self.recipe, schedule="constant")),
+            ("falling", replace(self.recipe, schedule="trapezoid", fall=2 / 3)),
+        )
+        problem = RetrievalProblem(hops=self.hops)
+        return [
+            Setup(f"{rate}/seed-{seed:03d}", problem, recipe, (seed,))
+            for rate, recipe in recipes
+            for seed in self.seeds
+        ]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One model over time.
+
+    Attributes:
+        rate: `constant` or `falling`.
+        seed: it was trained from.
+        steps: of its training.
+        circuits: at the checkpoints that hold the bar, in their order.
+        spikes: steps at which a spike begins, after the first of them.
+        crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
+    """
+
+    rate: str
+    seed: int
+    steps: int
+    circuits: tuple[Seen, ...]
+    spikes: tuple[int, ...]
+    crossed: tuple[float | None, ...]
+
+    def kept(self, of: Sequence[Seen]) -> float:
+        """The share of the last circuit's paths that the first of these has too."""
+        last = set(self.circuits[-1].paths)
+        return len(last & set(of[0].paths)) / len(last)
+
+    @property
+    def there_at_first(self) -> float:
+        """The share of the last circuit's paths that attended when the first circuit was there."""
+        first = self.circuits[0].step or 0
+        return mean(step is not None and step <= first for step in self.crossed) if self.crossed else 0.0
+
+    @property
+    def changes(self) -> list[tuple[float, bool]]:
+        """From one checkpoint to the next: what their circuits have in common, and whether a spike lies between."""
+        return [
+            (
+                overlap(set(one.paths), set(after.paths)),
+                any((one.step or 0) < spike <= (after.step or 0) for spike in self.spikes),
+            )
+            for one, after in pairwise(self.circuits)
+        ]
+
+    @property
+    def spike_rate(self) -> float:
+        """Spikes a thousand steps, from the first circuit on."""
+        watched = self.steps - (self.circuits[0].step or 0)
+        return 1000 * len(self.spikes) / watched if watched else 0.0
+
+
+@dataclass(frozen=True)
+class DescentResult:
+    """What was seen.
+
+    Attributes:
+        models: that are trained, at either rate.
+    """
+
+    models: tuple[Followed, ...]
+
+    def solved(self, rate: str) -> list[Followed]:
+        """Those of a rate that have a circuit at two checkpoints or more."""
+        return [one for one in self.models if one.rate == rate and len(one.circuits) > 1]
+
+
+def standard(recipe: Recipe) -> DescentStudy:
+    """The study of a recipe: three times its steps."""
+    return DescentStudy(replace(recipe, steps=3 * recipe.steps, checkpoint_every=recipe.steps // 4))
+
+
+def quick(recipe: Recipe) -> DescentStudy:
+    """That it works: one hop, one seed."""
+    return DescentStudy(replace(recipe, steps=300, checkpoint_every=100), hops=1, seeds=(0,), search=HASTY)
+
+
+def run(study: DescentStudy, folder: Path, work: Work) -> DescentResult:
+    """Train what is not trained yet, find the circuits at its checkpoints, and follow the last of each model."""
+    at = folder / "runs"
+    work.train(study.setups, at)
+    runs = [RunFolder(at / setup.name) for setup in study.setups]
+    jobs = [(one.path, step, study.search) for one in runs for step in _checkpoints(one)]
+    work.each("circuits at checkpoints", look, jobs)
+    work.each("paths over time", _follow, [(one.path,) for one in runs])
+    return DescentResult(tuple(_followed(one) for one in runs))
+
+
+def _checkpoints(one: RunFolder) -> list[int]:
+    """Steps of the checkpoints from the one on at which every hop is learned."""
+    learned = one.metrics.first_below(LEARNED)[0]
+    if None in learned:
+        return []
+    return [step for step in one.checkpoints if step >= max(at for at in learned if at is not None)]
+
+
+def _circuits(one: RunFolder) -> tuple[Seen, ...]:
+    """What was found at those of them that hold the bar."""
+    from hopscope.circuits.find import record_path
+
+    name = f"{one.path.parent.name}/{one.path.name}"
+    every = [Seen.of(Circuit.load(record_path(one, 0, step)), name, step) for step in _checkpoints(one)]
+    return tuple(seen for seen in every if seen.paths)
+
+
+def _follow(path: Path) -> None:
+    """Follow the last circuit of a run through its checkpoints; what is followed already is kept."""
+    from hopscope.emergence.of_run import emergence_of_run
+
+    one = RunFolder(path)
+    circuits = _circuits(one)
+    if circuits:
+        emergence_of_run(one, 0, step=circuits[-1].step)
+
+
+def _followed(one: RunFolder) -> Followed:
+    from hopscope.emergence.history import Emergence
+    from hopscope.emergence.of_run import record_path
+
+    circuits = _circuits(one)
+    crossed: tuple[float | None, ...] = ()
+    if circuits:
+        history = Emergence.load(record_path(one, 0, circuits[-1].step))
+        crossed = tuple(path.crossing.step for path in history.paths)
+    spikes = _spikes(one, circuits[0].step or 0) if circuits else ()
+    return Followed(one.path.parent.name, one.seeds[0], one.plan.end, circuits, spikes, crossed)
+
+
+def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
+    """Logged steps at which the validation loss has come to lie above `SPIKE`."""
+    metrics = one.metrics.every(one.recipe.log_every).after(since)
+    above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
+    before = [False, *above[:-1]]
+    return tuple(
+        step for step, now, then in zip(metrics.steps.tolist(), above, before, strict=True) if now and not then
+    )
+
+
+def judge(result: DescentResult) -> list[Judgement]:
+    """By the rules above."""
+    return [*(_descends(rate, result.solved(rate)) for rate in RATES), _rebuilt(result), _stopped(result)]
+
+
+def _descends(rate: str, models: Sequence[Followed]) -> Judgement:
+    """Rule 1."""
+    asked = f"{rate} rate: the last circuit descends from the first"
+    if not models:
+        return Judgement(asked, "not run")
+    n, kept = len(models), [one.kept(one.circuits) for one in models]
+    by_chance = [
+        max((one.kept(other.circuits[-1:]) for other in models if other is not one), default=1.0) for one in models
+    ]
+    yes = sum(share >= 0.5 and share > chance for share, chance in zip(kept, by_chance, strict=True))
+    low, high = clopper_pearson(yes, n)
+    ours = (
+        f"{share_in_words(yes, n)}; {mean(kept):.0%} of its paths are the first's, {mean(by_chance):.0%} those of the "
+        f"likest other seed; {mean(one.there_at_first for one in models):.0%} attended when the first was there"
+    )
+    if low > 0.5:
+        return Judgement(asked, "as asked", ours, n)
+    if high < 0.5:
+        return Judgement(asked, "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+
+
+def _rebuilt(result: DescentResult) -> Judgement:
+    """Rule 2."""
+    asked = "spikes rebuild circuits"
+    models = result.solved("constant")
+    if not models:
+        return Judgement(asked, "not run")
+    differences = []
+    for one in models:
+        calm, spiky = ([share for share, spike in one.changes if spike is kind] for kind in (False, True))
+        if calm and spiky:
+            differences.append(mean(calm) - mean(spiky))
+    n = len(differences)
+    if not n:
+        return Judgement(asked, "inconclusive", f"{len(models)} models", 0, "no model has checkpoints with and without")
+    p, (low, high) = sign_test(differences), mean_interval(differences)
+    ours = f"{mean(differences):+.2f} more in common without a spike ({low:+.2f} to {high:+.2f}), p = {p:.2g}"
+    if p < 0.05 and mean(differences) > 0:
+        return Judgement(asked, "as asked", ours, n)
+    if n >= 6 and high < 0.1:
+        return Judgement(asked, "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+
+
+def _stopped(result: DescentResult) -> Judgement:
+    """Rule 3."""
+    asked = "a falling rate stops spikes"
+    constant, falling = ([one.spike_rate for one in result.solved(rate)] for rate in RATES)
+    n = min(len(constant), len(falling))
+    if not n:
+        return Judgement(asked, "not run")
+    p, low = fewer(falling, constant), mean_interval(falling)[0]
+    ours = f"{mean(falling):.2f} a thousand steps against {mean(constant):.2f}, p = {p:.2g}"
+    if p < 0.05:
+        return Judgement(asked, "as asked", ours, n)
+    if n >= 8 and low > mean(constant) / 2:
+        return Judgement(asked, "not as asked", ours, n)
+    reason = "too few models to tell" if any(constant) else "no spikes at the constant rate either"
+    return Judgement(asked, "inconclusive", ours, n, reason)
+
+
+def table(result: DescentResult) -> str:
+    """A row a model."""
+    lines = [
+        "| model | circuits | first at | paths, first and last | of the last in the first | attended then | spikes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in result.models:
+        cells = [f"{one.rate}, seed {one.seed}", str(len(one.circuits))]
+        if one.circuits:
+            first, last = one.circuits[0], one.circuits[-1]
+            cells += [f"step {first.step}", f"{len(first.paths)}, {len(last.paths)}", f"{one.kept(one.circuits):.0%}"]
+            cells += [f"{one.there_at_first:.0%}", str(len(one.spikes))]
+        lines.append(f"| {' | '.join(cells + ['-'] * (7 - len(cells)))} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,115 @@
+"""Descent: what replaces its circuit does not descend from it, and no spikes show nothing about spikes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from planted_circuits import DOUBLING, SERIAL, seen
+
+from hopscope.circuits.compare import Where
+from hopscope.errors import InputError
+from hopscope.paper.recipes import LAPTOP
+from hopscope.plot.descent import descent as figure
+from hopscope.studies import descent
+from hopscope.studies.descent import DescentResult, Followed
+from hopscope.studies.statistics import fewer
+
+Paths = tuple[Where, ...]
+
+
+def moved(paths: Paths, seed: int) -> Paths:
+    """The same circuit in other heads."""
+    return tuple((layer, head + 2 * seed, query, key) for layer, head, query, key in paths)
+
+
+def followed(
+    seed: int, circuits: Sequence[Paths], rate: str = "constant", spikes: tuple[int, ...] = (), late: bool = False
+) -> Followed:
+    """A model with these circuits at steps 1000, 2000, ..."""
+    every = tuple(seen(paths, seed, step=1000 * place) for place, paths in enumerate(circuits, start=1))
+    crossed = (5000.0 if late else 500.0,) * len(circuits[-1]) if circuits else ()
+    return Followed(rate, seed, 5000, every, spikes, crossed)
+
+
+def verdicts(models: Sequence[Followed]) -> list[str]:
+    return [one.verdict for one in descent.judge(DescentResult(tuple(models)))]
+
+
+def steady(n: int, rate: str = "constant", spikes: tuple[int, ...] = ()) -> list[Followed]:
+    """Each keeps its own circuit, in heads of its own."""
+    return [followed(seed, [moved(DOUBLING, seed)] * 4, rate, spikes) for seed in range(n)]
+
+
+def test_a_circuit_that_stays_descends():
+    assert verdicts(steady(12))[:2] == ["as asked", "not run"]
+
+
+def test_a_circuit_that_is_replaced_does_not():
+    replaced = [followed(s, [moved(DOUBLING, s), moved(DOUBLING, s + 20)]) for s in range(12)]
+    assert verdicts(replaced)[0] == "not as asked"
+
+
+def test_what_every_seed_has_is_no_descent():
+    """All models end in one circuit: that the first is alike says nothing of where the last comes from."""
+    assert verdicts([followed(seed, [DOUBLING] * 4) for seed in range(12)])[0] == "not as asked"
+
+
+def test_few_models_or_none():
+    assert verdicts(steady(3))[0] == "inconclusive"
+    assert verdicts(steady(1))[0] == "inconclusive"  # and no other seed to be compared with
+    assert verdicts([followed(0, [])]) == ["not run"] * 4
+    assert verdicts([]) == ["not run"] * 4
+
+
+def rebuilding(seed: int, at_spike: bool) -> Followed:
+    """One change of circuit, from step 2000 to 3000, and a spike there or elsewhere."""
+    one, other = moved(DOUBLING, seed), moved(SERIAL, seed + 20)
+    return followed(seed, [one, one, other, other], spikes=(2500,) if at_spike else (1500,))
+
+
+def test_spikes():
+    assert verdicts([rebuilding(seed, True) for seed in range(12)])[2] == "as asked"
+    assert verdicts([rebuilding(seed, False) for seed in range(12)])[2] == "not as asked"
+    assert verdicts(steady(12, spikes=(2500,)))[2] == "not as asked"
+    assert verdicts(steady(12))[2] == "inconclusive"  # no spikes
+    assert verdicts([rebuilding(seed, True) for seed in range(4)])[2] == "inconclusive"
+
+
+def test_a_falling_rate():
+    restless = steady(12, spikes=(1200, 2500, 3500))
+    assert verdicts([*restless, *steady(12, "falling")])[3] == "as asked"
+    assert verdicts([*restless, *steady(12, "falling", (1200, 2500, 3500))])[3] == "not as asked"
+    assert verdicts([*steady(12), *steady(12, "falling")])[3] == "inconclusive"
+    assert verdicts([*restless[:3], *steady(3, "falling", (1200, 2500, 3500))])[3] == "inconclusive"
+    assert fewer([1, 1], [1, 1]) == 1
+
+
+def test_counts_by_hand():
+    one = followed(0, [SERIAL, DOUBLING], spikes=(1500, 4000))
+    assert one.kept(one.circuits) == pytest.approx(4 / 6)
+    assert one.changes == [(pytest.approx(4 / 8), True)]
+    assert one.spike_rate == pytest.approx(2 / 4)
+    assert one.there_at_first == 1
+    assert followed(0, [SERIAL], late=True).there_at_first == 0
+
+
+def test_both_rates_are_one_until_one_falls():
+    setups = descent.standard(LAPTOP).setups
+    assert len(setups) == 24
+    constant, falling = setups[0].recipe, setups[12].recipe
+    assert (constant.schedule, falling.schedule, setups[0].seeds) == ("constant", "trapezoid", setups[12].seeds)
+    assert constant.steps == falling.steps == 9600
+    assert falling.steps * (1 - falling.fall) == pytest.approx(LAPTOP.steps)
+    assert constant.checkpoint_every == 800
+
+
+def test_tables_and_figures():
+    result = DescentResult((*steady(3, spikes=(2500,)), followed(9, [])))
+    assert "| constant, seed 0 | 4 | step 1000 | 6, 6 | 100% | 100% | 1 |" in descent.table(result)
+    assert "| constant, seed 9 | 0 | - |" in descent.table(result)
+    left, _, right = figure(result).axes
+    assert len(left.lines) == 6
+    assert [len(line.get_xdata()) - 1 for line in right.lines] == [6, 3]
+    with pytest.raises(InputError, match="no model has circuits"):
+        figure(DescentResult(()))
