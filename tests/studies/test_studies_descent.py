@@ -12,7 +12,8 @@ from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.descent import descent as figure
 from hopscope.studies import descent
-from hopscope.studies.descent import DescentResult, Followed
+from hopscope.studies.descent import DescentResult
+from hopscope.studies.followed import Followed
 from hopscope.studies.statistics import fewer
 
 Paths = tuple[Where, ...]

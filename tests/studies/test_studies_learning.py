@@ -15,7 +15,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
 from hopscope.studies import arms, learning
 from hopscope.studies.arms import ArmLearned, Arms
-from hopscope.studies.judgements import Judgement, judgements_table
+from hopscope.studies.judgements import Judgement, Judgements, judgements_table
 
 THREE = RetrievalProblem(hops=3)
 MIXED = ((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None))
@@ -98,3 +98,21 @@ def test_every_study_runs_quick_and_goes_on(name, tmp_path):
     assert once.stdout == again.stdout
     assert "|" in once.stdout
     assert list((tmp_path / name).glob("*.json"))
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name not in ("calibration", "searches")])
+def test_what_is_not_there_is_not_run(name, tmp_path):
+    """The whole study, not its quick version: every arm is read, and none is made."""
+    told = CliRunner().invoke(command, [name, str(tmp_path / name), "--judge"])
+    assert told.exception is None, told.output
+    judged = read_record(
+        tmp_path / name / "judgements.json", Judgements, kind="hopscope judgements", schema=1, what="judgements"
+    ).judgements
+    assert {one.verdict for one in judged} == {"not run"}
+    assert "No figure" in told.stdout
+    assert not (tmp_path / name / "runs").exists()
+
+
+def test_what_cannot_be_judged_alone_says_so(tmp_path):
+    told = CliRunner().invoke(command, ["calibration", str(tmp_path), "--judge"])
+    assert "leave --judge out" in str(told.exception)

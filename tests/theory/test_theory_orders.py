@@ -17,6 +17,7 @@ from hopscope.theory.depth import (
     minimum_best_order,
     minimum_causal,
     minimum_in_order,
+    minimum_of_hop,
     minimum_one_head,
     minimum_paths,
 )
@@ -132,3 +133,14 @@ def test_one_place_a_layer_never_takes_fewer_layers() -> None:
         assert exhaustive_one_place_depth(3, causal=True, order=",".join(map(str, pairs))) == minimum_one_head(3)
     for pairs in permutations((1, 2, 3, 4)):
         assert relaxed_one_place_depth(4, causal=True, order=",".join(map(str, pairs))) == minimum_one_head(4)
+
+
+def test_an_earlier_hop_needs_what_the_pairs_up_to_it_ask_for():
+    """In the order 1,2,4,3 the first three pairs stand shallowest first; hops that are left out change nothing."""
+    best = RetrievalProblem(hops=4, order="1,2,4,3", asked=(2, 4))
+    assert [minimum_of_hop(best, hop) for hop in (1, 2, 3, 4)] == [2, 3, 3, 3]
+    assert [minimum_of_hop(best, hop, one_head=True) for hop in (1, 2, 3, 4)] == [2, 3, 3, 4]
+    alone = RetrievalProblem(hops=8, curriculum=False)
+    assert [minimum_of_hop(alone, hop) for hop in range(1, 9)] == [2, 3, 3, 4, 4, 4, 4, 5]
+    unmasked = RetrievalProblem(hops=8, causal=False)
+    assert [minimum_of_hop(unmasked, hop) for hop in range(1, 9)] == [2, 2, 3, 3, 3, 3, 4, 4]

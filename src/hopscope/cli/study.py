@@ -87,8 +87,11 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     type=click.Path(file_okay=False, path_type=Path),
     help="A trained run to ask as well, for calibration and searches; may be repeated.",
 )
+@click.option("--judge", "idle", is_flag=True, help="Run nothing: judge what is finished.")
 @click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
-def command(name: str, folder: Path | None, quick: bool, runs: tuple[Path, ...], workers: int | None) -> None:
+def command(
+    name: str, folder: Path | None, quick: bool, runs: tuple[Path, ...], idle: bool, workers: int | None
+) -> None:
     """Run a study, or go on where it was stopped, and print its table.
 
     FOLDER (by default runs/studies/NAME) gets its numbers and verdicts as JSON and its figure; what it trains goes into
@@ -98,10 +101,24 @@ def command(name: str, folder: Path | None, quick: bool, runs: tuple[Path, ...],
     Examples:
       hopscope study learning
       hopscope study learning --quick
+      hopscope study depth --judge                          what is finished so far
       hopscope study calibration results/studies/calibration --run runs/laptop/sweep/ic-layers-4
     """
-    from hopscope.cli._studies import study_bars
+    from hopscope.cli._common import for_people
+    from hopscope.cli._studies import study_bars, waiting
+    from hopscope.errors import InputError
     from hopscope.studies.work import Work
 
+    if idle and name in ("calibration", "searches"):
+        raise InputError(
+            f"{name} cannot be judged without running it; leave --judge out, what is done is not done again"
+        )
     folder = folder or Path("runs/studies") / (f"{name}-quick" if quick else name)
-    click.echo(STUDIES[name][1](folder, quick, runs, Work(workers=workers, bars=study_bars)))
+    click.echo(
+        STUDIES[name][1](
+            folder,
+            quick,
+            runs,
+            Work(workers=workers, idle=idle, bars=study_bars, waiting=waiting if for_people() else None),
+        )
+    )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, PAGE, VERMILION, house, new_figure, thousands
-from hopscope.studies.descent import RATES, DescentResult, Followed
+from hopscope.studies.descent import RATES, DescentResult
+from hopscope.studies.followed import Followed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

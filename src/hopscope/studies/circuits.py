@@ -123,7 +123,8 @@ HASTY = Search(
 def find_circuits(runs: Sequence[Path], work: Work, search: Search | None = None) -> tuple[Seen, ...]:
     """The circuit of the only model of each run; what is found already is not looked for again."""
     work.each("circuits", look, [(path, None, search or Search()) for path in runs])
-    return tuple(Seen.of(Circuit.load(path / "circuit.json"), f"{path.parent.name}/{path.name}") for path in runs)
+    there = [path for path in runs if (path / "circuit.json").exists()]
+    return tuple(Seen.of(Circuit.load(path / "circuit.json"), f"{path.parent.name}/{path.name}") for path in there)
 
 
 def look(path: Path, step: int | None, search: Search) -> None:

@@ -26,24 +26,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
-from hopscope.circuits.compare import overlap
-from hopscope.circuits.record import Circuit
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.circuits import HASTY, Search, Seen, look
+from hopscope.studies.circuits import HASTY, Search, look
+from hopscope.studies.followed import Followed, checkpoints_after_learning, follow, followed, looked_at
 from hopscope.studies.judgements import Judgement
 from hopscope.studies.statistics import clopper_pearson, fewer, mean_interval, share_in_words, sign_test
 from hopscope.studies.work import Work
-from hopscope.training.metrics import LEARNED
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
-
-SPIKE = 0.1
-"""A validation loss above this, once a circuit is there, is a spike: twice the bar."""
 
 RATES = ("constant", "falling")
 
@@ -80,55 +73,6 @@ class DescentStudy:
 
 
 @dataclass(frozen=True)
-class Followed:
-    """One model over time.
-
-    Attributes:
-        rate: `constant` or `falling`.
-        seed: it was trained from.
-        steps: of its training.
-        circuits: at the checkpoints that hold the bar, in their order.
-        spikes: steps at which a spike begins, after the first of them.
-        crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
-    """
-
-    rate: str
-    seed: int
-    steps: int
-    circuits: tuple[Seen, ...]
-    spikes: tuple[int, ...]
-    crossed: tuple[float | None, ...]
-
-    def kept(self, of: Sequence[Seen]) -> float:
-        """The share of the last circuit's paths that the first of these has too."""
-        last = set(self.circuits[-1].paths)
-        return len(last & set(of[0].paths)) / len(last)
-
-    @property
-    def there_at_first(self) -> float:
-        """The share of the last circuit's paths that attended when the first circuit was there."""
-        first = self.circuits[0].step or 0
-        return mean(step is not None and step <= first for step in self.crossed) if self.crossed else 0.0
-
-    @property
-    def changes(self) -> list[tuple[float, bool]]:
-        """From one checkpoint to the next: what their circuits have in common, and whether a spike lies between."""
-        return [
-            (
-                overlap(set(one.paths), set(after.paths)),
-                any((one.step or 0) < spike <= (after.step or 0) for spike in self.spikes),
-            )
-            for one, after in pairwise(self.circuits)
-        ]
-
-    @property
-    def spike_rate(self) -> float:
-        """Spikes a thousand steps, from the first circuit on."""
-        watched = self.steps - (self.circuits[0].step or 0)
-        return 1000 * len(self.spikes) / watched if watched else 0.0
-
-
-@dataclass(frozen=True)
 class DescentResult:
     """What was seen.
 
@@ -155,63 +99,14 @@ def quick(recipe: Recipe) -> DescentStudy:
 
 def run(study: DescentStudy, folder: Path, work: Work) -> DescentResult:
     """Train what is not trained yet, find the circuits at its checkpoints, and follow the last of each model."""
-    at = folder / "runs"
-    work.train(study.setups, at)
-    runs = [RunFolder(at / setup.name) for setup in study.setups]
-    jobs = [(one.path, step, study.search) for one in runs for step in _checkpoints(one)]
+    from hopscope.training.many import finished
+
+    work.train(study.setups, folder / "runs")
+    runs = list(finished(study.setups, folder / "runs").values())
+    jobs = [(one.path, step, study.search) for one in runs for step in checkpoints_after_learning(one)]
     work.each("circuits at checkpoints", look, jobs)
-    work.each("paths over time", _follow, [(one.path,) for one in runs])
-    return DescentResult(tuple(_followed(one) for one in runs))
-
-
-def _checkpoints(one: RunFolder) -> list[int]:
-    """Steps of the checkpoints from the one on at which every hop is learned."""
-    learned = one.metrics.first_below(LEARNED)[0]
-    if None in learned:
-        return []
-    return [step for step in one.checkpoints if step >= max(at for at in learned if at is not None)]
-
-
-def _circuits(one: RunFolder) -> tuple[Seen, ...]:
-    """What was found at those of them that hold the bar."""
-    from hopscope.circuits.find import record_path
-
-    name = f"{one.path.parent.name}/{one.path.name}"
-    every = [Seen.of(Circuit.load(record_path(one, 0, step)), name, step) for step in _checkpoints(one)]
-    return tuple(seen for seen in every if seen.paths)
-
-
-def _follow(path: Path) -> None:
-    """Follow the last circuit of a run through its checkpoints; what is followed already is kept."""
-    from hopscope.emergence.of_run import emergence_of_run
-
-    one = RunFolder(path)
-    circuits = _circuits(one)
-    if circuits:
-        emergence_of_run(one, 0, step=circuits[-1].step)
-
-
-def _followed(one: RunFolder) -> Followed:
-    from hopscope.emergence.history import Emergence
-    from hopscope.emergence.of_run import record_path
-
-    circuits = _circuits(one)
-    crossed: tuple[float | None, ...] = ()
-    if circuits:
-        history = Emergence.load(record_path(one, 0, circuits[-1].step))
-        crossed = tuple(path.crossing.step for path in history.paths)
-    spikes = _spikes(one, circuits[0].step or 0) if circuits else ()
-    return Followed(one.path.parent.name, one.seeds[0], one.plan.end, circuits, spikes, crossed)
-
-
-def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
-    """Logged steps at which the validation loss has come to lie above `SPIKE`."""
-    metrics = one.metrics.every(one.recipe.log_every).after(since)
-    above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
-    before = [False, *above[:-1]]
-    return tuple(
-        step for step, now, then in zip(metrics.steps.tolist(), above, before, strict=True) if now and not then
-    )
+    work.each("paths over time", follow, [(one.path,) for one in runs])
+    return DescentResult(tuple(followed(one) for one in runs if looked_at(one)))
 
 
 def judge(result: DescentResult) -> list[Judgement]:

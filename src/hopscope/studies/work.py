@@ -27,6 +27,7 @@ class Work:
         compiled: whether training is compiled; None to decide from the length of the runs.
         bars: shows training of some setups while its context lasts; gives what is told where each stands.
         waiting: shows that work of unknown length goes on while its context lasts; gives what is called now and then.
+        idle: whether nothing is done, so that a study reads what is there.
     """
 
     workers: int | None = None
@@ -35,6 +36,7 @@ class Work:
     compiled: bool | None = None
     bars: Callable[[Sequence[Setup]], AbstractContextManager[Watch]] | None = None
     waiting: Callable[[str], AbstractContextManager[Callable[[], None]]] | None = None
+    idle: bool = False
 
     def train(self, setups: Sequence[Setup], folder: Path) -> None:
         """Train what is not finished, each setup into the folder of its name.
@@ -44,7 +46,7 @@ class Work:
         """
         from hopscope.training.many import train_all
 
-        if not setups:
+        if not setups or self.idle:
             return
         how: dict[str, Any] = {"device": self.device, "precision": self.precision, "compiled": self.compiled}
         with self.bars(setups) if self.bars else nullcontext() as watch:
@@ -58,6 +60,8 @@ class Work:
         from hopscope.parallel import in_processes
         from hopscope.training.engine import available_cores
 
+        if self.idle:
+            return
         workers = min(self.workers or available_cores(), len(jobs))
         if workers == 1 and self.waiting is None:
             for job in jobs:

@@ -57,7 +57,7 @@ def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = Fals
     if one_head:
         return minimum_one_head(hop)
     order = ",".join(str(pair) for pair in problem.blocks if pair <= hop)
-    return minimum_in_order(replace(problem, hops=hop, order=order, curriculum=True))
+    return minimum_in_order(replace(problem, hops=hop, order=order, curriculum=True, asked=None))
 
 
 def minimum_one_head(hops: int) -> int:

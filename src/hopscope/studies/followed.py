@@ -1,0 +1,129 @@
+"""One model over time: its circuit at every checkpoint, each in its own time, and spikes of its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+
+from hopscope.circuits.compare import overlap
+from hopscope.circuits.record import Circuit
+from hopscope.studies.circuits import Seen
+from hopscope.training.metrics import LEARNED
+from hopscope.training.run import RunFolder
+
+SPIKE = 0.1
+"""A validation loss above this, once a circuit is there, is a spike: twice the bar."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One model over time.
+
+    Attributes:
+        rate: `constant` or `falling`.
+        seed: it was trained from.
+        steps: of its training.
+        circuits: at the checkpoints that hold the bar, in their order.
+        spikes: steps at which a spike begins, after the first of them.
+        crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
+    """
+
+    rate: str
+    seed: int
+    steps: int
+    circuits: tuple[Seen, ...]
+    spikes: tuple[int, ...]
+    crossed: tuple[float | None, ...]
+
+    def kept(self, of: Sequence[Seen]) -> float:
+        """The share of the last circuit's paths that the first of these has too."""
+        last = set(self.circuits[-1].paths)
+        return len(last & set(of[0].paths)) / len(last)
+
+    @property
+    def there_at_first(self) -> float:
+        """The share of the last circuit's paths that attended when the first circuit was there."""
+        first = self.circuits[0].step or 0
+        return mean(step is not None and step <= first for step in self.crossed) if self.crossed else 0.0
+
+    @property
+    def changes(self) -> list[tuple[float, bool]]:
+        """From one checkpoint to the next: what their circuits have in common, and whether a spike lies between."""
+        return [
+            (
+                overlap(set(one.paths), set(after.paths)),
+                any((one.step or 0) < spike <= (after.step or 0) for spike in self.spikes),
+            )
+            for one, after in pairwise(self.circuits)
+        ]
+
+    @property
+    def spike_rate(self) -> float:
+        """Spikes a thousand steps, from the first circuit on."""
+        watched = self.steps - (self.circuits[0].step or 0)
+        return 1000 * len(self.spikes) / watched if watched else 0.0
+
+
+def checkpoints_after_learning(one: RunFolder) -> list[int]:
+    """Steps of the checkpoints from the one on at which every hop is learned."""
+    learned = one.metrics.first_below(LEARNED)[0]
+    if None in learned:
+        return []
+    return [step for step in one.checkpoints if step >= max(at for at in learned if at is not None)]
+
+
+def looked_at(one: RunFolder) -> bool:
+    """Whether the circuits of all of them were looked for, and the last followed."""
+    from hopscope.circuits.find import record_path
+    from hopscope.emergence.of_run import record_path as emergence_path
+
+    if not all(record_path(one, 0, step).exists() for step in checkpoints_after_learning(one)):
+        return False
+    circuits = _circuits(one)
+    return not circuits or emergence_path(one, 0, circuits[-1].step).exists()
+
+
+def _circuits(one: RunFolder) -> tuple[Seen, ...]:
+    """What was found at those of them that hold the bar."""
+    from hopscope.circuits.find import record_path
+
+    name = f"{one.path.parent.name}/{one.path.name}"
+    every = [Seen.of(Circuit.load(record_path(one, 0, step)), name, step) for step in checkpoints_after_learning(one)]
+    return tuple(seen for seen in every if seen.paths)
+
+
+def follow(path: Path) -> None:
+    """Follow the last circuit of a run through its checkpoints; what is followed already is kept."""
+    from hopscope.emergence.of_run import emergence_of_run
+
+    one = RunFolder(path)
+    circuits = _circuits(one)
+    if circuits:
+        emergence_of_run(one, 0, step=circuits[-1].step)
+
+
+def followed(one: RunFolder) -> Followed:
+    """What was seen of a run that was looked at."""
+    from hopscope.emergence.history import Emergence
+    from hopscope.emergence.of_run import record_path
+
+    circuits = _circuits(one)
+    crossed: tuple[float | None, ...] = ()
+    if circuits:
+        history = Emergence.load(record_path(one, 0, circuits[-1].step))
+        crossed = tuple(path.crossing.step for path in history.paths)
+    spikes = _spikes(one, circuits[0].step or 0) if circuits else ()
+    return Followed(one.path.parent.name, one.seeds[0], one.plan.end, circuits, spikes, crossed)
+
+
+def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
+    """Logged steps at which the validation loss has come to lie above `SPIKE`."""
+    metrics = one.metrics.every(one.recipe.log_every).after(since)
+    above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
+    before = [False, *above[:-1]]
+    return tuple(
+        step for step, now, then in zip(metrics.steps.tolist(), above, before, strict=True) if now and not then
+    )
