@@ -29,6 +29,7 @@ _HOMES = {
     "Setup": "hopscope.training.setup",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
+    "TextModel": "hopscope.circuits.text_model",
 }
 _MODULES = {
     "benchmark": "hopscope.benchmark",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.record import Circuit as Circuit
+    from hopscope.circuits.text_model import TextModel as TextModel
     from hopscope.errors import InputError as InputError
     from hopscope.lab import Model as Model
     from hopscope.lab import Run as Run
@@ -72,6 +74,7 @@ __all__ = [
     "RetrievalProblem",
     "Run",
     "Setup",
+    "TextModel",
     "Transformer",
     "benchmark",
     "find_circuit",

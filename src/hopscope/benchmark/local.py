@@ -7,7 +7,6 @@ attempt, so that neither the batch nor a restart changes it (to rounding).
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Sequence
 from functools import partial
@@ -22,8 +21,10 @@ from hopscope.benchmark.settings import Settings
 from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
 from hopscope.benchmark.weighing import Speller, Tokens, weigh
 from hopscope.errors import InputError
+from hopscope.model.model_folder import open_model_folder
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.questions import Question
+from hopscope.problem.text.tokens import written
 
 
 class LocalModel:
@@ -42,39 +43,17 @@ class LocalModel:
     def __init__(
         self, folder: Path, device: str | None = None, batch: int = 64, trust_remote_code: bool = False
     ) -> None:
-        try:
-            import transformers as library
-        except ImportError:
-            raise InputError("model folders need transformers; pip install 'hopscope[llm]'") from None
-        if not (folder / "config.json").is_file():
-            raise InputError(f"{folder} is no model folder: it has no config.json; give what save_pretrained wrote")
+        opened = open_model_folder(folder, trust_remote_code)
+        import transformers as library
+
         transformers: Any = library
-        self.name = f"local/{folder.resolve().name}"
-        self.identity = {"weights": _content_hash(folder, trust_remote_code)}
+        self.name = f"local/{opened.name}"
+        self.identity = {"weights": opened.content}
         self.batch = batch
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        bars = transformers.utils.logging.is_progress_bar_enabled()
-        transformers.utils.logging.disable_progress_bar()
+        self._tokenizer = opened.tokenizer
         try:
-            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=trust_remote_code
-            )
-            opened: Any = transformers.AutoModelForCausalLM.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=trust_remote_code, use_safetensors=True
-            )
-        except Exception as error:  # damaged files raise whatever their readers like
-            if not trust_remote_code and "trust_remote_code" in str(error):
-                raise InputError(
-                    f"{folder} brings code of its own, which is not run; read it, and if you trust it pass "
-                    "--trust-remote-code (in Python trust_remote_code=True)"
-                ) from None
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-            raise InputError(f"{folder} cannot be opened as a causal language model: {reason}") from None
-        finally:
-            if bars:
-                transformers.utils.logging.enable_progress_bar()
-        try:
-            self._model = opened.to(self.device).eval()
+            self._model = opened.model.to(self.device).eval()
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"device {self.device!r} cannot be used here ({reason}); pass cpu") from None
@@ -122,13 +101,8 @@ class LocalModel:
 
     def _encode(self, prompt: str) -> list[int]:
         """The tokens a model is given."""
-        if self._chat:
-            message = [{"role": "user", "content": prompt}]
-            text = self._tokenizer.apply_chat_template(
-                message, add_generation_prompt=True, tokenize=False, enable_thinking=False
-            )
-            return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
-        return list(self._tokenizer(prompt + "\n")["input_ids"])
+        text, _ = written(prompt, self._tokenizer)
+        return list(self._tokenizer(text, add_special_tokens=not self._chat)["input_ids"])
 
     def _pad_left(self, rows: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
         """Token ids and mask, the rows ending together."""
@@ -198,15 +172,3 @@ class _LineEnd:
     def __call__(self, ids: Int[Tensor, "row pos"], scores: Any, **_: Any) -> Tensor:
         texts = self._tokenizer.batch_decode(ids[:, self._start :], skip_special_tokens=False)
         return torch.tensor(["\n" in text for text in texts], device=ids.device)
-
-
-def _content_hash(folder: Path, with_code: bool) -> str:
-    """A hash of the files that make the model what it is; of its code too where that may run."""
-    kinds = {".json", ".safetensors", ".txt", ".model", ".jinja", *((".py",) if with_code else ())}
-    total = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.suffix in kinds and path.is_file():
-            total.update(path.name.encode() + b"\0")
-            with path.open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
-    return total.hexdigest()

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
-from hopscope.problem.roles import query_role
+from hopscope.problem.roles import pair_of, query_role
 
 Where = tuple[int, int, str, str]
 """A path as records name it: layer and head from 1, query and key role."""
@@ -104,22 +104,23 @@ def overlap(one: set[Any], other: set[Any]) -> float:
 def strategy(circuit: Circuit) -> str:
     """`serial` if the query walks the chain alone, `doubling` if positions on the way jump too, `none` if no circuit.
 
-    A jump is a path between two pairs; the query's own are left out.
+    A jump is a path between two pairs; the question's own are left out.
     """
     if not circuit.found:
         return "none"
-    asker = query_role(circuit.hops)
-    for *_, query, key in (one.path for one in circuit.paths):
-        if asker not in (query, key) and query // 2 != key // 2:
-            return "doubling"
-    return "serial"
+    pairs = [(pair_of(one.path.query, circuit.hops), pair_of(one.path.key, circuit.hops)) for one in circuit.paths]
+    return "doubling" if any(0 < query != key > 0 for query, key in pairs) else "serial"
 
 
 def first_head_ties_pairs(circuit: Circuit) -> bool:
     """Whether the first layer in use ties second members to the first members of their pairs (C8)."""
     paths = [one.path for one in circuit.paths]
     first = min((path.layer for path in paths), default=0)
-    return any(path.query % 2 == 1 and path.key == path.query - 1 for path in paths if path.layer == first)
+    return any(
+        path.key == path.query - 1 and pair_of(path.query, circuit.hops) == pair_of(path.key, circuit.hops) > 0
+        for path in paths
+        if path.layer == first and path.query < query_role(circuit.hops)
+    )
 
 
 def _names(circuit: Circuit) -> list[Where]:

@@ -83,18 +83,23 @@ def find_text_circuit(
     proof, journal = proof or Proof(sequences=_CONFIRMING, few=_SEQUENCES), journal or Journal()
     batch = text_batch(task, tokenizer, budget.confirming, derive_seed(seed, "circuit search"))
     evaluator = TextEvaluator(model, tokenizer, task, batch)
-    asked = _asked(evaluator, named)
-    origin = Origin(named.content, seed)
+    told = _told(evaluator, named)
+    origin, search = Origin(named.content, seed), asked(effort, faithfulness, seed)
     (full,), guessing = evaluator.mse([{}]), 1 - 1 / batch.candidates.shape[1]
     bar = tidy(full + (1 - faithfulness) * (guessing - full))
-    if asked.lowest <= asked.floor or not full < bar < _HIGHEST:
-        return _none(evaluator, asked, origin, full, min(max(bar, 1e-3), _HIGHEST))
+    if told.lowest <= told.floor or not full < bar < _HIGHEST:
+        return _none(evaluator, told, origin, full, min(max(bar, 1e-3), _HIGHEST), search)
     circuit = circuit_in(evaluator, replace(budget, bar=bar), seed, origin, proof, journal, strict=False)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
-    return replace(circuit, text=replace(asked, scores=_scores(fresh, circuit)))
+    return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))
 
 
-def _asked(evaluator: TextEvaluator, named: Named) -> Asked:
+def asked(effort: Effort = "thorough", faithfulness: float = 0.9, seed: int = 0, **_: Any) -> dict[str, Any]:
+    """What a record must say of its search to be the one that is asked for."""
+    return {"effort": effort, "faithfulness": faithfulness, "seed": seed}
+
+
+def _told(evaluator: TextEvaluator, named: Named) -> Asked:
     """How the model does, against the floor."""
     task, count = evaluator.task, evaluator.sequences
     (question,) = task.questions(1, 0)
@@ -121,19 +126,21 @@ def _tidy(scores: Scores) -> Scores:
     return Scores(**{name: tidy(value) for name, value in asdict(scores).items()})
 
 
-def _none(evaluator: TextEvaluator, asked: Asked, origin: Origin, full: float, bar: float) -> Circuit:
+def _none(
+    evaluator: TextEvaluator, told: Asked, origin: Origin, full: float, bar: float, search: dict[str, Any]
+) -> Circuit:
     """The record of a model that does not answer the questions, or for which nothing does as well as it."""
-    accuracy = asked.scores["full"].accuracy
+    accuracy = told.scores["full"].accuracy
     says = (
-        f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from {asked.lowest:.0%}), "
-        f"and {asked.floor:.0%} needs no retrieval: it does not solve the problem, so there is no circuit to find"
-        if asked.lowest <= asked.floor
+        f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from {told.lowest:.0%}), "
+        f"and {told.floor:.0%} needs no retrieval: it does not solve the problem, so there is no circuit to find"
+        if told.lowest <= told.floor
         else f"the model's loss is {full:.3f} and without any attention it is hardly higher: attention does not "
         "answer these questions"
     )
     part = Part(False, says, {"full_mse": tidy(full), "bar": bar}, origin.seed)
     return Circuit(
         **asdict(origin), problem=evaluator.problem, layers=evaluator.shape.layers, heads=evaluator.shape.heads,
-        bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search={"seed": origin.seed},
-        certificate={"sufficiency": part.to_json()}, text=asked,
+        bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search=search,
+        certificate={"sufficiency": part.to_json()}, text=told,
     )  # fmt: skip

@@ -25,7 +25,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role, text_role_names
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.formulation import PAPER_CHAINS
-from hopscope.problem.text.questions import Question, questions
+from hopscope.problem.text.questions import Question, formulation, questions
 from hopscope.problem.text.tokens import tokens
 from hopscope.theory.scene import Scene
 from hopscope.theory.text_scene import text_layers_needed, text_scene
@@ -55,6 +55,18 @@ class TextTask:
     def __post_init__(self) -> None:
         if self.extensions.lines not in _ORDERS:
             raise InputError("lines must be blocks or reversed for circuits: roles need an order, shuffled has none")
+
+    @classmethod
+    def of(cls, name: str, hops: int | None = None, extensions: Extensions | None = None) -> TextTask:
+        """The paper's number of hops and its format, unless told otherwise.
+
+        Raises:
+            InputError: no such formulation, or one that cannot be written like that.
+        """
+        form, extensions = formulation(name), extensions or Extensions()
+        hops = form.paper_hops if hops is None else hops
+        form.check(hops, PAPER_CHAINS, extensions)
+        return cls(form.name, hops, extensions=extensions)
 
     @property
     def problem(self) -> RetrievalProblem:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from hopscope.training.run import RunFolder
 
 
+_BAR = 0.05
+"""The paper's, of a circuit's loss."""
+
+
 class _RunOrVerb(click.Group):
     """`circuit RUN` finds; `circuit compare ...` compares. A folder named like a verb is written `./compare`."""
 
@@ -46,16 +50,34 @@ def command() -> None:
     show_default=True,
     help="Of the search: for one circuit, or for the different ones that the model holds.",
 )
-@click.option("--bar", type=float, default=0.05, show_default=True, help="Loss a circuit may have at most.")
+@click.option("--bar", type=float, default=_BAR, show_default=True, help="Loss a circuit may have at most.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
 @click.option("--show", is_flag=True, help="Print the circuit that is there; search nothing.")
 @click.option("--anew", is_flag=True, help="Search again even if a circuit is there.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw the circuit and attention maps.")
+@click.option("--formulation", help="Of the questions that a language model is asked: equations, ...")
+@click.option("--hops", type=click.IntRange(min=1), help="D of those questions [default: the paper's].")
+@click.option("--faithfulness", type=float, help="Way from guessing to a language model that its circuit goes [0.9].")
+@click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @click.option("--json", "as_json", is_flag=True, help="Print circuit.json.")
 def find(
-    run: str, number: int, step: int | None, show: bool, anew: bool, figures: bool, as_json: bool, **settings: Any
+    run: str,
+    number: int,
+    step: int | None,
+    show: bool,
+    anew: bool,
+    figures: bool,
+    as_json: bool,
+    formulation: str | None,
+    hops: int | None,
+    faithfulness: float | None,
+    trust_remote_code: bool,
+    **settings: Any,
 ) -> None:
     """Find the circuit of a trained model, certify it, draw it.
+
+    RUN is a run of `hopscope train`, or with --formulation the folder of a language model (Hugging Face's), whose
+    record is then FOLDER/circuits/FORMULATION-D-hops.json.
 
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
@@ -74,14 +96,28 @@ def find(
       hopscope circuit runs/first --show                print what was found
       hopscope circuit runs/first --model 3 --json
       hopscope circuit runs/first --checkpoint 1000     what it did before it was finished
+      hopscope circuit my-model --formulation equations --hops 2
       hopscope circuit compare runs/a runs/b runs/c     circuits side by side
       hopscope circuit census runs/sweep/*              what many models learned
     """
+    if formulation is not None:
+        asked = {"formulation": formulation, "hops": hops, "faithfulness": faithfulness}
+        if number or step is not None or settings["bar"] != _BAR:
+            raise InputError("--model, --checkpoint and --bar are for runs; a language model has --faithfulness")
+        circuit, written = _of_language_model(Path(run), asked, show, anew, figures, trust_remote_code, settings)
+        _tell(circuit, written, as_json)
+        return
+    if hops is not None or faithfulness is not None or trust_remote_code:
+        raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
     from hopscope.training.run import RunFolder
 
     folder = RunFolder(run)
     circuit = _shown(folder, number, step) if show else _found(folder, number, step, anew, settings)
-    written = [] if show or not figures else _draw(folder, circuit, step)
+    _tell(circuit, [] if show or not figures else _draw(folder, circuit, step), as_json)
+
+
+def _tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
+    """The circuit, for people or programs."""
     if as_json:
         click.echo(json.dumps(circuit.to_json()))
         return
@@ -137,6 +173,35 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
     circuits = [circuit for name in runs for circuit in _load_all(name)]
     counted = count(circuits)
     click.echo(json.dumps(counted) if as_json else describe_census(counted), nl=as_json)
+
+
+def _of_language_model(
+    folder: Path,
+    asked: dict[str, Any],
+    show: bool,
+    anew: bool,
+    figures: bool,
+    trust_remote_code: bool,
+    settings: dict[str, Any],
+) -> tuple[Circuit, list[Path]]:
+    """The circuit of a language model, and the figures drawn of it."""
+    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.search.journal import Journal
+    from hopscope.circuits.text_model import TextModel, record_path
+    from hopscope.circuits.texts import TextTask
+    from hopscope.plot import figure_5, save
+    from hopscope.training.engine import Engine, available_cores, using_threads
+
+    path = record_path(folder, TextTask.of(asked["formulation"], asked["hops"]))
+    if show:
+        return Circuit.load(path), []
+    search = {"effort": settings["effort"], "seed": settings["seed"]}
+    if asked["faithfulness"] is not None:
+        search["faithfulness"] = asked["faithfulness"]
+    with using_threads(Engine(threads=available_cores())), _progress() as watch:
+        model = TextModel(folder, trust_remote_code)
+        circuit = model.circuit(asked["formulation"], asked["hops"], anew=anew, journal=Journal(watch), **search)
+    return circuit, save(figure_5(circuit), path.with_suffix("")) if figures and circuit.found else []
 
 
 def _shown(folder: RunFolder, number: int, step: int | None) -> Circuit:

@@ -18,12 +18,11 @@ SWEEP = Recipe(layers=8, heads=8, d_model=128, steps=10_000, batch_size=512, exa
 
 LAPTOP = Recipe(
     layers=4,
-    heads=16,
-    head_dim=8,
+    heads=8,
     d_model=64,
     mlp=False,
-    steps=3_200,
-    batch_size=64,
+    steps=2_400,
+    batch_size=128,
     examples=None,
     learning_rate=6e-3,
     schedule="when-learned",

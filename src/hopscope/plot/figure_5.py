@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
-from hopscope.problem.roles import query_role, symbol_of
-from hopscope.theory.scene import place_in_sequence
+from hopscope.problem.roles import answer_role, pair_of, query_role, symbol_of, text_role_names
+from hopscope.theory.text_scene import standing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +75,7 @@ def figure_5(circuit: Circuit) -> Figure:
     """The circuit of one model. A model without one gives an empty stage that says so."""
     drawn = arrows(circuit)
     rows = max((arrow.row for arrow in drawn), default=1)
-    width = max(3.6, 0.62 * (2 * circuit.hops + 1) + 1.4)
+    width = max(3.6, 0.62 * len(_columns(circuit)) + 1.4)
     with house():
         figure = new_figure(width, 0.95 * rows + 1.3)
         draw_circuit(figure.subplots(), circuit, drawn)
@@ -100,7 +100,7 @@ def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
         name = f"layer {layer}" + (f"\nhead{'s' if len(heads) > 1 else ''} " if circuit.heads > 1 else "")
         name += ", ".join(map(str, heads)) if circuit.heads > 1 else ""
         axes.text(min(at.values()) - 0.6, row - 0.5, name, ha="right", va="center", fontsize=7)
-    asker = circuit.problem.roles[query_role(circuit.hops)]
+    asker = list(at)[-1]
     axes.annotate("answer", (at[asker], top), (0, 7), textcoords="offset points", ha="center", fontsize=7)
     if not circuit.found:
         axes.text(sum(at.values()) / len(at), 0.5, "no circuit", ha="center", va="center", fontsize=11)
@@ -144,16 +144,21 @@ def _legend(axes: Axes, drawn: Sequence[Arrow]) -> None:
 
 
 def _columns(circuit: Circuit) -> dict[str, float]:
-    """Where each role stands: one chain in the order of the sequence, a gap after every pair."""
-    problem, roles = circuit.problem, range(2 * circuit.hops + 1)
-    from dataclasses import replace
+    """Where each role stands: one chain in the order of the sequence, a gap after every pair.
 
-    alone = replace(problem, chains=1)
-    places = [place_in_sequence(alone, 0, role) for role in roles]
-    return {problem.roles[role]: place + place // 2 * 0.5 for role, place in zip(roles, places, strict=True)}
+    Of a text's further roles, those that a path has, and the answer.
+    """
+    names, query = text_role_names(circuit.hops), query_role(circuit.hops)
+    further = {role for one in circuit.paths for role in one.path[2:] if role > query}
+    further |= {answer_role(circuit.hops)} if circuit.text else set()
+    roles = sorted({*range(query + 1), *further}, key=lambda role: standing(circuit.problem, role))
+    blocks = [standing(circuit.problem, role)[0] for role in roles]
+    return {names[role]: place + 0.5 * block for place, (role, block) in enumerate(zip(roles, blocks, strict=True))}
 
 
 def _label(circuit: Circuit, role: str) -> str:
-    number = circuit.problem.roles.index(role)
-    mark = "?" if number == query_role(circuit.hops) else ""
-    return f"$x_{{{symbol_of(number, circuit.hops)}}}${mark}"
+    number = text_role_names(circuit.hops).index(role)
+    symbol, pair = symbol_of(number, circuit.hops), pair_of(number, circuit.hops)
+    if symbol >= 0:
+        return f"$x_{{{symbol}}}${'?' if number == query_role(circuit.hops) else ''}"
+    return role[-1] if pair else "…"

@@ -24,7 +24,7 @@ def text_scene(problem: RetrievalProblem) -> Scene:
         symbol = symbol_of(role, hops)
         holding = 1 << 2 * pair_of(role, hops) if role != text_role(hops) else 0
         holdings.append(holding | (1 << 2 * symbol + 1 if symbol >= 0 else 0))
-    order = sorted(range(len(names)), key=lambda role: _standing(problem, role))
+    order = sorted(range(len(names)), key=lambda role: standing(problem, role))
     visible = [0] * len(names)
     for number, role in enumerate(order):
         visible[role] = sum(1 << other for other in order[: number + 1])
@@ -37,7 +37,7 @@ def text_layers_needed(problem: RetrievalProblem) -> int:
     return next(layer for layer, holdings in enumerate(spread(scene)) if holdings[scene.asker] >> scene.target & 1)
 
 
-def _standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
+def standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
     """Block and place in the line: a symbol, the link, a symbol, the end; the question last."""
     pair, hops = pair_of(role, problem.hops), problem.hops
     if not pair:

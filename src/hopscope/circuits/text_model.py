@@ -1,0 +1,84 @@
+"""A language model from a folder, and what it can be asked: `hs.TextModel(folder).circuit("equations", hops=2)`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hopscope.circuits.find_text import Named, asked, find_text_circuit
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
+from hopscope.model.language import LanguageModel
+from hopscope.model.model_folder import open_model_folder
+from hopscope.problem.roles import text_role_names
+from hopscope.problem.text.questions import Question
+from hopscope.problem.text.tokens import tokens
+
+
+class TextModel:
+    """A Hugging Face decoder on disk.
+
+    Args:
+        folder: as `save_pretrained` writes it; nothing is fetched from anywhere.
+        trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
+
+    Raises:
+        InputError: the folder holds no such model, or one whose attention cannot be shown.
+    """
+
+    def __init__(self, folder: Path | str, trust_remote_code: bool = False) -> None:
+        self.path = Path(folder)
+        opened = open_model_folder(self.path, trust_remote_code)
+        self.tokenizer: Any = opened.tokenizer
+        self.named = Named(opened.name, opened.content)
+        self._model = opened.model
+
+    @cached_property
+    def model(self) -> LanguageModel:
+        """The model with the seam, in single precision."""
+        return LanguageModel(self._model.float())
+
+    def roles(self, question: Question) -> list[tuple[str, str, int]]:
+        """A question as the model reads it: every token, its role, and its chain (-1 for none).
+
+        Raises:
+            InputError: a tokenizer in which they cannot be told, or no question of chains.
+        """
+        read, names = tokens(question, self.tokenizer), text_role_names(question.hops)
+        return [
+            (self.tokenizer.decode([token]), names[role], chain)
+            for token, role, chain in zip(read.ids, read.role, read.chain, strict=True)
+        ]
+
+    def evaluator(self, task: TextTask, questions: int = 256, seed: int = 0) -> TextEvaluator:
+        """The model on questions: losses, scores and role maps under any program."""
+        return TextEvaluator(self.model, self.tokenizer, task, text_batch(task, self.tokenizer, questions, seed))
+
+    def circuit(self, formulation: str, hops: int | None = None, *, anew: bool = False, **search: Any) -> Circuit:
+        """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/`, so that it is read again.
+
+        Args:
+            formulation: equations, lives-with or kingdoms.
+            hops: D; the paper's by default.
+            anew: search even if it is there.
+            search: as in `find_text_circuit`: `effort`, `faithfulness`, `seed`, `journal`; and `extensions`.
+
+        Raises:
+            InputError: a formulation, tokenizer or value that does not do, or a record of another model.
+        """
+        task = TextTask.of(formulation, hops, search.pop("extensions", None))
+        path = record_path(self.path, task)
+        if path.exists() and not anew:
+            circuit = Circuit.load(path)
+            if circuit.model == self.named.content and asked(**search).items() <= circuit.search.items():
+                return circuit
+        circuit = find_text_circuit(self.model, self.tokenizer, task, self.named, **search)
+        circuit.save(path)
+        return circuit
+
+
+def record_path(folder: Path, task: TextTask) -> Path:
+    """Where the circuit for a task is kept."""
+    changed = "".join(f"-{name}-{value}" for name, value in sorted(task.extensions.changed().items()))
+    return folder / "circuits" / f"{task.formulation}-{task.hops}-hops{changed}.json"

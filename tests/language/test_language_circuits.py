@@ -1,0 +1,155 @@
+"""Circuits of language models: planted ones are found and certified, and what cannot be is said."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from planted_text import CIRCUIT, planted
+from tokenizers_made import tokenizer
+
+import hopscope as hs
+from hopscope.benchmark.own_model.recipe import TextModelRecipe
+from hopscope.benchmark.own_model.text import make_tokenizer
+from hopscope.benchmark.own_model.training import make_model, publish
+from hopscope.circuits.find_text import Named, find_text_circuit
+from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Program, one_hot
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
+from hopscope.cli import program
+from hopscope.errors import InputError
+from hopscope.model.language import LanguageModel
+from hopscope.theory.path import AttentionPath
+
+TASK = TextTask("equations", 1)
+PATHS = [AttentionPath.parse(path, hops=1) for path in CIRCUIT]
+
+
+@cache
+def evaluator(questions: int = 64) -> TextEvaluator:
+    """The planted model on some questions."""
+    made = make_tokenizer()
+    return TextEvaluator(LanguageModel(planted()), made, TASK, text_batch(TASK, made, questions, seed=5))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The planted model as a folder, its circuit found by the verb."""
+    made = tmp_path_factory.mktemp("models") / "planted"
+    publish(planted(), made)
+    asked = ["circuit", str(made), "--formulation", "equations", "--hops", "1", "--effort", "quick", "--json"]
+    done = CliRunner().invoke(program, asked, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["certified"] == ["natural"]
+    return made
+
+
+@pytest.fixture
+def found(folder: Path) -> Circuit:
+    """What the search finds in the planted model."""
+    return Circuit.load(folder / "circuits" / "equations-1-hops.json")
+
+
+def test_the_planted_circuit_and_nothing_else_is_found_and_certified(found: Circuit) -> None:
+    circuit = found
+    assert sorted(one.path for one in circuit.paths) == sorted(PATHS)
+    assert circuit.certified == ("natural",)
+    assert circuit.certificate["deliverability"]["layers_needed"] == 2
+    assert circuit.text is not None
+    scores = circuit.text.scores
+    assert scores["full"].accuracy == scores["imposed"].accuracy == scores["natural"].accuracy == 1
+    assert scores["nothing"].accuracy < 0.5
+    assert circuit.text.floor == 0.25
+
+
+def test_the_record_is_kept_shown_drawn_and_read_again(folder: Path, found: Circuit) -> None:
+    assert (folder / "circuits" / "equations-1-hops.svg").stat().st_size > 1000
+    asked = ["circuit", str(folder), "--formulation", "equations", "--hops", "1", "--show"]
+    assert "answer -> >x1" in CliRunner().invoke(program, asked, catch_exceptions=False).stdout
+    model = hs.TextModel(folder)
+    assert model.circuit("equations", 1, effort="quick") == found  # in no time: nothing is searched again
+    (question,) = hs.questions("equations", 1, count=1)
+    assert [role for _, role, chain in model.roles(question) if chain < 0] == ["text"]
+
+
+def test_scores_are_those_of_the_models_own_logits() -> None:
+    """An oracle that reads the answer from the library's logits, question by question."""
+    ours, model, made = evaluator(), planted(), make_tokenizer()
+    total = 0.0
+    for question in TASK.questions(64, 5):
+        with torch.no_grad():
+            logits = model(**made(question.prompt + "\n", return_tensors="pt")).logits[0, -1]
+        among = torch.stack([logits[made.convert_tokens_to_ids(one)] for one in question.acceptable]).softmax(-1)
+        wanted = torch.tensor([one == question.answer for one in question.acceptable])
+        total += float((among - wanted.float()).square().sum())
+    assert ours.mse([{}])[0] == pytest.approx(total / 64, abs=1e-6)
+    assert ours.scores({}).brier == pytest.approx(total / 64, abs=1e-6)
+
+
+def test_each_row_of_the_circuit_is_needed_and_programs_may_depart_from_one_another() -> None:
+    ours = evaluator()
+    natural: Program = dict.fromkeys(ours.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
+    whole, *without = ours.mse([natural, *({**natural, path.row: UNIFORM} for path in PATHS)])
+    assert whole < 0.02
+    assert min(without) > 0.1
+    ours.depart_from(natural)
+    again = ours.mse([natural, {**natural, PATHS[2].row: IDENTITY}, {**natural, PATHS[0].row: UNIFORM}])
+    assert [again[0], again[2]] == pytest.approx([whole, without[0]], abs=1e-6)
+    assert again[1] > 0.5
+
+
+def test_a_wrong_key_does_not_pass() -> None:
+    ours = evaluator()
+    circuit: Program = {path.row: one_hot(path.key) for path in PATHS}
+    wrong = AttentionPath.parse("L2.H2 answer -> x0>", hops=1)
+    imposed = {**dict.fromkeys(ours.rows, UNIFORM), **circuit, wrong.row: one_hot(wrong.key)}
+    assert ours.mse([imposed])[0] > 0.5
+
+
+def test_questions_of_different_lengths_are_filled_up_where_nobody_looks() -> None:
+    """Letters of several characters make prompts of several lengths; filling up changes no answer."""
+    made, task = tokenizer("short"), TextTask.of("equations", 5)
+    one = text_batch(task, made, 12, 3)
+    lengths = {int(end) + 1 for end in one.answer}
+    model = LanguageModel(_random(len(made)))
+    ours = TextEvaluator(model, made, task, one)
+    alone = [TextEvaluator(model, made, task, text_batch(task, made, 12, 3)[n : n + 1]) for n in range(12)]
+    assert ours.own.tolist() == pytest.approx([float(single.own) for single in alone], abs=1e-5)
+    assert ours.where.role.shape[1] == max(lengths)
+
+
+def _random(words: int) -> object:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return GPT2LMHeadModel(GPT2Config(vocab_size=words, n_positions=600, n_embd=16, n_layer=2, n_head=2))
+
+
+def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
+    untrained = LanguageModel(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
+    circuit = find_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), effort="quick")
+    assert not circuit.found
+    assert circuit.certified == ()
+    assert "does not solve the problem" in circuit.certificate["sufficiency"]["says"]
+    assert "25% needs no retrieval" in circuit.certificate["sufficiency"]["says"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (["--formulation", "functions"], "functions has no chains"),
+        (["--formulation", "equations", "--hops", "9"], "hops must be 1..6"),
+        (["--formulation", "equations", "--faithfulness", "1"], "faithfulness must be above 0 and below 1"),
+        (["--formulation", "equations", "--checkpoint", "3"], "are for runs"),
+        (["--hops", "2"], "pass --formulation"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_a_sentence(folder: Path, asked: list[str], why: str) -> None:
+    done = CliRunner().invoke(program, ["circuit", str(folder), *asked])
+    assert isinstance(done.exception, InputError)
+    assert why in str(done.exception)

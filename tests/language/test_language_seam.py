@@ -1,0 +1,148 @@
+"""The seam of language models: it changes nothing by itself, and what an edit changes arrives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from families import FAMILIES, decoder
+from torch import Tensor, nn
+
+from hopscope.errors import InputError
+from hopscope.model.edit import Edit, Pattern, Queried, Recorder
+from hopscope.model.language import LanguageModel
+
+TOKENS = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(params=FAMILIES, scope="module")
+def family(request: pytest.FixtureRequest) -> tuple[Any, LanguageModel, Tensor]:
+    """A model twice, once without the seam, and the logits of the former."""
+    plain = decoder(request.param)
+    with torch.no_grad():
+        return plain, LanguageModel(decoder(request.param)), plain(input_ids=TOKENS, use_cache=False).logits
+
+
+def logits(model: LanguageModel, edit: Edit | None = None, tokens: Tensor = TOKENS) -> Tensor:
+    """By way of the seam."""
+    with torch.no_grad():
+        return model.answers(model.run(model.embed(tokens[None]), edit=edit))[0]
+
+
+class Replayed(Edit):
+    """Patterns recorded elsewhere."""
+
+    def __init__(self, patterns: list[Pattern]) -> None:
+        self.patterns = patterns
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        return self.patterns[layer]
+
+
+class Swapped(Edit):
+    """In one layer, two heads look where the other one looks."""
+
+    def __init__(self, layer: int) -> None:
+        self.layer = layer
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        return pattern.roll(1, dims=2) if layer == self.layer else pattern
+
+
+class Silent(Edit):
+    """In one layer, attention writes nothing."""
+
+    def __init__(self, layer: int) -> None:
+        self.layer = layer
+
+    def written(self, layer: int, written: Queried) -> Queried:
+        return torch.zeros_like(written) if layer == self.layer else written
+
+
+def test_unedited_the_seam_gives_the_models_own_logits(family: tuple[Any, LanguageModel, Tensor]) -> None:
+    _, model, own = family
+    torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
+
+
+def test_patterns_are_those_that_the_library_gives_out(family: tuple[Any, LanguageModel, Tensor]) -> None:
+    plain, model, _ = family
+    plain.set_attn_implementation("eager")
+    with torch.no_grad():
+        given = plain(input_ids=TOKENS, use_cache=False, output_attentions=True).attentions
+    for mine, its in zip(model.patterns(TOKENS[None]), given, strict=True):
+        torch.testing.assert_close(mine[0], its, rtol=1e-4, atol=1e-5)
+
+
+def test_replayed_patterns_change_nothing_and_those_of_other_tokens_do(
+    family: tuple[Any, LanguageModel, Tensor],
+) -> None:
+    _, model, own = family
+    recorded = Recorder()
+    logits(model, recorded)
+    torch.testing.assert_close(logits(model, Replayed(recorded.patterns)), own, rtol=1e-4, atol=1e-4)
+    others = model.patterns(TOKENS.flip(0, 1)[None])
+    assert float((logits(model, Replayed(others)) - own).abs().max()) > 0.1
+
+
+@pytest.mark.parametrize("edit", [Swapped, Silent])
+def test_an_edit_acts_in_its_layer_and_the_way_may_be_entered_there(
+    family: tuple[Any, LanguageModel, Tensor], edit: type[Swapped | Silent]
+) -> None:
+    _, model, own = family
+    changed = [logits(model, edit(layer)) for layer in range(3)]
+    for layer, one in enumerate(changed):
+        assert float((one - own).abs().max()) > 0.05
+        with torch.no_grad():
+            entering = model.run(model.embed(TOKENS[None]), stop=layer, edit=edit(layer))
+            later = model.answers(model.run(entering, start=layer, edit=edit(layer)))[0]
+        torch.testing.assert_close(later, one, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(changed[0], changed[1], atol=1e-2)
+
+
+def test_nothing_is_left_behind_by_an_edit_that_fails(family: tuple[Any, LanguageModel, Tensor]) -> None:
+    _, model, own = family
+
+    class Fails(Edit):
+        def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+            raise ValueError("halfway")
+
+    with pytest.raises(ValueError, match="halfway"):
+        logits(model, Fails())
+    torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
+
+
+def test_an_untrained_head_alone_is_changed(family: tuple[Any, LanguageModel, Tensor]) -> None:
+    _, model, own = family
+    other = model.with_untrained([(1, 2)], seed=0)
+    torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
+    mine, theirs = (one.patterns(TOKENS[None]) for one in (model, other))
+    changed = [
+        [float((a - b)[0, :, head].abs().max()) > 1e-4 for head in range(4)] for a, b in zip(mine, theirs, strict=True)
+    ]
+    assert changed[0] == [False] * 4
+    assert changed[1] == [False, False, True, False]
+    assert any(changed[2])
+
+
+def test_an_encoder_is_refused() -> None:
+    import transformers
+
+    config = transformers.BertConfig(
+        vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48
+    )
+    model = transformers.BertForMaskedLM(config)
+    with pytest.raises(InputError, match=r"circuits need a decoder|is no decoder|cannot be shown"):
+        LanguageModel(model)
+
+
+def test_attention_of_its_own_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = decoder("llama")
+
+    def other(self: nn.Module, hidden_states: Tensor, **named: Any) -> tuple[Tensor, None]:
+        return hidden_states.cumsum(1), None
+
+    for layer in model.model.layers:
+        monkeypatch.setattr(layer.self_attn, "forward", other.__get__(layer.self_attn))
+    with pytest.raises(InputError, match="is no decoder"):
+        LanguageModel(model)
