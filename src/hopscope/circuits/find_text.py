@@ -51,7 +51,7 @@ def find_text_circuit(
     named: Named,
     *,
     effort: Effort = "thorough",
-    faithfulness: float = 0.9,
+    faithfulness: float = 0.95,
     seed: int = 0,
     proof: Proof | None = None,
     journal: Journal | None = None,
@@ -94,7 +94,7 @@ def find_text_circuit(
     return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))
 
 
-def asked(effort: Effort = "thorough", faithfulness: float = 0.9, seed: int = 0, **_: Any) -> dict[str, Any]:
+def asked(effort: Effort = "thorough", faithfulness: float = 0.95, seed: int = 0, **_: Any) -> dict[str, Any]:
     """What a record must say of its search to be the one that is asked for."""
     return {"effort": effort, "faithfulness": faithfulness, "seed": seed}
 

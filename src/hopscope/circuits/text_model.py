@@ -19,6 +19,15 @@ from hopscope.problem.text.tokens import tokens
 class TextModel:
     """A Hugging Face decoder on disk.
 
+        >>> from hopscope.benchmark.own_model.training import TextModelRecipe, make_model, publish
+        >>> publish(make_model(TextModelRecipe()), folder / "own")  # untrained
+        >>> model = hs.TextModel(folder / "own")
+        >>> (question,) = hs.questions("equations", hops=1, count=1)
+        >>> [role for _, role, _ in model.roles(question)][-5:]
+        ['x0>', '>x1', 'text', 'x0?', 'answer']
+        >>> model.circuit("equations", hops=1, effort="quick").found
+        False
+
     Args:
         folder: as `save_pretrained` writes it; nothing is fetched from anywhere.
         trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.

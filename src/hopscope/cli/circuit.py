@@ -57,7 +57,7 @@ def command() -> None:
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw the circuit and attention maps.")
 @click.option("--formulation", help="Of the questions that a language model is asked: equations, ...")
 @click.option("--hops", type=click.IntRange(min=1), help="D of those questions [default: the paper's].")
-@click.option("--faithfulness", type=float, help="Way from guessing to a language model that its circuit goes [0.9].")
+@click.option("--faithfulness", type=float, help="Way from guessing to a language model that its circuit goes [0.95].")
 @click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @click.option("--json", "as_json", is_flag=True, help="Print circuit.json.")
 def find(

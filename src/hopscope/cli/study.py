@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from hopscope.studies.work import Work
 
 
@@ -18,27 +20,43 @@ def _of_recipe(name: str, figure: str | None = None) -> Callable[[Path, bool, tu
     """A study that trains the laptop's recipe: the file of that name in `studies/`, its figure in `plot/`."""
 
     def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
-        from hopscope.errors import InputError
         from hopscope.paper import presets, recipes
-        from hopscope.plot.style import save
-        from hopscope.records import write_record
-        from hopscope.studies.judgements import Judgements, judgements_table
 
-        asked, drawn = import_module(f"hopscope.studies.{name}"), figure or name
+        asked = import_module(f"hopscope.studies.{name}")
         study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.LAPTOP)
         found = asked.run(study, folder, work)
-        judgements = tuple(asked.judge(found))
-        write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
-        write_record(folder / "judgements.json", Judgements(judgements), kind="hopscope judgements", schema=1)
-        draw = getattr(import_module(f"hopscope.plot.{drawn}"), drawn)
-        told = f"{asked.table(found)}\n{judgements_table(judgements)}"
-        try:
-            save(draw(found), folder / name)
-        except InputError as nothing:
-            told += f"\nNo figure: {nothing}.\n"
-        return told
+        drawn = getattr(import_module(f"hopscope.plot.{figure or name}"), figure or name)
+        return _told(name, asked, found, folder, lambda: drawn(found))
 
     return ask
+
+
+def _told(name: str, asked: Any, found: Any, folder: Path, draw: Callable[[], Figure]) -> str:
+    """What a study found, judged, drawn and written down; its tables."""
+    from hopscope.errors import InputError
+    from hopscope.plot.style import save
+    from hopscope.records import write_record
+    from hopscope.studies.judgements import Judgements, judgements_table
+
+    judgements = tuple(asked.judge(found))
+    write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
+    write_record(folder / "judgements.json", Judgements(judgements), kind="hopscope judgements", schema=1)
+    told = f"{asked.table(found)}\n{judgements_table(judgements)}"
+    try:
+        save(draw(), folder / name)
+    except InputError as nothing:
+        told += f"\nNo figure: {nothing}.\n"
+    return told
+
+
+def _text(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
+    from hopscope.circuits.record import Circuit
+    from hopscope.plot.text_circuits import text_circuits
+    from hopscope.studies import text
+
+    found = text.run(text.quick() if quick else text.TextStudy(), folder, work)
+    records = sorted((folder / "circuits").glob("*.json"))
+    return _told("text", text, found, folder, lambda: text_circuits([Circuit.load(path) for path in records]))
 
 
 def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
@@ -70,6 +88,7 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),
     "census": ("Which circuits do models learn, how alike, and do they change?", _of_recipe("census")),
     "descent": ("Does the last circuit descend from the first, and do spikes rebuild it?", _of_recipe("descent")),
+    "text": ("Which circuits answer questions in language models of our own?", _text),
     "calibration": ("How often does a certificate pass a false circuit?", _calibration),
     "searches": ("What do different searches find in the same models?", _searches),
 }

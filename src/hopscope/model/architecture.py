@@ -14,7 +14,7 @@ class Architecture:
     """A GPT-2 style, pre-LayerNorm transformer on vectors.
 
         >>> hs.recipes.LAPTOP.architecture(hs.RetrievalProblem(hops=3)).d_head
-        16
+        8
 
     Args:
         d_input: numbers at an input position.

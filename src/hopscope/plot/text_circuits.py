@@ -1,0 +1,41 @@
+"""Circuits of language models side by side: a column a model, a row a number of hops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hopscope.circuits.record import Circuit
+from hopscope.errors import InputError
+from hopscope.plot.figure_5 import arrows, draw_circuit
+from hopscope.plot.style import house, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def text_circuits(circuits: Sequence[Circuit]) -> Figure:
+    """All circuits that were found.
+
+    Raises:
+        InputError: none was.
+    """
+    found = [one for one in circuits if one.found]
+    if not found:
+        raise InputError("there is nothing to draw: no model has a circuit")
+    hops, names = sorted({one.hops for one in found}), sorted({_name(one) for one in found})
+    with house():
+        figure = new_figure(0.75 * (2 * max(hops) + 5) * len(names), 3.1 * len(hops))
+        panels = figure.subplots(len(hops), len(names), squeeze=False)
+        for axes in panels.flat:
+            axes.set_axis_off()
+        for one in found:
+            axes = panels[hops.index(one.hops)][names.index(_name(one))]
+            draw_circuit(axes, one, arrows(one))
+            certified = "certified" if one.certified else "not certified"
+            axes.set_title(f"{_name(one)}, {one.hops} hop{'s' if one.hops > 1 else ''}, {certified}", fontsize=8)
+    return figure
+
+
+def _name(circuit: Circuit) -> str:
+    return circuit.text.name if circuit.text else str(circuit.number)
