@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
+from hopscope.model.projections import copy_head
 
 _NAME = "hopscope"
 """Of our attention function among the library's."""
@@ -113,7 +114,7 @@ class LanguageModel:
             fresh = type(self._model)(self._model.config).requires_grad_(False)
         for layer, head in heads:
             mine, theirs = (_attention(_layers(model)[layer]) for model in (mixed, fresh))
-            _copy_head(mine, theirs, head, self.shape)
+            copy_head(mine, theirs, head, self.shape)
         return LanguageModel(mixed)
 
     def _attentions(self) -> Iterator[Any]:
@@ -284,28 +285,3 @@ def _skipped(layer: Any) -> Iterator[None]:
         yield
     finally:
         del layer.forward
-
-
-def _copy_head(mine: Any, theirs: Any, head: int, shape: Architecture) -> None:
-    """Give a head of `mine` the weights it has in `theirs`."""
-    width, parts = shape.d_head, dict(theirs.named_parameters())
-    here = slice(head * width, (head + 1) * width)
-    alone = mine.num_key_value_groups == 1 if hasattr(mine, "num_key_value_groups") else True
-    known = 0
-    for name, weight in mine.named_parameters():
-        other, kind = parts[name], name.split(".")[0]
-        if kind == "c_attn":  # GPT-2: queries, keys and values side by side, inputs first
-            for third in range(3):
-                start = third * shape.heads * width
-                weight[..., start + here.start : start + here.stop] = other[..., start + here.start : start + here.stop]
-        elif kind == "q_proj" or (kind in ("k_proj", "v_proj") and alone) or (kind == "c_proj" and weight.dim() == 2):
-            weight[here] = other[here]
-        elif kind in ("o_proj", "dense", "out_proj") and weight.dim() == 2:
-            weight[:, here] = other[:, here]
-        elif kind == "qkv_proj":  # queries first
-            weight[here] = other[here]
-        else:
-            continue
-        known += 1
-    if known < 2:
-        raise InputError(f"the projections of {type(mine).__name__} are not known, so no head can be untrained")
