@@ -56,6 +56,11 @@ def test_help_imports_nothing_heavy():
     assert heavy_after(code + "CliRunner().invoke(program, ['sample', 'vectors'])") >= {"torch"}
 
 
+def test_the_package_can_be_run():
+    shown = subprocess.run([sys.executable, "-m", "hopscope", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == f"hopscope, version {hs.__version__}"
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself_with_examples(verb):
     result = CliRunner().invoke(program, [verb, "--help"])
