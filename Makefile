@@ -17,7 +17,8 @@ lint: $(VENV)/.installed-dev
 	$(RUN)/mypy
 
 attack: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(RUN)/python tests/attack $(or $(CASES),10000)
+	$(RUN)/python tests/attack --cases $(or $(CASES),10000) --kills $(or $(KILLS),200) --flips $(or $(FLIPS),1000) \
+		--seed $(or $(SEED),0)
 
 race: $(VENV)/.installed
 	$(RUN)/python race/trainers.py

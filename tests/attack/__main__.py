@@ -1,10 +1,11 @@
-"""The whole attack: `make attack`, or `python tests/attack [CASES] [SEED]`. Prints counts; status 1 where any fault is.
+"""The whole attack: `make attack`, or `python tests/attack --help`. Prints a table; status 1 where any fault is.
 
-One process computes at a time, on one thread; run it with `chrt -i 0` beside other work.
+The cases follow from seed and counts, however many processes share them.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -15,69 +16,91 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "INSPECT_LOG_LEVEL": "error"}
 
+from attacked_verbs import KILLS
+from attacker import Tally
+from chunks import Chunk, all_at_once
+from good_folders import make, make_small, with_model
+from tables import table
 
-def main(cases: int = 10_000, seed: int = 0) -> int:
+
+def main() -> int:
     """Attack, and say what came of it."""
-    import filelock
-    import matplotlib.pyplot
-    import scipy.stats
-    import torch._dynamo
-    from attacker import ASK, CIRCUIT, SWEEP, TRAIN, Attacker, Tally, flips
-    from flipped import unnoticed
-    from good_folders import make, make_small, with_model
-
-    import hopscope.report.page  # noqa: F401 - or each fork would import all these anew
-
-    torch.set_num_threads(1)
-    whole = cases >= 1000
-    if whole:
-        import inspect_ai
-        import transformers
-
-        assert all((inspect_ai, transformers))
-    assert all((filelock, matplotlib, scipy))
+    options = _options()
+    _import_all(options.cases >= 1000)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
-        good, room = Path(name) / "good", Path(name) / "room"
-        if whole:
+        good = Path(name) / "good"
+        if options.cases >= 1000:
             make(good)
             with_model(good, _model(Path(name) / "model"))
         else:
             make_small(good)
-        attacker, tally = Attacker(good, room, seed), Tally()
-        attacker.options(cases * 7 // 10, tally)
-        attacker.files(cases - cases * 7 // 10, tally)
-        print(f"{time.monotonic() - began:.0f} s: options and files", file=sys.stderr)
-        for arguments, needs, most in (
-            (TRAIN, (), 100),
-            ([*CIRCUIT, "--anew"], ("run",), 40),
-            (["emergence", "run", "--anew", "--no-figures", "--sequences", "4"], ("run",), 40),
-            (ASK, ("model",), 40),
-            (SWEEP, (), 40),
-            (["report", "tiny", "--preset", "tiny"], ("tiny",), 20),
-            (["reproduce", "--preset", "tiny", "--out", "new", "--workers", "1", "--precision", "fp32"], ("tiny",), 10),
-        ):
-            if not all((good / need).exists() for need in needs) or (not whole and arguments[0] == "emergence"):
-                continue
-            attacker.kills(arguments, needs, max(2, round(most * min(1.0, cases / 10_000))), tally)
-            print(f"{time.monotonic() - began:.0f} s: kills of {arguments[0]}", file=sys.stderr)
-        for path, before in flips(good / "run", max(200, min(1000, cases // 2)), seed):
-            tally.cases["flipped bits"] += 1
-            if missed := unnoticed(good / "run", path, before):
-                tally.faults.append(missed)
-    for kind, count in sorted(tally.cases.items()):
-        print(f"| {kind} | {count:,} | {sum(_of(fault, kind) for fault in tally.faults)} |")
-    print("by status:", dict(sorted((str(status), count) for status, count in tally.statuses.items())))
-    print(f"{time.monotonic() - began:.0f} s, {len(tally.faults)} faults, {len(tally.long)} stopped in allowed work:")
-    for what in tally.long:
-        print(f"  {what}")
-    for fault in tally.faults:
-        print(f"  {fault}")
+        _progress(f"{time.monotonic() - began:.0f} s: good folders are made")
+        tally = Tally()
+        chunks = _chunks(options, good)
+        for done in all_at_once(chunks, good, Path(name) / "room", options.workers, _progress):
+            tally.add(done)
+    print(table(tally))
+    print(f"{time.monotonic() - began:.0f} seconds; {len(tally.faults)} faults")
     return 1 if tally.faults else 0
 
 
-def _of(fault: str, kind: str) -> bool:
-    return fault.startswith(f"[{kind}]")
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/attack", description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000, help="commands with odd options or on damaged files")
+    parser.add_argument("--kills", type=int, default=200, help="commands killed at a write and called again")
+    parser.add_argument("--flips", type=int, default=1000, help="single bits flipped in a run folder")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes [default: cores]")
+    return parser.parse_args()
+
+
+def _chunks(options: argparse.Namespace, good: Path) -> list[Chunk]:
+    """The work in parts of a minute at most, the longest first."""
+    bent = options.cases * 7 // 10
+    parts = [
+        *(Chunk("flips", 0.03 * count, count, f"{options.seed}.{part}") for part, count in _parted(options.flips, 250)),
+        *(Chunk("options", 0.25 * count, count, f"{options.seed}.{part}") for part, count in _parted(bent, 50)),
+        *(
+            Chunk("files", 0.2 * count, count, f"{options.seed}.{part}")
+            for part, count in _parted(options.cases - bent, 50)
+        ),
+    ]
+    for verb, (_, needs, share, seconds) in KILLS.items():
+        count = round(share * options.kills)
+        if count and (good / needs).exists() and (good.joinpath("tiny").exists() or verb != "emergence"):
+            many = -(-count // 10)
+            parts += [Chunk(verb, seconds * count / many, count, str(options.seed), part, many) for part in range(many)]
+    return sorted(parts, key=lambda one: -one.seconds)
+
+
+def _parted(count: int, most: int) -> list[tuple[int, int]]:
+    """A count in parts of `most`: number and size of each."""
+    return [(part, min(most, count - part * most)) for part in range(-(-count // most))]
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _import_all(whole: bool) -> None:
+    """Import what commands need, or each fork would do so anew."""
+    from importlib import import_module
+
+    import torch
+
+    from hopscope.cli import VERBS
+
+    others = ("filelock", "matplotlib.pyplot", "pytest", "scipy.stats", "torch._dynamo")
+    ours = (
+        *(f"cli.{verb}" for verb in VERBS), "check", "circuits.find", "cli._studies", "emergence.of_run",
+        "paper.reproduce", "plot.figure_2", "plot.figure_4", "problem.text.blind", "report.reproduction",
+        "theory.scene", "training.many",
+    )  # fmt: skip
+    language = ("inspect_ai", "transformers", "hopscope.benchmark.local", "hopscope.benchmark.run") if whole else ()
+    for name in (*others, *(f"hopscope.{one}" for one in ours), *language):
+        import_module(name)
+    torch.set_num_threads(1)
 
 
 def _model(folder: Path) -> Path:
@@ -97,4 +120,4 @@ def _model(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main())

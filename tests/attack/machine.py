@@ -14,20 +14,21 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from html import unescape
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 os.environ |= {"OMP_NUM_THREADS": "1"}
 
-from attacker import CIRCUIT, TRAIN, hurried
+from attacked_verbs import CIRCUIT, EMERGENCE, REPORT, TRAIN
+from attacked_verbs import REPRODUCE as REPRODUCE_INTO
 from good_folders import make
+from hurrying import quick
 from read_only import read_only
 from sandbox import Ended, command, contents
 
-EMERGENCE = ["emergence", "run", "--no-figures", "--sequences", "4"]
-REPORT = ["report", "tiny", "--preset", "tiny"]
-REPRODUCE = ["reproduce", "--preset", "tiny", "--out", "new", "--workers", "1", "--precision", "fp32"]
+REPRODUCE = [*REPRODUCE_INTO, "begun"]
 RESUME = ["train", "half", *TRAIN[2:]]
 
 
@@ -58,7 +59,7 @@ class Cases:
         for arguments, status in [*((one, 0) for one in looks), *((one, 1) for one in writes)]:
             inside = self._fresh()
             before = contents(inside)
-            ended = command(arguments, inside, before=lambda: (hurried(), read_only()), seconds=60)
+            ended = command(arguments, inside, before=lambda: (quick(), read_only()), seconds=60)
             yield from _wrong(f"{' '.join(arguments)} on a read-only disk", ended, (status,))
             if status and "Read-only file system" not in ended.said:
                 yield f"{' '.join(arguments)} on a read-only disk says {ended.said!r}"
@@ -71,7 +72,7 @@ class Cases:
             wanted = self._alone(arguments)
             for moment in (9, 14):
                 inside = self._fresh()
-                command(arguments, inside, kill_at=moment, before=hurried, seconds=60)
+                command(arguments, inside, kill_at=moment, before=quick, seconds=60)
                 what = f"{' '.join(arguments[:2])} killed at moment {moment}, and the clock set back"
                 yield from self._goes_on(what, arguments, inside, wanted, _earlier)
 
@@ -92,7 +93,7 @@ class Cases:
                     there.symlink_to(inside / name)
                 what = f"{name} {how}"
                 here = [arguments[0], "some where/else", *arguments[2:]]
-                yield from _wrong(what, command(here, inside, before=hurried, seconds=120), (0,))
+                yield from _wrong(what, command(here, inside, before=quick, seconds=120), (0,))
                 yield from _differs(what, contents(there), contents_of(wanted, name))
                 if _page(there) != page.replace("hopscope report tiny", "hopscope report 'some where/else'"):
                     yield f"{what}: another page"
@@ -124,7 +125,7 @@ class Cases:
     def _alone(self, arguments: list[str]) -> dict[str, bytes]:
         """What a command leaves that nothing disturbs."""
         self._last = self._fresh()
-        ended = command(arguments, self._last, before=hurried, seconds=120)
+        ended = command(arguments, self._last, before=quick, seconds=120)
         assert ended.status == 0, ended.said
         return contents(self._last)
 
@@ -138,7 +139,7 @@ class Cases:
     ) -> Iterator[str]:
         """Called again, a command comes to the bytes of one left alone."""
         yield from _wrong(
-            f"{what}, again", command(arguments, inside, before=lambda: (hurried(), before()), seconds=120), (0,)
+            f"{what}, again", command(arguments, inside, before=lambda: (quick(), before()), seconds=120), (0,)
         )
         yield from _differs(what, contents(inside), wanted)
         shutil.rmtree(inside)
@@ -167,11 +168,11 @@ def _differs(what: str, found: dict[str, bytes], wanted: dict[str, bytes]) -> It
 def _page(folder: Path) -> str:
     """The report's page but for its date; nothing where there is none."""
     path = folder / "report.html"
-    return re.sub(r"<time.*?</time>|Made [-0-9: ]* UTC", "", path.read_text()) if path.exists() else ""
+    return re.sub(r"<time.*?</time>|Made [-0-9: ]* UTC", "", unescape(path.read_text())) if path.exists() else ""
 
 
 def _few_files(room: int) -> None:
-    hurried()
+    quick()
     used = {int(name) for name in os.listdir("/proc/self/fd")}
     limit = next(limit for limit in range(1000) if limit - len([one for one in used if one < limit]) == room)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
@@ -192,7 +193,7 @@ def _together(arguments: list[str], inside: Path, count: int) -> list[Ended]:
         child = os.fork()
         if child == 0:
             time.sleep(max(0.0, start - time.time()))
-            ended = command(arguments, inside, before=hurried, seconds=120)
+            ended = command(arguments, inside, before=quick, seconds=120)
             os.write(tells, pickle.dumps(ended))
             os._exit(0)
         os.close(tells)

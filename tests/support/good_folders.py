@@ -6,17 +6,18 @@ import json
 import shutil
 from pathlib import Path
 
-from attacker import ASK, CIRCUIT, TRAIN, hurried
+from attacked_verbs import ASK, CIRCUIT, EMERGENCE, REPRODUCE, TRAIN
+from hurrying import quick
 from sandbox import command
 
 
 def make(good: Path) -> None:
     """Make them all, in forks: this process must compute nothing with threads."""
     good.mkdir(parents=True, exist_ok=True)
-    reproduce = ["reproduce", "--preset", "tiny", "--out", "tiny", "--workers", "1", "--precision", "fp32"]
-    _done(reproduce, good)
+    _done([*REPRODUCE, "tiny"], good)
+    _begun(good)
     shutil.copytree(good / "tiny" / "sweep" / "ic-layers-2", good / "run")
-    for verb in (CIRCUIT, ["emergence", "run", "--no-figures", "--sequences", "4"]):
+    for verb in (CIRCUIT, EMERGENCE):
         _done([*verb, "--anew"], good)  # by the small searches that the cases make
     _small(good)
 
@@ -29,11 +30,19 @@ def make_small(good: Path) -> None:
     _small(good)
 
 
+def _begun(good: Path) -> None:
+    """The reproduction as it was before the end of a run and all that follows: its training alone is most of it."""
+    shutil.copytree(good / "tiny", good / "begun", ignore=shutil.ignore_patterns("circuit*", "emergence*", "figures"))
+    for path in (good / "begun").glob("*.*"):
+        path.unlink()
+    (good / "begun" / "sweep" / "non-ic-layers-1" / "result.json").unlink()
+
+
 def _small(good: Path) -> None:
     stop = [*TRAIN[:1], "half", *TRAIN[2:]]
-    whole = command(stop, good, before=hurried)
+    whole = command(stop, good, before=quick)
     shutil.rmtree(good / "half")
-    command(stop, good, kill_at=whole.moments - 8, before=hurried)
+    command(stop, good, kill_at=whole.moments - 8, before=quick)
     assert (good / "half" / "state.safetensors").exists()
     assert not (good / "half" / "result.json").exists()
     graph = {"steps": [{"keys": ["a"], "value": "b"}, {"keys": ["b"], "value": "c"}], "known": ["a"], "target": "c"}
@@ -47,5 +56,5 @@ def with_model(good: Path, model: Path) -> None:
 
 
 def _done(arguments: list[str], good: Path) -> None:
-    ended = command(arguments, good, before=hurried, seconds=600)
+    ended = command(arguments, good, before=quick, seconds=600)
     assert ended.status == 0, ended.said

@@ -1,0 +1,176 @@
+"""The numbers made from replies, the tables and the figure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asked_programs import CELL, ONE, Asked, Say, half, right
+
+from hopscope.benchmark.points import Point, Summary, compare, places, summarise
+from hopscope.benchmark.run import ProgramRespondent, benchmark
+from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.statistics import wilson
+from hopscope.benchmark.trial import Record, weighed
+from hopscope.errors import InputError
+from hopscope.plot import figure_2, save
+from hopscope.plot.figure_2 import label
+from hopscope.problem.text.questions import Question
+
+
+def records(say: Say, count: int, name: str = "p", **settings: Any) -> list[Record]:
+    found: list[Record] = []
+    chosen = Settings(**settings)
+    ProgramRespondent(name, say).ask(chosen.questions(CELL, count), chosen, found.append)
+    return found
+
+
+def point(found: Sequence[Record], **settings: Any) -> Point:
+    return summarise("p", CELL, found, Settings(**settings))
+
+
+def test_a_summary_by_hand() -> None:
+    """Of 8 questions: 4 right at once, 2 wrong at once, 1 never acceptable, 1 lost."""
+    texts = {0: "x", 1: "lost"}
+    found = records(lambda q: texts.get(q.index, right(q) if q.index < 6 else half(q)), 8, attempts=3)
+    found[1] = replace(found[1], error="TimeoutError", attempts=0, accepted=None, failures=("TimeoutError",) * 5)
+    row = point(found, attempts=3)
+    assert (row.asked, row.unanswered, row.accepted, row.never_accepted) == (8, 1, 6, 1)
+    assert row.accuracy == 5 / 6
+    assert (row.first_accuracy, row.first_acceptance) == (5 / 7, 6 / 7)
+    assert row.mean_attempts == (3 + 6) / 7
+    assert row.failures == 5
+    assert (row.correct, row.lowest, row.highest) == (5, 5 / 7, 6 / 7)
+    assert row.accepted_share == 6 / 8
+    assert row.limit is None
+
+
+def test_places_and_pairs() -> None:
+    found = records(lambda q: right(q) if q.lines[0] == 8 else next(a for a in q.acceptable if a != q.answer), 60)
+    by_line = {p.line: p.accuracy for p in places("p", CELL, found, Settings()) if p.lookup == 1}
+    assert by_line == {5: 0.0, 6: 0.0, 7: 0.0, 8: 1.0}
+    assert {p.line for p in places("p", CELL, found, Settings()) if p.lookup == 2} == {1, 2, 3, 4}
+    assert sum(p.accepted for p in places("p", CELL, found, Settings()) if p.lookup == 2) == 60
+    pair = compare(records(right, 20), records(half, 30, "q"), Settings())
+    assert pair is not None
+    assert (pair.both, pair.only_first, pair.only_second, pair.difference) == (20, 10, 0, 0.5)
+    assert pair.p == pytest.approx(2 * 0.5**10)
+    assert pair.low is not None
+    assert pair.high is not None
+    assert 0.2 < pair.low < 0.5 < pair.high < 0.8
+    assert compare(records(right, 3), records(right, 3, seed=5), Settings()) is None
+
+
+def test_exact_mode_summary(tmp_path: Path) -> None:
+    summary = benchmark([Asked("p", right), Asked("q", half)], tmp_path, *ONE, 10, Settings(mode="exact", attempts=3))
+    found = summary.points[0]
+    assert found.accuracy == pytest.approx(0.6 / 0.9)
+    assert found.limit == pytest.approx(0.6 / 0.9)
+    assert (found.first_accuracy, found.first_acceptance) == (pytest.approx(0.6), pytest.approx(0.9))
+    assert found.mean_attempts == pytest.approx(1 / 0.9)
+    assert found.one_spelling == 0
+    assert found.accepted == pytest.approx(10 * (1 - 0.1**3))
+    [pair] = summary.comparisons
+    assert (pair.difference, pair.p) == (pytest.approx(0), None)
+    assert pair.low is not None
+    assert pair.low < -0.2  # ten questions alike do not prove that two models are
+
+
+EASY, HARD = (0.9, 0.05), (0.1, 0.1)
+"""P(correct) and P(any one wrong acceptable answer) of two kinds of questions."""
+
+
+def chances(item: Question) -> dict[str, float]:
+    """Every second question is hard: seldom accepted, and then at chance."""
+    right, wrong = EASY if item.index % 2 else (HARD[0] / 4, HARD[1] / 4)
+    return {a: right if a == item.answer else wrong / 3 for a in item.acceptable}
+
+
+@pytest.mark.parametrize("attempts", [1, 3, 20])
+def test_both_modes_count_hard_questions_alike_under_the_attempt_cap(attempts: int) -> None:
+    """A cap drops hard questions; exact mode gives the expectation of just that, and its limit without a cap."""
+    settings = Settings(attempts=attempts)
+    items, rng = settings.questions(CELL, 6000), random.Random(0)
+
+    def say(item: Question) -> str:
+        draw = rng.random()
+        for answer, chance in chances(item).items():
+            draw -= chance
+            if draw < 0:
+                return answer
+        return "no idea"
+
+    sampled: list[Record] = []
+    ProgramRespondent("p", say).ask(items, settings, sampled.append)
+    exact = [weighed(item, "p", "exact", chances(item)) for item in items]
+    tried = point(sampled, attempts=attempts)
+    expected = point(exact, attempts=attempts, mode="exact")
+    assert tried.accuracy is not None
+    assert expected.accuracy is not None
+    for one, other, trials in (
+        (tried.accuracy, expected.accuracy, tried.accepted),
+        (tried.accepted, expected.accepted, None),
+        (tried.lowest, expected.lowest, 6000),
+        (tried.highest, expected.highest, 6000),
+        (tried.first_accuracy, expected.first_accuracy, 6000),
+    ):
+        assert one is not None
+        assert other is not None
+        spread = 5 * 0.5 * 6000**0.5 if trials is None else 5 * 0.5 / trials**0.5
+        assert abs(one - other) < spread
+    # By hand: shares of acceptance weigh a question; without a cap all weigh the same.
+    easy, hard = 0.95, HARD[0] / 4 + HARD[1] / 4
+    caps = [1 - (1 - p) ** attempts for p in (easy, hard)]
+    rates = (0.9 / 0.95, 0.5)
+    assert expected.accuracy == pytest.approx(sum(c * r for c, r in zip(caps, rates, strict=True)) / sum(caps))
+    assert expected.limit == pytest.approx(sum(rates) / 2)
+    assert expected.limit < expected.accuracy - 0.04
+    assert expected.lowest <= expected.limit <= expected.highest
+    assert tried.lowest <= expected.limit <= tried.highest
+
+
+def test_comparisons_keep_pairs_together() -> None:
+    """Two models right on the same half differ by nothing; the interval of unpaired shares would be a fifth wide."""
+    half_right, same = records(half, 100), records(half, 100, "q")
+    pair = compare(half_right, same, Settings())
+    assert pair is not None
+    assert (pair.difference, pair.p) == (0, 1)
+    assert pair.low == pytest.approx(-wilson(0, 100)[1])
+    nearly = records(lambda q: right(q) if q.index < 4 else half(q), 100, "q")
+    pair = compare(nearly, half_right, Settings())
+    assert pair is not None
+    assert (pair.only_first, pair.only_second, pair.difference) == (2, 0, pytest.approx(0.02))
+    assert pair.low is not None
+    assert pair.high is not None
+    assert 0 <= pair.low < 0.02 < pair.high < 0.06
+
+
+def test_tables_and_figure(tmp_path: Path) -> None:
+    names = ["=cmd|'/c'!A1", "a$b$^{x}\n| --- |", "plain/model"]
+    programs = [Asked(name, say) for name, say in zip(names, (right, half, lambda _: "never"), strict=True)]
+    benchmark(programs, tmp_path, count=4, settings=Settings(attempts=2))
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "accuracy.csv").read_text())))
+    assert len(rows) == 3 * 10
+    assert rows[0]["model"] == "'" + names[0]
+    assert not any(row["model"].startswith(("=", "+", "-", "@")) for row in rows)
+    assert len((tmp_path / "accuracy.md").read_text().splitlines()) == 2 + 30
+    pairs = list(csv.DictReader(io.StringIO((tmp_path / "comparisons.csv").read_text())))
+    assert len(pairs) == 10
+    summary = Summary.read(tmp_path / "summary.json")
+    assert len(save(figure_2(summary.points), tmp_path / "figure-2")) == 3
+    left, others = figure_2(summary.points).axes
+    curve = left.containers[0].lines[0]  # type: ignore[attr-defined]
+    assert curve.get_xdata().tolist() == [1, 2, 3, 4, 5, 6]
+    assert curve.get_ydata().tolist() == [1.0] * 6
+    floors = [c for c in others.collections if "dashes" in str(c.get_linestyle()) or c.get_linestyle()[0][1]]  # type: ignore[index]
+    heights = sorted({float(c.get_segments()[0][0][1]) for c in floors})  # type: ignore[attr-defined]
+    assert heights == [1 / 16, 1 / 4, 17 / 32]
+    assert label(names[1]) == "a\\$b\\$^{x}\N{REPLACEMENT CHARACTER}| --- |"
+    with pytest.raises(InputError, match="no accuracy to draw"):
+        figure_2([point for point in summary.points if point.accuracy is None])

@@ -1,0 +1,47 @@
+"""Programs that are asked as language models are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hopscope.benchmark.run import ProgramRespondent
+from hopscope.benchmark.settings import Cell, Settings
+from hopscope.benchmark.trial import weighed
+from hopscope.problem.text.questions import Question
+
+Say = Callable[[Question], str]
+
+
+class Asked(ProgramRespondent):
+    """A program that can stop in the middle, counts what it is asked, and can be weighed."""
+
+    def __init__(self, name: str, say: Say, stop_after: int | None = None) -> None:
+        super().__init__(name, say)
+        self.stop_after = stop_after
+        self.asked: list[str] = []
+
+    def ask(self, questions: Sequence[Question], settings: Settings, keep: Any) -> None:
+        for item in questions:
+            if self.stop_after is not None and len(self.asked) >= self.stop_after:
+                raise KeyboardInterrupt
+            self.asked.append(item.id)
+            super().ask([item], settings, keep)
+
+    def weigh(self, questions: Sequence[Question], settings: Settings, keep: Any) -> None:
+        for item in questions:
+            weights = {a: 0.6 if a == item.answer else 0.1 for a in item.acceptable}
+            keep(weighed(item, self.name, settings.rule, weights))
+
+
+def right(item: Question) -> str:
+    return item.answer
+
+
+def half(item: Question) -> str:
+    return item.answer if item.index % 2 else next(a for a in item.acceptable if a != item.answer)
+
+
+ONE = (["equations"], [2])
+"""One point: equations at D = 2."""
+CELL = Cell("equations", 2)
