@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,24 @@ def luminance(color: str) -> float:
 
 def test_hops_are_visible_on_white() -> None:
     assert all(1.05 / (luminance(hop_look(hop).color) + 0.05) > 2 for hop in range(1, 7))
+
+
+def test_the_last_bits_of_a_layout_make_no_other_drawing(tmp_path: Path) -> None:
+    """They differ from one process to the next."""
+    from matplotlib.figure import Figure
+
+    found = []
+    for number, shift in enumerate((0.0, 1e-15)):
+        figure = Figure()
+        for bottom in (0.1, 0.6):
+            axes = figure.add_axes((0.1 + shift, bottom, 0.3, 0.3))
+            axes.plot([1, 2], [1, 2], "o-")
+        found.append(save(figure, tmp_path / str(number))[1].read_text())
+    assert found[0] == found[1]
+    names = set(re.findall(r' id="([^"]*)"', found[0]))
+    used = set(re.findall(r'(?:url\(|xlink:href=")#([^")]*)', found[0]))
+    assert len(used) > 3
+    assert used <= names
 
 
 def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
         (["--d-model", "100000000"], "of memory at the least"),
         (["--batch-size", "10000000000"], "of memory at the least"),
         (["--hops", "100000000"], "of memory at the least"),
+        (["--hops", "1" + "0" * 12], "of memory at the least"),
         (["--seeds", "0-99999", "--mlp"], "of memory at the least"),
         (["--steps", "1" + "0" * 400], "steps must be at most"),
         (["--learning-rate", "1e400"], "learning_rate must be a number"),

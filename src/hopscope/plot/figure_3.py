@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.files import replacing
-from hopscope.plot.style import BLUE, FORMATS, INK, VERMILION, house, new_figure
+from hopscope.plot.style import BLUE, FORMATS, INK, VERMILION, house, new_figure, write
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import symbol_of
 from hopscope.theory.information_flow import Flow, minimum_layers, simulate
@@ -22,7 +21,6 @@ SYMBOL, PLACE = BLUE, VERMILION
 """Colours of symbols and of places."""
 
 _EMPTY = "#EEEEEE"
-_UNDATED = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def figure_3(problem: RetrievalProblem) -> Figure:
@@ -105,9 +103,7 @@ def save_flow(problem: RetrievalProblem, path: Path) -> None:
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
         raise InputError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
-    figure = figure_3(problem)
-    with house(), replacing(path) as temporary:
-        figure.savefig(temporary, format=suffix, metadata=_UNDATED[suffix])
+    write(figure_3(problem), path)
 
 
 def _whole(problem: RetrievalProblem) -> Flow:

@@ -6,6 +6,7 @@ Nothing here touches matplotlib's global state: draw between `with house():`, on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -148,12 +149,26 @@ def save(figure: Figure, stem: Path | str) -> list[Path]:
     Returns:
         the three files. The same figure drawn by the same matplotlib gives the same bytes.
     """
-    paths, stem = [], Path(stem)
-    with house():
-        for suffix in FORMATS:
-            path = stem.with_name(f"{stem.name}.{suffix}")
-            with replacing(path) as temporary:
-                figure.savefig(temporary, format=suffix, metadata=_METADATA[suffix])
-            figure.set_layout_engine("none")  # laid out now; a second time would widen the margins again
-            paths.append(path)
+    stem = Path(stem)
+    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in FORMATS]
+    for path in paths:
+        write(figure, path)
+        figure.set_layout_engine("none")  # laid out now; a second time would widen the margins again
     return paths
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Write one file as `save` does, in the format that its name asks for."""
+    suffix = path.suffix.lower().removeprefix(".")
+    with house(), replacing(path) as temporary:
+        figure.savefig(temporary, format=suffix, metadata=_METADATA[suffix])
+        if suffix == "svg":
+            temporary.write_text(_numbered(temporary.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _numbered(svg: str) -> str:
+    """A drawing with its parts named by their order, not by the last bits of a layout, which differ each time."""
+    names: dict[str, str] = {}
+    for name in re.findall(r' id="([a-z][0-9a-f]{10})"', svg):
+        names.setdefault(name, f"{name[0]}-{len(names)}")
+    return re.sub(r'(?<=["#])[a-z][0-9a-f]{10}(?=[")])', lambda found: names.get(found[0], found[0]), svg)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -138,14 +138,19 @@ class RetrievalProblem:
     @property
     def target_hops(self) -> tuple[int, ...]:
         """The hops that are asked for: 1 ... D with the implicit curriculum, D alone without, or those of `asked`."""
+        return tuple(self._asked)
+
+    @property
+    def _asked(self) -> Sequence[int]:
+        """The same without a list of them, which would fill the memory before it is known that D is too large."""
         if self.asked is not None:
             return self.asked
-        return tuple(range(1, self.hops + 1)) if self.curriculum else (self.hops,)
+        return range(1 if self.curriculum else self.hops, self.hops + 1)
 
     @property
     def target_dim(self) -> int:
         """Numbers in a query's target, K a hop asked for: D·K with the implicit curriculum, K without."""
-        return len(self.target_hops) * self.symbol_dim
+        return len(self._asked) * self.symbol_dim
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -36,10 +36,10 @@ class Setup:
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise InputError(f"seeds must be different and at least one, got {list(self.seeds)}")
-        weights, hops = self.recipe.hop_weights, self.problem.target_hops
-        if weights is not None and (len(weights) != len(hops) or not any(weights)):
+        weights, hops = self.recipe.hop_weights, self.problem.target_dim // self.problem.symbol_dim
+        if weights is not None and (len(weights) != hops or not any(weights)):
             raise InputError(
-                f"hop_weights must have a weight for each of {len(hops)} hops asked for, not all of them 0, got "
+                f"hop_weights must have a weight for each of {hops} hops asked for, not all of them 0, got "
                 f"{list(weights)}"
             )
         for seed in self.seeds:
