@@ -44,12 +44,15 @@ def all_at_once(
         while waiting or running.get_map():
             while waiting and len(running.get_map()) < workers:
                 number, chunk = waiting.pop(0)
-                running.register(_begun(chunk, good, room / str(number)), selectors.EVENT_READ, number)
+                told_by, child = _begun(chunk, good, room / str(number))
+                running.register(told_by, selectors.EVENT_READ, (number, child))
             for key, _ in running.select():
                 running.unregister(key.fd)
+                number, child = key.data
                 with os.fdopen(key.fd, "rb") as pipe:
-                    found[key.data] = pickle.loads(pipe.read())
-                done += chunks[key.data].seconds
+                    found[number] = pickle.loads(pipe.read())
+                os.waitpid(child, 0)
+                done += chunks[number].seconds
             if time.monotonic() - told > 20 or done == whole:
                 told = time.monotonic()
                 cases = sum(one.cases.total() for one in found.values())
@@ -62,10 +65,11 @@ def all_at_once(
     yield from (found[number] for number in range(len(chunks)))
 
 
-def _begun(chunk: Chunk, good: Path, room: Path) -> int:
-    """A process that does a part, and where its tally will come from."""
+def _begun(chunk: Chunk, good: Path, room: Path) -> tuple[int, int]:
+    """Where the tally of a part will come from, and the process that does it."""
     told, tells = os.pipe()
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         os.close(told)
         tally = Tally()
         try:
@@ -76,7 +80,7 @@ def _begun(chunk: Chunk, good: Path, room: Path) -> int:
             pipe.write(pickle.dumps(tally))
         os._exit(0)
     os.close(tells)
-    return told
+    return told, child
 
 
 def _do(chunk: Chunk, attacker: Attacker, tally: Tally) -> None:
