@@ -33,7 +33,7 @@ ROOMS = [
 ]
 EXCEPTIONS = {
     "theory": {"problem", "model"},  # witnesses are the project's own transformers
-    "benchmark": {"problem"},
+    "benchmark": {"model", "problem"},
     "model": set(),
 }
 
