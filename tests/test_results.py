@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from hopscope.circuits.record import Circuit
+from hopscope.cli.study import command as study
 from hopscope.emergence.history import Emergence
 from hopscope.paper.claims import read_claims
 from hopscope.training.run import RunFolder
@@ -40,6 +43,15 @@ def test_circuits(path):
 def test_emergences(path):
     emergence = Emergence.load(path)
     assert len(emergence.paths) == len(Circuit.load(path.with_name("circuit.json")).paths)
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("studies/**/judgements.json")), ids=str)
+def test_studies(path, tmp_path):
+    """What the rules of today say of the numbers that are kept is what is kept beside them."""
+    shutil.copytree(path.parent, tmp_path / path.parent.name)
+    told = CliRunner().invoke(study, [path.parent.name, str(tmp_path / path.parent.name), "--judge"])
+    assert told.exception is None, told.output
+    assert (tmp_path / path.parent.name / "judgements.json").read_text() == path.read_text()
 
 
 @pytest.mark.parametrize("path", stored("claims.json"), ids=str)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 
@@ -20,15 +20,26 @@ def _of_recipe(name: str, figure: str | None = None) -> Callable[[Path, bool, tu
     """A study that trains the laptop's recipe: the file of that name in `studies/`, its figure in `plot/`."""
 
     def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
-        from hopscope.paper import presets, recipes
-
         asked = import_module(f"hopscope.studies.{name}")
-        study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.LAPTOP)
-        found = asked.run(study, folder, work)
+        found = _found(asked, folder, name, quick, work)
         drawn = getattr(import_module(f"hopscope.plot.{figure or name}"), figure or name)
         return _told(name, asked, found, folder, lambda: drawn(found))
 
     return ask
+
+
+def _found(asked: Any, folder: Path, name: str, quick: bool, work: Work) -> Any:
+    """What the study comes to; where nothing is to be run and no run is there, what it kept of them."""
+    from hopscope.paper import presets, recipes
+    from hopscope.records import read_record
+
+    if work.idle and not (folder / "runs").exists() and (folder / f"{name}.json").exists():
+        kind = get_type_hints(asked.run)["return"]
+        return read_record(
+            folder / f"{name}.json", kind, kind=f"hopscope study {name}", schema=1, what="what a study came to"
+        )
+    study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.LAPTOP)
+    return asked.run(study, folder, work)
 
 
 def _told(name: str, asked: Any, found: Any, folder: Path, draw: Callable[[], Figure]) -> str:
@@ -128,7 +139,7 @@ def command(
     from hopscope.errors import InputError
     from hopscope.studies.work import Work
 
-    if idle and name in ("calibration", "searches"):
+    if idle and name in ("calibration", "searches", "text"):
         raise InputError(
             f"{name} cannot be judged without running it; leave --judge out, what is done is not done again"
         )
