@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,3 +68,16 @@ def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     with pytest.raises(SystemExit):
         main(["benchmark", "--model", "openai/gpt-4o"])
     assert "pip install 'hopscope[llm]'" in capsys.readouterr().err
+
+
+def test_a_folder_whose_name_is_no_text_is_told_all_the_same(trained: tuple[Path, Any], tmp_path: Path) -> None:
+    """A terminal that takes UTF-8 and nothing else, and a name with a byte that is none."""
+    model, _ = trained
+    asked = ["benchmark", "--model", str(model), "--formulation", "equations", "--hops", "1", "--count", "1", "--out"]
+    done = subprocess.run(
+        [sys.executable.encode(), b"-m", b"hopscope", *(one.encode() for one in asked), bytes(tmp_path) + b"/\xff"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict", "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "results in" in done.stdout.decode()

@@ -29,6 +29,12 @@ def trained(tmp_path_factory):
     return folder, seen
 
 
+def test_no_more_processes_are_made_than_there_are_runs(tmp_path):
+    setups = STUDY.setups()[:1]
+    train_all(setups, tmp_path, workers=10**12, precision="fp32")  # the system would refuse so many
+    assert len(finished(setups, tmp_path)) == 1
+
+
 def test_processes_train_what_one_process_trains(trained, tmp_path):
     folder, seen = trained
     assert all(progress.step == progress.steps for progress in seen[-1].values())

@@ -131,7 +131,7 @@ def _tell(summary: Summary, folder: Path) -> None:
     for point in summary.points:
         row = cells(point)
         table.add_row(Text(shown(point.model)), *(row[name] for name in names))
-    notes = [f"results in {folder}"]
+    notes = [f"results in {shown(str(folder))}"]
     if never := round(sum(point.never_accepted for point in summary.points), 1):
         notes.append(f"{never:g} questions without an acceptable answer: accuracy.md has the worst and the best case")
     if unanswered := sum(point.unanswered for point in summary.points):

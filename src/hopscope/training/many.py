@@ -53,7 +53,7 @@ def train_all(
     device = device or default_device()
     left = unfinished(setups, folder)
     cores = available_cores()
-    workers = workers or (min(cores, max(1, len(left))) if device == "cpu" else 1)
+    workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
     options = (device, max(1, cores // workers), precision, compiled)
     for setup in left:  # or the first would be trained before the last is refused
         check_memory(setup, choose_engine(setup, device=device, threads=options[1], precision=precision))
