@@ -34,6 +34,7 @@ def test_help_imports_nothing_heavy(before: str, expected: str) -> None:
         (["--model", "a/b", "--hops", "7"], 'got 7; pass names="extended"'),
         (["--model", "a/b", "--formulation", "sums"], "there is no formulation 'sums'"),
         (["--model", "a/b", "--temperature", "0"], "temperature must be above 0"),
+        (["--model", "a/b", "--seed", "-1"], "seed must be a whole number from 0 to 2^63 - 1, got -1"),
         (["--model", "a/b", "--price", "cheap"], "--price takes two numbers such as 2.5,10, got 'cheap'"),
         (["--model", "a/b", "-M", "device"], "-M takes NAME=VALUE, got 'device'"),
         (["--model", "a/b", "-M", "api_key=x"], "-M api_key would put a secret on the command line"),

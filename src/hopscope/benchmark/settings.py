@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
+from hopscope.checks import check_seed
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
@@ -54,6 +55,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         rule(self.rule)
+        check_seed(self.seed, "seed")
         if self.mode not in get_args(Mode):
             raise InputError(f"mode must be one of {', '.join(get_args(Mode))}, got {self.mode!r}")
         for name in ("attempts", "max_tokens"):
