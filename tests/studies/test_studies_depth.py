@@ -8,6 +8,7 @@ import pytest
 from matplotlib.colors import same_color
 from planted_arms import Times, arm, learns
 
+from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.depth import depth as figure
 from hopscope.plot.style import VERMILION
 from hopscope.problem.retrieval import RetrievalProblem
@@ -17,7 +18,7 @@ from hopscope.studies.circuits import Seen, seen_table
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.theory.orders import best_order
 
-MANY, ONE = {"heads": 16, "head_dim": 8}, {"heads": 1, "head_dim": None}
+MANY, ONE = {"heads": LAPTOP.heads, "head_dim": LAPTOP.head_dim}, {"heads": 1, "head_dim": None}
 
 
 def lawful(causal: bool = True, seeds: int = 6, heads: dict[str, int | None] = MANY) -> list[ArmLearned]:

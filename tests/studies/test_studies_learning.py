@@ -10,6 +10,7 @@ from planted_arms import arm, learns
 
 from hopscope.cli.study import STUDIES, command
 from hopscope.errors import InputError
+from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
@@ -86,7 +87,7 @@ def test_a_run_ends_where_its_study_says():
     short, long = (arms.runs_of(ARM.setup, to_the_end=to_the_end) for to_the_end in (False, True))
     assert [run.seeds for run in short] == [(0,), (1,), (2,), (3,)]
     assert {run.recipe.schedule for run in short + long} == {"when-learned"}
-    assert (short[0].recipe.fall, long[0].recipe.fall) == (0, 0.45)
+    assert (short[0].recipe.fall, long[0].recipe.fall) == (0, LAPTOP.fall)
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ def command(
     from hopscope.errors import InputError
     from hopscope.studies.work import Work
 
-    if idle and name in ("calibration", "searches", "text"):
+    if idle and name in ("calibration", "searches"):
         raise InputError(
             f"{name} cannot be judged without running it; leave --judge out, what is done is not done again"
         )
