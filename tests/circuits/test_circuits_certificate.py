@@ -8,17 +8,22 @@ from dataclasses import replace
 import pytest
 import torch
 from planted_models import LITTLE, by_place, copy_head, evidence_of, louder, softer, witness
+from small_models import random_model
 
 from hopscope.circuits import apply
 from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, no_circuit
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.edit import Recorder
+from hopscope.model.fast import FastTransformer
 from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.theory.witness import Witness
+from hopscope.training.data import held_out
 
 LAST = 2
 ANSWER = AttentionPath(LAST, 0, 4, 3)
@@ -101,6 +106,21 @@ def test_harness_sees_a_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
     found = certify(evidence_of(witness(2)))
     assert found.failed == ("harness",)
     assert "differ by" in found.parts["harness"].says
+
+
+def test_harness_bears_answers_that_are_large() -> None:
+    """Rounding grows with the losses: a model that shouts is no broken tool."""
+    problem = RetrievalProblem(hops=2)
+    plain = random_model(problem, layers=3, mlp=False)
+    with torch.no_grad():
+        plain.read.weight.mul_(1e4)
+    model = FastTransformer(plain.shape, 1)
+    model.load_state_dict(plain.state_dict())
+    evaluator = VectorEvaluator(model.requires_grad_(False), problem, held_out(problem, 16))
+    nothing = dict.fromkeys(evaluator.rows, UNIFORM)
+    part = PARTS["harness"](Evidence(evaluator, Units.of(evaluator).hypotheses, nothing, 0.05, 1, LITTLE))
+    assert float(evaluator.own.mean()) > 1e4
+    assert part.passed, part.says
 
 
 class Deaf(Transformer):

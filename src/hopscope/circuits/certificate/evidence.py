@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.bootstrap import Interval, intervals
@@ -156,11 +156,6 @@ class Evidence:
         """
         first = min((row.layer for row in self.rows), default=0)
         return frozenset(row for row in self.rows if self.sense == "strict" and row.layer == first)
-
-    @cached_property
-    def visible(self) -> Bool[Tensor, "role role"]:
-        """Whether a role may attend to another."""
-        return self.evaluator.where.visible
 
     def around(self, row: Row) -> Rows:
         """The program in which a row is judged."""

@@ -35,10 +35,9 @@ def harness(evidence: Evidence) -> Part:
     resampled: Program = dict.fromkeys(evaluator.live_rows, RESAMPLE)
     own, *rest, moved = evaluator.errors([*programs, resampled])
     differences = [
-        float(((errors - meant).abs() / meant.abs().clamp(min=1.0)).max())
-        for errors, meant in zip((own, *rest), (_by_hand(evaluator, one) for one in programs), strict=True)
+        _difference(errors, _by_hand(evaluator, one)) for errors, one in zip((own, *rest), programs, strict=True)
     ]
-    differences[0] = max(differences[0], float((own - evaluator.plain_errors()).abs().max()))
+    differences[0] = max(differences[0], _difference(own, evaluator.plain_errors()))
     change = float((moved - own).abs().max())
     same, moves = max(differences) <= _SAME, change >= _MOVED
     if not same:
@@ -55,13 +54,19 @@ def harness(evidence: Evidence) -> Part:
     return Part(same and moves, says, {**numbers, "resample_difference": tidy(change)})
 
 
+def _difference(errors: Float[Tensor, "sequence hop"], meant: Float[Tensor, "sequence hop"]) -> float:
+    """The largest, relative where errors are large."""
+    return float(((errors - meant).abs() / meant.abs().clamp(min=1.0)).max())
+
+
 def _averted(evidence: Evidence) -> list[Program]:
     """For every layer its rows at the role that they look at least, of those that they may see."""
-    programs: list[dict[Row, Form]] = [{} for _ in range(evidence.evaluator.shape.layers)]
-    for row in evidence.evaluator.live_rows:
-        weights, seen = evidence.hypotheses.weights(row), evidence.visible[row.query].nonzero().flatten().tolist()
+    evaluator = evidence.evaluator
+    programs: list[dict[Row, Form]] = [{} for _ in range(evaluator.shape.layers)]
+    for row in evaluator.live_rows:
+        seen = evaluator.where.visible[row.query].nonzero().flatten().tolist()
         if seen:
-            programs[row.layer][row] = one_hot(min(seen, key=weights.__getitem__))
+            programs[row.layer][row] = one_hot(min(seen, key=evidence.hypotheses.weights(row).__getitem__))
     return [*programs]
 
 
@@ -84,7 +89,8 @@ class _Placed(Edit):
     """
 
     def __init__(self, captured: list[Pattern], program: Program, batch: Sequences, causal: bool) -> None:
-        self._captured, self._program, self._batch, self._causal = captured, program, batch, causal
+        self._captured, self._program, self._causal = captured, program, causal
+        self._role, self._chain, self._place = batch.role, batch.chain, batch.place  # a batch works them out anew
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern with this layer's rows in place."""
@@ -94,7 +100,7 @@ class _Placed(Edit):
         placed, hidden = pattern.clone(), pattern.shape[-1] - pattern.shape[-2]
         for row, form in self._program.items():
             if row.layer == layer and form.kind is not Intervention.KEEP:
-                sequence, query = (self._batch.role[:, hidden:] == row.query).nonzero(as_tuple=True)
+                sequence, query = (self._role[:, hidden:] == row.query).nonzero(as_tuple=True)
                 before = captured[0, sequence, row.head, query]
                 placed[0, sequence, row.head, query] = self._weights(form, sequence, query + hidden, before)
         return placed
@@ -111,6 +117,6 @@ class _Placed(Edit):
             return (position == query[..., None]).float()
         if form.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
             shares = [share / sum(form.weights) for share in form.weights] or [1.0]
-            keys = [self._batch.place[sequence, self._batch.chain[sequence, query], key, None] for key in form.keys]
+            keys = [self._place[sequence, self._chain[sequence, query], key, None] for key in form.keys]
             return torch.stack([share * (position == key) for key, share in zip(keys, shares, strict=True)]).sum(dim=0)
         return torch.zeros_like(before) if form.kind is Intervention.ZERO else before

@@ -30,7 +30,7 @@ def random_keys(evidence: Evidence) -> Part:
         others = [
             key
             for key in range(evidence.evaluator.where.roles)
-            if key not in claimed and key != row.query and bool(evidence.visible[row.query, key])
+            if key not in claimed and key != row.query and bool(evidence.evaluator.where.visible[row.query, key])
         ]
         programs: list[Rows] = [{**evidence.around(row), row: one_hot(key)} for key in others]
         loss = float(own.mean())

@@ -17,10 +17,8 @@ def untrained(evidence: Evidence) -> Part:
     """
     heads = sorted({(row.layer, row.head) for row in evidence.rows})
     exempt = {(row.layer, row.head) for row in evidence.exempt}
-    seed, some = (
-        int(torch.randint(2**31, (), generator=evidence.random("untrained"))),
-        [[head] for head in heads] + [heads],
-    )
+    some = [[head] for head in heads] + [heads]
+    seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
     programs = [evidence.natural if exempt & {*chosen[:1]} else evidence.base for chosen in some]
     losses = []
     for chosen, program in zip(some, programs, strict=True):
