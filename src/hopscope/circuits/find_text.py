@@ -10,12 +10,11 @@ from scipy.stats import binomtest
 from hopscope.checks import check_number
 from hopscope.circuits.certificate import Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
-from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import Journal
-from hopscope.circuits.search.units import Units
 from hopscope.circuits.text_record import Asked, Scores
 from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.errors import InputError
@@ -24,7 +23,6 @@ from hopscope.problem.counter import derive_seed
 
 _HIGHEST = 0.49
 """Bar beyond which a circuit would say nothing: guessing among four has 0.75."""
-
 
 _SEQUENCES, _CONFIRMING = 128, 512
 """Questions behind most decisions and behind the last ones: twice as many as for vectors, since a question has one
@@ -59,8 +57,8 @@ def find_text_circuit(
     """The circuit of a language model, certified in the natural reading.
 
     The bar is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model, in Brier
-    score on questions that the search sees. A model that does not answer above the floor has no
-    circuit: the record says so.
+    score on questions that the search sees. A model that does not answer above the floor has no circuit: the record
+    says so.
 
     Args:
         model: the language model.
@@ -116,9 +114,8 @@ def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     nothing = dict.fromkeys(evaluator.rows, UNIFORM)
     programs = {"full": {}, "nothing": nothing}
     if circuit.found:
-        units = Units.of(evaluator)
         imposed = nothing | from_json(circuit.program, evaluator.problem)
-        programs |= {"imposed": imposed, "natural": units.natural(imposed)}
+        programs |= {"imposed": imposed, "natural": imposed | dict.fromkeys(circuit.rows, KEEP)}
     return {name: _tidy(evaluator.scores(program)) for name, program in programs.items()}
 
 
@@ -129,14 +126,13 @@ def _tidy(scores: Scores) -> Scores:
 def _none(
     evaluator: TextEvaluator, told: Asked, origin: Origin, full: float, bar: float, search: dict[str, Any]
 ) -> Circuit:
-    """The record of a model that does not answer the questions, or for which nothing does as well as it."""
+    """The record of a model that does not answer the questions, or is no better in Brier score than who guesses."""
     accuracy = told.scores["full"].accuracy
     says = (
         f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from {told.lowest:.0%}), "
         f"and {told.floor:.0%} needs no retrieval: it does not solve the problem, so there is no circuit to find"
         if told.lowest <= told.floor
-        else f"the model's loss is {full:.3f} and without any attention it is hardly higher: attention does not "
-        "answer these questions"
+        else f"the model's loss is {full:.3f}, too close to that of guessing for a circuit to be told from it"
     )
     part = Part(False, says, {"full_mse": tidy(full), "bar": bar}, origin.seed)
     return Circuit(

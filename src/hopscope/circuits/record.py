@@ -33,8 +33,9 @@ from hopscope.circuits.strict_reading import StrictReading
 from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_number
 from hopscope.records import convert, plain, read_record, write_record
-from hopscope.theory.path import AttentionPath
+from hopscope.theory.path import AttentionPath, Row
 
 SCHEMA = 2
 """Of circuit.json; newer ones are refused."""
@@ -193,6 +194,14 @@ class Circuit:
     def hops(self) -> int:
         """D."""
         return self.problem.hops
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Rows in use: those with a path, and helpers."""
+        helpers = (
+            Row(one.layer - 1, one.head - 1, role_number(one.query, self.hops, text=True)) for one in self.helpers
+        )
+        return tuple(sorted({*(one.path.row for one in self.paths), *helpers}))
 
     @property
     def used_heads(self) -> tuple[tuple[int, int], ...]:

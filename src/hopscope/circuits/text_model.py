@@ -73,8 +73,10 @@ class TextModel:
             anew: search even if it is there.
             search: as in `find_text_circuit`: `effort`, `faithfulness`, `seed`, `journal`; and `extensions`.
 
+        A record of another model, or of another search, is replaced.
+
         Raises:
-            InputError: a formulation, tokenizer or value that does not do, or a record of another model.
+            InputError: a formulation, tokenizer or value that does not do, or a damaged record.
         """
         task = TextTask.of(formulation, hops, search.pop("extensions", None))
         path = record_path(self.path, task)

@@ -81,7 +81,7 @@ def find(
 
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
-    interrupted search continues.
+    interrupted search of a run continues.
 
     \b
     Columns of the table:

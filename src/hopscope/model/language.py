@@ -55,8 +55,8 @@ class LanguageModel:
         probe = torch.arange(12).remainder(config.vocab_size).expand(2, -1)
         own = self.plain_logits(probe)
         _register()
-        for attention in self._attentions():
-            attention.hopscope_seam = self
+        for layer in self._layers:
+            _attention(layer).hopscope_seam = self
         model.set_attn_implementation(_NAME)
         self._check(probe, own)
 
@@ -117,9 +117,6 @@ class LanguageModel:
             copy_head(mine, theirs, head, self.shape)
         return LanguageModel(mixed)
 
-    def _attentions(self) -> Iterator[Any]:
-        return map(_attention, self._layers)
-
     def _through(
         self, ids: Int[Tensor, "batch pos"], x: Stream | None, start: int, stop: int, edit: Edit | None
     ) -> Float[Tensor, "batch pos d_model"]:
@@ -154,10 +151,8 @@ class LanguageModel:
         with ExitStack() as hooks:
             for layer in self._layers[:start]:
                 hooks.enter_context(_skipped(layer))
-            if start < len(self._layers):
-                hooks.enter_context(_receiving(self._layers[start], lambda hidden: x))
-            else:
-                hooks.enter_context(_receiving(self._layers[0], lambda hidden: x))
+            entered = start if start < len(self._layers) else 0  # where none is left, those that hand on
+            hooks.enter_context(_receiving(self._layers[entered], lambda hidden: x))
             yield
 
     @contextmanager

@@ -66,11 +66,8 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
         )
     text, first = written(question.prompt, tokenizer)
     ids, offsets = _encoded(text, tokenizer)
-    held = [
-        [span for span in spans(question) if start < span.end + first and end > span.start + first]
-        for start, end in offsets
-    ]
-    hops = question.hops
+    hops, known = question.hops, spans(question)
+    held = [[span for span in known if start < span.end + first and end > span.start + first] for start, end in offsets]
     role, chain = [text_role(hops)] * len(ids), [-1] * len(ids)
     taken: set[tuple[int, int]] = set()
     for number in reversed(range(len(ids))):
@@ -98,14 +95,10 @@ def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
 
 def spans(question: Question) -> list[Span]:
     """Where in the prompt the roles of chains stand."""
-    mentions = question.mentions()
     by_line: dict[int, list[Mention]] = {}
-    for mention in mentions:
+    for mention in question.mentions():
         by_line.setdefault(mention.line, []).append(mention)
-    found: list[Span] = []
-    for line in by_line.values():
-        found += _of_line(line, question)
-    return found
+    return [span for line in by_line.values() for span in _of_line(line, question)]
 
 
 def _of_line(line: Sequence[Mention], question: Question) -> Iterator[Span]:
