@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure
+from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure, shares_at_or_below
 from hopscope.studies.census import CensusResult, between
 from hopscope.theory.depth import minimum_paths
 
@@ -55,19 +54,13 @@ def _likeness(axes: Axes, result: CensusResult) -> None:
     solved = [result.solved(layers) for layers in result.depths]
     others = [share for models in solved for share in between(models)]
     own = [one.within for models in solved for one in models if one.within is not None]
-    for values, color, label in ((others, VERMILION, "two models"), (own, BLUE, "two searches of one")):
-        _cumulative(axes, values, color, f"{label} (n = {len(values)})")
+    lines = {
+        f"two models (n = {len(others)})": (others, VERMILION),
+        f"two searches of one (n = {len(own)})": (own, BLUE),
+    }
+    shares_at_or_below(axes, lines)
     axes.set_xlabel("overlap of steps")
     axes.set_ylabel("share of models at or below")
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1.3)
-    axes.set_yticks([0, 0.5, 1])
-    axes.legend(loc="upper left", fontsize=6.5)
-
-
-def _cumulative(axes: Axes, values: Sequence[float], color: str, label: str) -> None:
-    heights = [(place + 1) / len(values) for place in range(len(values))]
-    axes.plot([0, *sorted(values)], [0, *heights], drawstyle="steps-post", color=color, label=label)
 
 
 def _drift(axes: Axes, result: CensusResult) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, COLUMN, INK, VERMILION, house, new_figure
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.depth import kind
@@ -24,9 +23,7 @@ def depth(found: Arms) -> Figure:
     Raises:
         InputError: no arm with a seed.
     """
-    arms = [arm for arm in found.arms if arm.seeds]
-    if not arms:
-        raise InputError("there is nothing to draw: no seed is finished")
+    arms = found.begun
     kinds = list(dict.fromkeys(map(kind, arms)))
     with house():
         across = min(2, len(kinds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, PAGE, VERMILION, house, new_figure, thousands
+from hopscope.plot.style import BLUE, PAGE, VERMILION, house, new_figure, shares_at_or_below, thousands
 from hopscope.studies.descent import RATES, DescentResult
 from hopscope.studies.followed import Followed
 
@@ -37,18 +37,13 @@ def descent(result: DescentResult) -> Figure:
             thousands(axes)
         panels[0].set_ylabel("share of the last circuit's paths")
         changes = [change for rate in RATES for one in result.solved(rate) for change in one.changes]
+        lines = {}
         for spike, (color, label) in _SPIKES.items():
-            shares = sorted(share for share, between in changes if between is spike)
-            heights = [(place + 1) / len(shares) for place in range(len(shares))]
-            right.plot(
-                [0, *shares], [0, *heights], drawstyle="steps-post", color=color, label=f"{label} ({len(shares)})"
-            )
+            shares = [share for share, between in changes if between is spike]
+            lines[f"{label} ({len(shares)})"] = shares, color
+        shares_at_or_below(right, lines)
         right.set_xlabel("overlap of neighbouring circuits")
         right.set_ylabel("share at or below")
-        right.set_xlim(0, 1)
-        right.set_ylim(0, 1.3)
-        right.set_yticks([0, 0.5, 1])
-        right.legend(loc="upper left", fontsize=6.5)
     return figure
 
 

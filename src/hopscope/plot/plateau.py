@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, house, new_figure
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.statistics import Times, survival_median
@@ -24,9 +23,7 @@ def plateau(found: Arms) -> Figure:
     """
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
-    arms = [arm for arm in found.arms if arm.seeds]
-    if not arms:
-        raise InputError("there is nothing to draw: no seed is finished")
+    arms = found.begun
     with house():
         figure = new_figure(PAGE, 0.9 + 0.16 * len(arms))
         axes = figure.subplots()

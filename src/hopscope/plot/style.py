@@ -7,7 +7,7 @@ Nothing here touches matplotlib's global state: draw between `with house():`, on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +133,17 @@ def new_figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def shares_at_or_below(axes: Axes, lines: Mapping[str, tuple[Sequence[float], str]]) -> None:
+    """Cumulative shares of values between 0 and 1, a line a label: its values and its colour."""
+    for label, (values, color) in lines.items():
+        heights = [(place + 1) / len(values) for place in range(len(values))]
+        axes.plot([0, *sorted(values)], [0, *heights], drawstyle="steps-post", color=color, label=label)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.3)  # with room for the names
+    axes.set_yticks([0, 0.5, 1])
+    axes.legend(loc="upper left", fontsize=6.5)
 
 
 def thousands(axes: Axes) -> None:

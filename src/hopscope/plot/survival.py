@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
 from hopscope.plot.style import COLUMN, hop_label, hop_look, house, new_figure, thousands
 from hopscope.studies.arms import ArmLearned, Arms
 
@@ -24,9 +23,7 @@ def survival(found: Arms) -> Figure:
     Raises:
         InputError: no arm with a seed.
     """
-    arms = [arm for arm in found.arms if arm.seeds]
-    if not arms:
-        raise InputError("there is nothing to draw: no seed is finished")
+    arms = found.begun
     with house():
         across = min(_A_ROW, len(arms))
         rows = -(-len(arms) // across)

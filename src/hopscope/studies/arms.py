@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hopscope.errors import InputError
 from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
@@ -97,6 +98,18 @@ class Arms:
     """
 
     arms: tuple[ArmLearned, ...]
+
+    @property
+    def begun(self) -> list[ArmLearned]:
+        """Those with a finished seed, to draw.
+
+        Raises:
+            InputError: there is none.
+        """
+        found = [arm for arm in self.arms if arm.seeds]
+        if not found:
+            raise InputError("there is nothing to draw: no seed is finished")
+        return found
 
 
 def train(arms: Sequence[Setup], folder: Path, work: Work, *, to_the_end: bool = False) -> None:

@@ -115,33 +115,21 @@ def judge(result: OrdersResult) -> list[Judgement]:
         if arm.layers == 3:
             others = [other for other in result.arms if other.setup.problem == arm.setup.problem and other.layers > 3]
             control = any(other.steps(other.last) for other in others)
-            judgements.append(_finds(arm, control) if arm.needs(arm.last) <= 3 else _cannot(arm, control))
+            judgements.append(_learns(arm, control))
     return [*judgements, _circuits(result.circuits)]
 
 
-def _cannot(arm: ArmLearned, control: bool) -> Judgement:
-    """Rule 1."""
-    asked = f"{arm.name}: no seed learns x{arm.last}"
+def _learns(arm: ArmLearned, control: bool) -> Judgement:
+    """Rules 1 and 2: a seed learns where theory lets one, and none where it does not."""
+    allowed = arm.needs(arm.last) <= arm.layers
+    asked = f"{arm.name}: {'a' if allowed else 'no'} seed learns x{arm.last}"
     learned, n = len(arm.steps(arm.last)), len(arm.seeds)
     if not n:
         return Judgement(asked, "not run")
     if learned:
-        return Judgement(asked, "not as asked", share_in_words(learned, n), n)
+        return Judgement(asked, "as asked" if allowed else "not as asked", share_in_words(learned, n), n)
     if clopper_pearson(0, n)[1] < NEVER and control:
-        return Judgement(asked, "as asked", share_in_words(0, n), n)
-    return Judgement(asked, "inconclusive", share_in_words(0, n), n, _missing(control))
-
-
-def _finds(arm: ArmLearned, control: bool) -> Judgement:
-    """Rule 2."""
-    asked = f"{arm.name}: a seed learns x{arm.last}"
-    learned, n = len(arm.steps(arm.last)), len(arm.seeds)
-    if not n:
-        return Judgement(asked, "not run")
-    if learned:
-        return Judgement(asked, "as asked", share_in_words(learned, n), n)
-    if clopper_pearson(0, n)[1] < NEVER and control:
-        return Judgement(asked, "not as asked", share_in_words(0, n), n)
+        return Judgement(asked, "not as asked" if allowed else "as asked", share_in_words(0, n), n)
     return Judgement(asked, "inconclusive", share_in_words(0, n), n, _missing(control))
 
 
