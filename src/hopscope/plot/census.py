@@ -46,7 +46,7 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
     axes.set_xlabel("paths, strict reading")
     axes.set_ylabel("share of models")
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.legend()
 
 
@@ -70,4 +70,4 @@ def _drift(axes: Axes, result: CensusResult) -> None:
     axes.set_xlim(-0.3, 1.3)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("paths, natural reading")
-    axes.set_title(f"{len(result.pairs)} models", fontsize=7.5)
+    axes.set_title(f"{len(result.pairs)} model{'s' * (len(result.pairs) != 1)}", fontsize=7.5)
