@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import torch
-from scipy import stats
 
 from hopscope.circuits.certificate import PARTS, Evidence, Proof, certify
 from hopscope.circuits.form import UNIFORM
@@ -33,6 +32,7 @@ from hopscope.problem.counter import derive_seed
 from hopscope.records import read_record, unmarked, write_record
 from hopscope.studies.hosts import MARGIN, Host, hand_built, trained
 from hopscope.studies.planting import Kind, Label, label, plant
+from hopscope.studies.statistics import clopper_pearson
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
@@ -116,8 +116,7 @@ class CalibrationResult:
         """False circuits that passed every part, all false ones, and the upper end of the 95% interval of the share."""
         false = [one for kind in get_args(Kind) if kind != "true" for one in self.of(kind)]
         passed = sum(not one.failed for one in false)
-        high = stats.binomtest(passed, len(false)).proportion_ci(0.95).high if false else 1.0
-        return passed, len(false), float(high)
+        return passed, len(false), clopper_pearson(passed, len(false))[1]
 
 
 @dataclass(frozen=True)

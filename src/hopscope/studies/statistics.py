@@ -117,16 +117,14 @@ def fewer(first: Sequence[float], second: Sequence[float]) -> float:
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     """The 95% bootstrap interval (percentiles, seeded) of a mean; of one value, everything."""
-    import numpy as np
-    from scipy.stats import bootstrap
+    import torch
+
+    from hopscope.circuits.bootstrap import intervals
 
     if len(values) < 2:
         return -math.inf, math.inf
-    if len(set(values)) == 1:
-        return float(values[0]), float(values[0])
-    rng = np.random.default_rng(0)
-    found = bootstrap((values,), np.mean, method="percentile", n_resamples=2000, rng=rng).confidence_interval
-    return float(found.low), float(found.high)
+    (found,) = intervals(torch.tensor([values], dtype=torch.float64), seed=0)
+    return found
 
 
 def _censored(times: Times, until: int) -> Any:
