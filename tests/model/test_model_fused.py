@@ -64,6 +64,24 @@ def test_values_and_gradients(sequences, positions, heads, d_head, causal, size,
 
 
 @needs_compiler
+@pytest.mark.parametrize("d_head", [5, 8, 16])
+def test_bf16_is_read_and_written_as_torch_does(d_head):
+    """The same numbers, so that only the last digit of bf16 may differ; and what is not a number stays so."""
+    generator = torch.Generator().manual_seed(d_head)
+    made = torch.randn(3, 28, 3 * 2 * d_head, generator=generator).bfloat16()
+    gradient = torch.randn(3, 28, 2 * d_head, generator=generator).bfloat16()
+    narrow, wide = made.clone().requires_grad_(), made.float().requires_grad_()
+    brought, expected = fused.attend(narrow, 2, True), fused.attend(wide, 2, True)
+    assert (brought.dtype, expected.dtype) == (torch.bfloat16, torch.float32)
+    torch.testing.assert_close(brought, expected.bfloat16(), rtol=0, atol=0)
+    brought.backward(gradient)
+    expected.backward(gradient.float())
+    torch.testing.assert_close(narrow.grad, wide.grad.bfloat16(), rtol=0, atol=0)
+    made[0, 3] = torch.nan
+    assert fused.attend(made, 2, True)[0, 3:].isnan().all()
+
+
+@needs_compiler
 def test_a_model_is_the_plain_one():
     shape = Architecture(d_input=20, d_output=8, reads=2, layers=3, heads=4, d_model=16, head_dim=8, mlp=True)
     quick, slow = FastTransformer(shape, 2), Transformer(shape, 2)

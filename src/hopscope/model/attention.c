@@ -2,141 +2,219 @@
    of it stays in the first cache. `fused.py` compiles it for the machine it runs on; tests pin it to the plain form.
 
    made:    [sequence][position][query, key, value][head][width], queries already divided by sqrt(width)
-   brought: [sequence][position][head][width] */
+   brought: [sequence][position][head][width]
+
+   Both, and their gradients, in fp32 or in bf16; in between everything is fp32. Sixteen queries go side by side in the
+   lanes of a vector, and keys one after the other: maxima, sums and products then need nothing from other lanes. */
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #define MOST 64 /* positions, and width of a head */
+#define LANES 16
+#define EIGHT 8
 
 #define ALWAYS static inline __attribute__((always_inline))
 
+typedef float Lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t Ints __attribute__((vector_size(LANES * sizeof(int32_t))));
+typedef float Eight __attribute__((vector_size(EIGHT * sizeof(float))));
+typedef uint32_t Words __attribute__((vector_size(EIGHT * sizeof(uint32_t))));
+typedef uint16_t Halves __attribute__((vector_size(EIGHT * sizeof(uint16_t))));
 typedef float Row[MOST] __attribute__((aligned(64)));
+typedef Lanes Columns[MOST / LANES];
+
+static const Ints LANE = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* Lane by lane; C has no ?: for vectors. */
+ALWAYS Lanes chosen(Ints mask, Lanes yes, Lanes no) { return (Lanes)((mask & (Ints)yes) | (~mask & (Ints)no)); }
 
 /* exp(x) for x <= 0, to 2e-7 relative: 2^whole times a polynomial in the rest. */
-ALWAYS float exponential(float x) {
-    x = x < -87.0f ? -87.0f : x;
-    const float scaled = x * 1.44269504f, whole = nearbyintf(scaled);
-    const float rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    float sum = 1.9875691500e-4f;
+ALWAYS Lanes exponential(Lanes x) {
+    x = chosen(x < -87.0f, (Lanes){} - 87.0f, x);
+    const Lanes shifted = x * 1.44269504f - 0.5f;
+    const Ints down = __builtin_convertvector(shifted, Ints); /* towards zero, which is up: the rest is within half */
+    const Lanes whole = __builtin_convertvector(down, Lanes);
+    const Lanes rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    Lanes sum = (Lanes){} + 1.9875691500e-4f;
     sum = sum * rest + 1.3981999507e-3f;
     sum = sum * rest + 8.3334519073e-3f;
     sum = sum * rest + 4.1665795894e-2f;
     sum = sum * rest + 1.6666665459e-1f;
     sum = sum * rest + 5.0000001201e-1f;
     sum = sum * rest * rest + rest + 1.0f;
-    union { int32_t bits; float value; } power = {((int32_t)whole + 127) << 23};
-    return sum * power.value;
+    return sum * (Lanes)((down + 127) << 23);
 }
 
-/* weights[query][key] = softmax over keys of query . key; `padded` is count rounded up to whole vectors. */
-ALWAYS void pattern_of(int count, int padded, int width, int causal, Row *query, Row *key_columns, Row *weights) {
-    for (int i = 0; i < count; i++) {
-        float *row = weights[i];
-        const int keys = causal ? i + 1 : count;
-        float most = -1e30f, sum = 0;
-        for (int j = 0; j < padded; j++) row[j] = 0;
-        for (int d = 0; d < width; d++)
-            for (int j = 0; j < padded; j++) row[j] += query[i][d] * key_columns[d][j];
-        for (int j = 0; j < padded; j++) row[j] = j < keys ? row[j] : -1e30f;
-        for (int j = 0; j < padded; j++) most = row[j] > most ? row[j] : most;
-        for (int j = 0; j < padded; j++) row[j] = j < keys ? exponential(row[j] - most) : 0;
-        for (int j = 0; j < padded; j++) sum += row[j];
-        for (int j = 0; j < padded; j++) row[j] /= sum;
+/* Eight of them to the nearest bf16, ties to even; what is not a number stays so. */
+ALWAYS Halves narrowed(Eight values) {
+    const Words bits = (Words)values, nearest = bits + 0x7fff + ((bits >> 16) & 1);
+    const Words number = (Words)(values == values), rounded = (number & nearest) | (~number & 0x7fc00000u);
+    return __builtin_convertvector(rounded >> 16, Halves);
+}
+
+/* Rows of `width` numbers, `stride` apart, into rows of their own, with zeros up to the next eight. */
+ALWAYS void load(int half, int count, int width, int stride, const void *from, int64_t at, Row *rows) {
+    for (int i = 0; i < count; i++, at += stride)
+        for (int d = 0; d < width; d += EIGHT) {
+            const int there = width - d < EIGHT ? width - d : EIGHT;
+            Halves halves = {};
+            Eight values = {};
+            if (half) {
+                memcpy(&halves, (const uint16_t *)from + at + d, there * sizeof(uint16_t));
+                values = (Eight)(__builtin_convertvector(halves, Words) << 16);
+            } else
+                memcpy(&values, (const float *)from + at + d, there * sizeof(float));
+            memcpy(rows[i] + d, &values, sizeof values);
+        }
+}
+
+ALWAYS void store(int half, int width, const float *row, void *to, int64_t at) {
+    for (int d = 0; d < width; d += EIGHT) {
+        const int there = width - d < EIGHT ? width - d : EIGHT;
+        if (half) {
+            const Halves halves = narrowed(*(const Eight *)(row + d));
+            memcpy((uint16_t *)to + at + d, &halves, there * sizeof(uint16_t));
+        } else
+            memcpy((float *)to + at + d, row + d, there * sizeof(float));
     }
 }
 
-ALWAYS void load(int count, int width, int stride, const float *from, Row *rows) {
-    for (int i = 0; i < count; i++) memcpy(rows[i], from + (int64_t)i * stride, width * sizeof(float));
-}
-
-/* The same turned over, [width][position], with zeros up to whole vectors. */
-ALWAYS void load_columns(int count, int padded, int width, int stride, const float *from, Row *columns) {
+/* Sixteen rows turned over: number d of all of them in the lanes of columns[d]; zeros where there are none. */
+ALWAYS void turn(int count, int first, int width, Row *rows, Lanes *columns) {
+    const int there = count - first < LANES ? count - first : LANES;
+    float turned[MOST][LANES] __attribute__((aligned(64)));
     for (int d = 0; d < width; d++)
-        for (int i = 0; i < padded; i++) columns[d][i] = i < count ? from[(int64_t)i * stride + d] : 0;
+        for (int i = 0; i < LANES; i++) turned[d][i] = i < there ? rows[first + i][d] : 0;
+    memcpy(columns, turned, width * sizeof(Lanes));
 }
 
-/* A head of a sequence, and where it looks. */
-ALWAYS void load_head(
-    int count, int padded, int heads, int width, int causal, const float *made, Row *query, Row *key_columns,
-    Row *value_columns, Row *weights) {
-    const int inner = heads * width;
-    load(count, width, 3 * inner, made, query);
-    load_columns(count, padded, width, 3 * inner, made + inner, key_columns);
-    load_columns(count, padded, width, 3 * inner, made + 2 * inner, value_columns);
-    pattern_of(count, padded, width, causal, query, key_columns, weights);
+ALWAYS void turn_back(int count, int first, int width, const Lanes *columns, Row *rows) {
+    const int there = count - first < LANES ? count - first : LANES;
+    for (int i = 0; i < there; i++)
+        for (int d = 0; d < width; d++) rows[first + i][d] = columns[d][i];
+}
+
+ALWAYS Lanes product(int width, const Lanes *columns, const float *row) {
+    Lanes sum = columns[0] * row[0];
+    for (int d = 1; d < width; d++) sum += columns[d] * row[d];
+    return sum;
+}
+
+/* exp(score - largest score) of the queries in `columns`, by key; gives one over their sums. */
+ALWAYS Lanes weigh(int first, int keys, int width, int causal, const Lanes *columns, Row *key, Lanes *weights) {
+    Lanes most = (Lanes){} - 1e30f, sum = {};
+    for (int j = 0; j < keys; j++) {
+        Lanes score = product(width, columns, key[j]);
+        if (causal && j > first) score = chosen(LANE + first >= j, score, (Lanes){} - 1e30f);
+        weights[j] = score;
+        most = chosen(score > most, score, most);
+    }
+    for (int j = 0; j < keys; j++) {
+        Lanes weight = exponential(weights[j] - most);
+        if (causal && j > first) weight = chosen(LANE + first >= j, weight, (Lanes){});
+        sum += weights[j] = weight;
+    }
+    return 1.0f / sum;
+}
+
+ALWAYS int keys_of(int count, int first, int causal) {
+    return causal && first + LANES < count ? first + LANES : count;
 }
 
 ALWAYS void forward_one(
-    int count, int padded, int heads, int width, int causal, const float *made, float *brought) {
-    Row query[MOST], key_columns[MOST], value_columns[MOST], weights[MOST];
+    int half, int count, int heads, int width, int causal, const void *made, int64_t from, void *brought, int64_t to) {
+    Row query[MOST], key[MOST], value[MOST], out[MOST];
+    Lanes columns[MOST], weights[MOST];
     const int inner = heads * width;
-    load_head(count, padded, heads, width, causal, made, query, key_columns, value_columns, weights);
-    for (int i = 0; i < count; i++)
-        for (int d = 0; d < width; d++) {
-            float sum = 0;
-            for (int j = 0; j < padded; j++) sum += weights[i][j] * value_columns[d][j];
-            brought[(int64_t)i * inner + d] = sum;
-        }
+    load(half, count, width, 3 * inner, made, from, query);
+    load(half, count, width, 3 * inner, made, from + inner, key);
+    load(half, count, width, 3 * inner, made, from + 2 * inner, value);
+    for (int first = 0; first < count; first += LANES) {
+        const int keys = keys_of(count, first, causal);
+        turn(count, first, width, query, columns);
+        const Lanes scale = weigh(first, keys, width, causal, columns, key, weights);
+        Lanes sums[MOST];
+        for (int d = 0; d < width; d++) sums[d] = (Lanes){};
+        for (int j = 0; j < keys; j++)
+            for (int d = 0; d < width; d++) sums[d] += weights[j] * value[j][d];
+        for (int d = 0; d < width; d++) sums[d] *= scale;
+        turn_back(count, first, width, sums, out);
+    }
+    for (int i = 0; i < count; i++) store(half, width, out[i], brought, to + (int64_t)i * inner);
 }
 
 ALWAYS void backward_one(
-    int count, int padded, int heads, int width, int causal, const float *made, const float *gradient,
-    float *made_gradient) {
-    Row query[MOST], key_columns[MOST], value_columns[MOST], weights[MOST], given[MOST];
-    Row key_gradient[MOST], value_gradient[MOST], scores; /* gradients by [width][position], as the columns */
+    int half, int count, int heads, int width, int causal, const void *made, int64_t from, const void *gradient,
+    int64_t to, void *made_gradient) {
     const int inner = heads * width;
-    load_head(count, padded, heads, width, causal, made, query, key_columns, value_columns, weights);
-    load(count, width, inner, gradient, given);
-    for (int d = 0; d < width; d++)
-        for (int j = 0; j < padded; j++) key_gradient[d][j] = value_gradient[d][j] = 0;
-    for (int i = 0; i < count; i++) {
-        float mean = 0, *query_gradient = made_gradient + (int64_t)i * 3 * inner;
-        for (int j = 0; j < padded; j++) scores[j] = 0;
-        for (int d = 0; d < width; d++)
-            for (int j = 0; j < padded; j++) scores[j] += given[i][d] * value_columns[d][j];
-        for (int j = 0; j < padded; j++) mean += weights[i][j] * scores[j];
-        for (int j = 0; j < padded; j++) scores[j] = weights[i][j] * (scores[j] - mean);
-        for (int d = 0; d < width; d++) {
-            float sum = 0;
-            for (int j = 0; j < padded; j++) sum += scores[j] * key_columns[d][j];
-            query_gradient[d] = sum;
+    Row query[MOST], key[MOST], value[MOST], given[MOST], out[MOST];
+    Columns weights[MOST], scores[MOST]; /* by key: what queries give it, and the gradient of its scores */
+    load(half, count, width, 3 * inner, made, from, query);
+    load(half, count, width, 3 * inner, made, from + inner, key);
+    load(half, count, width, 3 * inner, made, from + 2 * inner, value);
+    load(half, count, width, inner, gradient, to, given);
+    for (int first = 0; first < count; first += LANES) {
+        const int keys = keys_of(count, first, causal), block = first / LANES;
+        Lanes columns[MOST], weight[MOST], score[MOST], mean = {};
+        turn(count, first, width, query, columns);
+        const Lanes scale = weigh(first, keys, width, causal, columns, key, weight);
+        turn(count, first, width, given, columns);
+        for (int j = 0; j < keys; j++) {
+            weights[j][block] = weight[j] *= scale;
+            score[j] = product(width, columns, value[j]);
+            mean += weight[j] * score[j];
         }
-        for (int d = 0; d < width; d++)
-            for (int j = 0; j < padded; j++) value_gradient[d][j] += given[i][d] * weights[i][j];
-        for (int d = 0; d < width; d++)
-            for (int j = 0; j < padded; j++) key_gradient[d][j] += query[i][d] * scores[j];
+        for (int d = 0; d < width; d++) columns[d] = (Lanes){};
+        for (int j = 0; j < keys; j++) {
+            const Lanes one = weight[j] * (score[j] - mean);
+            scores[j][block] = one;
+            for (int d = 0; d < width; d++) columns[d] += one * key[j][d];
+        }
+        turn_back(count, first, width, columns, out);
     }
-    for (int j = 0; j < count; j++)
-        for (int d = 0; d < width; d++) {
-            made_gradient[inner + (int64_t)j * 3 * inner + d] = key_gradient[d][j];
-            made_gradient[2 * inner + (int64_t)j * 3 * inner + d] = value_gradient[d][j];
+    for (int i = 0; i < count; i++) store(half, width, out[i], made_gradient, from + (int64_t)i * 3 * inner);
+    for (int j = 0; j < count; j++) {
+        const float *weight = (const float *)weights[j], *score = (const float *)scores[j];
+        Row key_gradient, value_gradient;
+        for (int d = 0; d < width; d += EIGHT) {
+            Eight to_key = {}, to_value = {};
+            for (int i = causal ? j : 0; i < count; i++) {
+                to_key += score[i] * *(const Eight *)&query[i][d];
+                to_value += weight[i] * *(const Eight *)&given[i][d];
+            }
+            *(Eight *)&key_gradient[d] = to_key;
+            *(Eight *)&value_gradient[d] = to_value;
         }
+        const int64_t at = from + (int64_t)j * 3 * inner;
+        store(half, width, key_gradient, made_gradient, at + inner);
+        store(half, width, value_gradient, made_gradient, at + 2 * inner);
+    }
 }
 
-/* Sizes that the compiler knows let it keep rows in registers. */
-#define OF_SIZE(W, P, call) { enum { width = W, padded = P }; call; }
-#define FOR_EACH_HEAD(call)                                                      \
-    const int inner = heads * head_width, whole = (count + 15) / 16 * 16;        \
-    for (int64_t n = 0; n < sequences; n++)                                      \
-        for (int h = 0; h < heads; h++) {                                        \
-            const int64_t from = n * count * 3 * inner + h * head_width;         \
-            const int64_t to = n * count * inner + h * head_width;               \
-            if (head_width == 8 && whole == 32) OF_SIZE(8, 32, call)             \
-            else if (head_width == 16 && whole == 32) OF_SIZE(16, 32, call)      \
-            else if (head_width == 8 && whole == 48) OF_SIZE(8, 48, call)        \
-            else if (head_width == 16 && whole == 48) OF_SIZE(16, 48, call)      \
-            else { const int width = head_width, padded = whole; call; }         \
+/* Sizes that the compiler knows let it keep columns in registers. */
+#define OF_SIZE(H, W, call) { enum { half = H, width = W }; call; }
+#define FOR_EACH_HEAD(call)                                                    \
+    const int inner = heads * head_width;                                      \
+    for (int64_t n = 0; n < sequences; n++)                                    \
+        for (int h = 0; h < heads; h++) {                                      \
+            const int64_t from = n * count * 3 * inner + h * head_width;       \
+            const int64_t to = n * count * inner + h * head_width;             \
+            if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                \
+            else if (head_width == 8) OF_SIZE(0, 8, call)                      \
+            else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)         \
+            else if (head_width == 16) OF_SIZE(0, 16, call)                    \
+            else { const int half = is_half, width = head_width; call; }       \
         }
 
 void attention_forward(
-    int64_t sequences, int count, int heads, int head_width, int causal, const float *made, float *brought) {
-    FOR_EACH_HEAD(forward_one(count, padded, heads, width, causal, made + from, brought + to))
+    int64_t sequences, int count, int heads, int head_width, int causal, int is_half, const void *made, void *brought) {
+    FOR_EACH_HEAD(forward_one(half, count, heads, width, causal, made, from, brought, to))
 }
 
 void attention_backward(
-    int64_t sequences, int count, int heads, int head_width, int causal, const float *made, const float *gradient,
-    float *made_gradient) {
-    FOR_EACH_HEAD(backward_one(count, padded, heads, width, causal, made + from, gradient + to, made_gradient + from))
+    int64_t sequences, int count, int heads, int head_width, int causal, int is_half, const void *made,
+    const void *gradient, void *made_gradient) {
+    FOR_EACH_HEAD(backward_one(half, count, heads, width, causal, made, from, gradient, to, made_gradient))
 }

@@ -30,7 +30,7 @@ MOST = 64
 _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 """Sums may be taken in any order. Never -ffast-math: it would make the whole process round small numbers to zero."""
 
-_FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC")
+_FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC", "-Wno-psabi")
 
 Made = Float[Tensor, "sequence pos query_key_value"]
 Brought = Float[Tensor, "sequence pos inner"]
@@ -55,7 +55,7 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
         causal: whether a position sees itself and those before it, or all.
 
     Returns:
-        What the heads bring, head after head, in fp32.
+        What the heads bring, head after head, in bf16 where `made` is, else in fp32.
 
     Raises:
         ValueError: more positions or wider heads than it is made for.
@@ -69,7 +69,7 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, made: Made, heads: int, causal: bool) -> Brought:
-        made = made.float().contiguous()
+        made = (made if made.dtype == torch.bfloat16 else made.float()).contiguous()
         ctx.save_for_backward(made)
         ctx.heads, ctx.causal = heads, causal
         brought = made.new_empty(*made.shape[:2], made.shape[2] // 3)
@@ -80,7 +80,7 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, gradient: Brought) -> tuple[Made, None, None]:
         (made,) = ctx.saved_tensors
         made_gradient = torch.empty_like(made)
-        _call("attention_backward", ctx.heads, ctx.causal, made, gradient.float().contiguous(), made_gradient)
+        _call("attention_backward", ctx.heads, ctx.causal, made, gradient.to(made.dtype).contiguous(), made_gradient)
         return made_gradient, None, None
 
 
@@ -88,7 +88,7 @@ def _call(name: str, heads: int, causal: bool, made: Made, *others: Tensor) -> N
     """Run one of the two functions, a share of the sequences on each of torch's threads."""
     function = getattr(_library(), name)
     sequences, positions, inner = made.shape
-    sizes = (positions, heads, inner // 3 // heads, int(causal))
+    sizes = (positions, heads, inner // 3 // heads, int(causal), int(made.dtype == torch.bfloat16))
     threads = min(torch.get_num_threads(), sequences)
     share = -(-sequences // threads)
 
