@@ -64,6 +64,38 @@ def test_values_and_gradients(sequences, positions, heads, d_head, causal, size,
 
 
 @needs_compiler
+@settings(max_examples=40, deadline=None)
+@given(
+    positions=st.integers(1, fused.MOST),
+    asking=st.integers(1, fused.MOST),
+    d_head=st.sampled_from([1, 5, 8, 16]),
+    causal=st.booleans(),
+    threads=st.integers(1, 2),
+    seed=st.integers(0, 99),
+)
+def test_the_last_positions_alone(positions, asking, d_head, causal, threads, seed):
+    """As if all had asked."""
+    heads, asking, generator = 2, min(asking, positions), torch.Generator().manual_seed(seed)
+    inner = heads * d_head
+    made = torch.randn(3, positions, 3 * inner, generator=generator)
+    gradient = torch.randn(3, asking, inner, generator=generator)
+    query, rest = made[:, -asking:, :inner].clone().requires_grad_(), made[..., inner:].clone().requires_grad_()
+    exact = made.double().requires_grad_()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        brought = fused.attend_last(query, rest, heads, causal)
+        brought.backward(gradient)
+    finally:
+        torch.set_num_threads(before)
+    expected = plain(exact, heads, causal)[:, -asking:]
+    expected.backward(gradient.double())
+    torch.testing.assert_close(brought.double(), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(query.grad.double(), exact.grad[:, -asking:, :inner], rtol=0, atol=2e-5 * d_head**0.5)
+    torch.testing.assert_close(rest.grad.double(), exact.grad[..., inner:], rtol=0, atol=2e-5 * d_head**0.5)
+
+
+@needs_compiler
 @pytest.mark.parametrize("d_head", [5, 8, 16])
 def test_bf16_is_read_and_written_as_torch_does(d_head):
     """The same numbers, so that only the last digit of bf16 may differ; and what is not a number stays so."""
@@ -104,11 +136,12 @@ def test_a_pattern_that_somebody_asks_for_goes_the_plain_way(monkeypatch):
     quick.fuse()
     inputs = torch.randn(1, 2, 10, 20)
     monkeypatch.setattr(fused, "attend", lambda *_: pytest.fail("not asked"))
+    monkeypatch.setattr(fused, "attend_last", lambda *_: pytest.fail("not asked"))
     assert quick.patterns(inputs)[0].shape == (1, 2, 1, 10, 10)
     quick(inputs, edit=Edit())
     held = FastTransformer(Architecture(20, 8, 2, 2, 1, 16, held=(HeldHead(1, 1, "previous"),)), 1)
     held.fuse()
-    monkeypatch.setattr(fused, "attend", lambda made, *_: made[..., :16])
+    monkeypatch.setattr(fused, "attend_last", lambda query, *_: query)
     held(inputs)
 
 

@@ -1,10 +1,11 @@
 /* Causal or full softmax attention over short sequences, forward and backward, one head of one sequence at a time: all
    of it stays in the first cache. `fused.py` compiles it for the machine it runs on; tests pin it to the plain form.
 
-   made:    [sequence][position][query, key, value][head][width], queries already divided by sqrt(width)
-   brought: [sequence][position][head][width]
+   query:   [sequence][one of the last positions][head][width], already divided by sqrt(width)
+   made:    [sequence][position][key, value][head][width]
+   brought: [sequence][one of the last positions][head][width]
 
-   Both, and their gradients, in fp32 or in bf16; in between everything is fp32. Sixteen queries go side by side in the
+   All, and their gradients, in fp32 or in bf16; in between everything is fp32. Sixteen queries go side by side in the
    lanes of a vector, and keys one after the other: maxima, sums and products then need nothing from other lanes. */
 
 #include <math.h>
@@ -24,6 +25,9 @@ typedef uint32_t Words __attribute__((vector_size(EIGHT * sizeof(uint32_t))));
 typedef uint16_t Halves __attribute__((vector_size(EIGHT * sizeof(uint16_t))));
 typedef float Row[MOST] __attribute__((aligned(64)));
 typedef Lanes Columns[MOST / LANES];
+
+/* What there is: positions, those of them (the last) that ask, heads, and numbers from one position to the next. */
+typedef struct { int count, asking, heads, query_stride, made_stride, causal; } Shape;
 
 static const Ints LANE = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -102,65 +106,66 @@ ALWAYS Lanes product(int width, const Lanes *columns, const float *row) {
     return sum;
 }
 
-/* exp(score - largest score) of the queries in `columns`, by key; gives one over their sums. */
-ALWAYS Lanes weigh(int first, int keys, int width, int causal, const Lanes *columns, Row *key, Lanes *weights) {
+/* exp(score - largest score) of the queries in `columns`, by key; gives one over their sums. `at`: where the first is. */
+ALWAYS Lanes weigh(int at, int keys, int width, int causal, const Lanes *columns, Row *key, Lanes *weights) {
     Lanes most = (Lanes){} - 1e30f, sum = {};
     for (int j = 0; j < keys; j++) {
         Lanes score = product(width, columns, key[j]);
-        if (causal && j > first) score = chosen(LANE + first >= j, score, (Lanes){} - 1e30f);
+        if (causal && j > at) score = chosen(LANE + at >= j, score, (Lanes){} - 1e30f);
         weights[j] = score;
         most = chosen(score > most, score, most);
     }
     for (int j = 0; j < keys; j++) {
         Lanes weight = exponential(weights[j] - most);
-        if (causal && j > first) weight = chosen(LANE + first >= j, weight, (Lanes){});
+        if (causal && j > at) weight = chosen(LANE + at >= j, weight, (Lanes){});
         sum += weights[j] = weight;
     }
     return 1.0f / sum;
 }
 
-ALWAYS int keys_of(int count, int first, int causal) {
-    return causal && first + LANES < count ? first + LANES : count;
+ALWAYS int keys_of(Shape shape, int at) {
+    return shape.causal && at + LANES < shape.count ? at + LANES : shape.count;
 }
 
 ALWAYS void forward_one(
-    int half, int count, int heads, int width, int causal, const void *made, int64_t from, void *brought, int64_t to) {
+    int half, int width, Shape shape, const void *query_from, int64_t query_at, const void *made, int64_t made_at,
+    void *brought, int64_t to) {
     Row query[MOST], key[MOST], value[MOST], out[MOST];
     Lanes columns[MOST], weights[MOST];
-    const int inner = heads * width;
-    load(half, count, width, 3 * inner, made, from, query);
-    load(half, count, width, 3 * inner, made, from + inner, key);
-    load(half, count, width, 3 * inner, made, from + 2 * inner, value);
-    for (int first = 0; first < count; first += LANES) {
-        const int keys = keys_of(count, first, causal);
-        turn(count, first, width, query, columns);
-        const Lanes scale = weigh(first, keys, width, causal, columns, key, weights);
+    const int inner = shape.heads * width, before = shape.count - shape.asking;
+    load(half, shape.asking, width, shape.query_stride, query_from, query_at, query);
+    load(half, shape.count, width, shape.made_stride, made, made_at, key);
+    load(half, shape.count, width, shape.made_stride, made, made_at + inner, value);
+    for (int first = 0; first < shape.asking; first += LANES) {
+        const int at = before + first, keys = keys_of(shape, at);
+        turn(shape.asking, first, width, query, columns);
+        const Lanes scale = weigh(at, keys, width, shape.causal, columns, key, weights);
         Lanes sums[MOST];
         for (int d = 0; d < width; d++) sums[d] = (Lanes){};
         for (int j = 0; j < keys; j++)
             for (int d = 0; d < width; d++) sums[d] += weights[j] * value[j][d];
         for (int d = 0; d < width; d++) sums[d] *= scale;
-        turn_back(count, first, width, sums, out);
+        turn_back(shape.asking, first, width, sums, out);
     }
-    for (int i = 0; i < count; i++) store(half, width, out[i], brought, to + (int64_t)i * inner);
+    for (int i = 0; i < shape.asking; i++) store(half, width, out[i], brought, to + (int64_t)i * inner);
 }
 
 ALWAYS void backward_one(
-    int half, int count, int heads, int width, int causal, const void *made, int64_t from, const void *gradient,
-    int64_t to, void *made_gradient) {
-    const int inner = heads * width;
+    int half, int width, Shape shape, const void *query_from, int64_t query_at, const void *made, int64_t made_at,
+    const void *gradient, int64_t to, void *query_gradient, void *made_gradient) {
+    const int inner = shape.heads * width, before = shape.count - shape.asking;
     Row query[MOST], key[MOST], value[MOST], given[MOST], out[MOST];
     Columns weights[MOST], scores[MOST]; /* by key: what queries give it, and the gradient of its scores */
-    load(half, count, width, 3 * inner, made, from, query);
-    load(half, count, width, 3 * inner, made, from + inner, key);
-    load(half, count, width, 3 * inner, made, from + 2 * inner, value);
-    load(half, count, width, inner, gradient, to, given);
-    for (int first = 0; first < count; first += LANES) {
-        const int keys = keys_of(count, first, causal), block = first / LANES;
+    load(half, shape.asking, width, shape.query_stride, query_from, query_at, query);
+    load(half, shape.count, width, shape.made_stride, made, made_at, key);
+    load(half, shape.count, width, shape.made_stride, made, made_at + inner, value);
+    load(half, shape.asking, width, inner, gradient, to, given);
+    for (int first = 0; first < shape.asking; first += LANES) {
+        const int at = before + first, keys = keys_of(shape, at), block = first / LANES;
         Lanes columns[MOST], weight[MOST], score[MOST], mean = {};
-        turn(count, first, width, query, columns);
-        const Lanes scale = weigh(first, keys, width, causal, columns, key, weight);
-        turn(count, first, width, given, columns);
+        turn(shape.asking, first, width, query, columns);
+        const Lanes scale = weigh(at, keys, width, shape.causal, columns, key, weight);
+        turn(shape.asking, first, width, given, columns);
         for (int j = 0; j < keys; j++) {
             weights[j][block] = weight[j] *= scale;
             score[j] = product(width, columns, value[j]);
@@ -172,49 +177,55 @@ ALWAYS void backward_one(
             scores[j][block] = one;
             for (int d = 0; d < width; d++) columns[d] += one * key[j][d];
         }
-        turn_back(count, first, width, columns, out);
+        turn_back(shape.asking, first, width, columns, out);
     }
-    for (int i = 0; i < count; i++) store(half, width, out[i], made_gradient, from + (int64_t)i * 3 * inner);
-    for (int j = 0; j < count; j++) {
+    for (int i = 0; i < shape.asking; i++)
+        store(half, width, out[i], query_gradient, query_at + (int64_t)i * shape.query_stride);
+    for (int j = 0; j < shape.count; j++) {
         const float *weight = (const float *)weights[j], *score = (const float *)scores[j];
+        const int first = shape.causal && j > before ? j - before : 0;
         Row key_gradient, value_gradient;
         for (int d = 0; d < width; d += EIGHT) {
             Eight to_key = {}, to_value = {};
-            for (int i = causal ? j : 0; i < count; i++) {
+            for (int i = first; i < shape.asking; i++) {
                 to_key += score[i] * *(const Eight *)&query[i][d];
                 to_value += weight[i] * *(const Eight *)&given[i][d];
             }
             *(Eight *)&key_gradient[d] = to_key;
             *(Eight *)&value_gradient[d] = to_value;
         }
-        const int64_t at = from + (int64_t)j * 3 * inner;
-        store(half, width, key_gradient, made_gradient, at + inner);
-        store(half, width, value_gradient, made_gradient, at + 2 * inner);
+        const int64_t at = made_at + (int64_t)j * shape.made_stride;
+        store(half, width, key_gradient, made_gradient, at);
+        store(half, width, value_gradient, made_gradient, at + inner);
     }
 }
 
 /* Sizes that the compiler knows let it keep columns in registers. */
 #define OF_SIZE(H, W, call) { enum { half = H, width = W }; call; }
-#define FOR_EACH_HEAD(call)                                                    \
-    const int inner = heads * head_width;                                      \
-    for (int64_t n = 0; n < sequences; n++)                                    \
-        for (int h = 0; h < heads; h++) {                                      \
-            const int64_t from = n * count * 3 * inner + h * head_width;       \
-            const int64_t to = n * count * inner + h * head_width;             \
-            if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                \
-            else if (head_width == 8) OF_SIZE(0, 8, call)                      \
-            else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)         \
-            else if (head_width == 16) OF_SIZE(0, 16, call)                    \
-            else { const int half = is_half, width = head_width; call; }       \
+#define FOR_EACH_HEAD(call)                                                                         \
+    const Shape shape = {count, asking, heads, query_stride, made_stride, causal};                  \
+    for (int64_t n = 0; n < sequences; n++)                                                         \
+        for (int h = 0; h < heads; h++) {                                                           \
+            const int64_t query_at = n * asking * query_stride + h * head_width;                    \
+            const int64_t made_at = n * count * made_stride + h * head_width;                       \
+            const int64_t to = (n * asking * heads + h) * head_width;                               \
+            if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                                     \
+            else if (head_width == 8) OF_SIZE(0, 8, call)                                           \
+            else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)                              \
+            else if (head_width == 16) OF_SIZE(0, 16, call)                                         \
+            else { const int half = is_half, width = head_width; call; }                            \
         }
 
 void attention_forward(
-    int64_t sequences, int count, int heads, int head_width, int causal, int is_half, const void *made, void *brought) {
-    FOR_EACH_HEAD(forward_one(half, count, heads, width, causal, made, from, brought, to))
+    int64_t sequences, int count, int asking, int heads, int head_width, int query_stride, int made_stride, int causal,
+    int is_half, const void *query, const void *made, void *brought) {
+    FOR_EACH_HEAD(forward_one(half, width, shape, query, query_at, made, made_at, brought, to))
 }
 
 void attention_backward(
-    int64_t sequences, int count, int heads, int head_width, int causal, int is_half, const void *made,
-    const void *gradient, void *made_gradient) {
-    FOR_EACH_HEAD(backward_one(half, count, heads, width, causal, made, from, gradient, to, made_gradient))
+    int64_t sequences, int count, int asking, int heads, int head_width, int query_stride, int made_stride, int causal,
+    int is_half, const void *query, const void *made, const void *gradient, void *query_gradient,
+    void *made_gradient) {
+    FOR_EACH_HEAD(backward_one(
+        half, width, shape, query, query_at, made, made_at, gradient, to, query_gradient, made_gradient))
 }

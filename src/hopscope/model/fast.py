@@ -47,8 +47,8 @@ class FastBlock(Block):
             x, query_rows = x[:, :, -last:], _last(rows, batch, last)
         attention = self.attention
         small = self.fused and fused.fits(positions, attention.d_head)
-        if small and edit is None and last == positions and not attention.held:
-            written = self._fused(rows, batch)
+        if small and edit is None and not attention.held:
+            written = self._fused(rows, query_rows, batch)
         else:
             pattern, value = self._attend(rows, query_rows, batch)
             if edit is not None:
@@ -77,12 +77,19 @@ class FastBlock(Block):
         grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
 
-    def _fused(self, rows: Flat, batch: int) -> Float[Tensor, "model row d_model"]:
+    def _fused(
+        self, rows: Flat, query_rows: Float[Tensor, "model query_row d_in"], batch: int
+    ) -> Float[Tensor, "model query_row d_model"]:
         """What attention writes, without its pattern."""
-        attention = self.attention
-        made = self._made(rows, attention.query, attention.key, attention.value)
-        brought = fused.attend(made.view(rows.shape[0] * batch, -1, made.shape[-1]), attention.heads, attention.causal)
-        return _affine(brought.view(*rows.shape[:2], -1), attention.out.weight, attention.out.bias)
+        attention, sequences = self.attention, rows.shape[0] * batch
+        sizes = attention.heads, attention.causal
+        if query_rows is rows:
+            made = self._made(rows, attention.query, attention.key, attention.value)
+            brought = fused.attend(made.view(sequences, -1, made.shape[-1]), *sizes)
+        else:
+            query, made = self._made(query_rows, attention.query), self._made(rows, attention.key, attention.value)
+            brought = fused.attend_last(*(one.view(sequences, -1, one.shape[-1]) for one in (query, made)), *sizes)
+        return _affine(brought.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(self, rows: Flat, *maps: Linear) -> Float[Tensor, "model row made"]:
         """What each map makes of the rows, side by side: one product for all, so that rows are read once."""

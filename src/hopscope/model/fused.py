@@ -32,8 +32,8 @@ _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC", "-Wno-psabi")
 
-Made = Float[Tensor, "sequence pos query_key_value"]
-Brought = Float[Tensor, "sequence pos inner"]
+Made = Float[Tensor, "sequence pos made"]
+Brought = Float[Tensor, "sequence query inner"]
 
 
 def fits(positions: int, d_head: int) -> bool:
@@ -47,7 +47,7 @@ def available() -> bool:
 
 
 def attend(made: Made, heads: int, causal: bool) -> Brought:
-    """Softmax attention with its gradient.
+    """Softmax attention of all positions, with its gradient.
 
     Args:
         made: queries, keys and values side by side, each head after head; queries already divided by sqrt(d_head).
@@ -60,40 +60,103 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
     Raises:
         ValueError: more positions or wider heads than it is made for.
     """
-    if not fits(made.shape[1], made.shape[2] // 3 // heads):
-        raise ValueError(f"at most {MOST} positions and {MOST} numbers a head, got {tuple(made.shape)}, {heads} heads")
+    _check(made.shape[1], made.shape[2] // 3 // heads)
     brought: Tensor = _Attend.apply(made, heads, causal)  # type: ignore[no-untyped-call]
     return brought
+
+
+def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Brought:
+    """The same for the last positions alone.
+
+    Args:
+        query: queries of as many positions, head after head, already divided by sqrt(d_head).
+        made: keys and values of all positions side by side, each head after head.
+        heads: as for `attend`, like `causal`.
+        causal: as there.
+
+    Raises:
+        ValueError: as there.
+    """
+    _check(made.shape[1], query.shape[2] // heads)
+    brought: Tensor = _AttendLast.apply(query, made, heads, causal)  # type: ignore[no-untyped-call]
+    return brought
+
+
+def _check(positions: int, d_head: int) -> None:
+    if not fits(positions, d_head):
+        raise ValueError(f"at most {MOST} positions and {MOST} numbers a head, got {positions} and {d_head}")
 
 
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, made: Made, heads: int, causal: bool) -> Brought:
-        made = (made if made.dtype == torch.bfloat16 else made.float()).contiguous()
+        made = _plain(made)
         ctx.save_for_backward(made)
-        ctx.heads, ctx.causal = heads, causal
-        brought = made.new_empty(*made.shape[:2], made.shape[2] // 3)
-        _call("attention_forward", heads, causal, made, brought)
-        return brought
+        ctx.sizes = heads, causal
+        query, rest = _split(made)
+        return _forward(query, rest, *ctx.sizes)
 
     @staticmethod
     def backward(ctx: Any, gradient: Brought) -> tuple[Made, None, None]:
         (made,) = ctx.saved_tensors
         made_gradient = torch.empty_like(made)
-        _call("attention_backward", ctx.heads, ctx.causal, made, gradient.to(made.dtype).contiguous(), made_gradient)
+        _backward(*_split(made), gradient, *_split(made_gradient), *ctx.sizes)
         return made_gradient, None, None
 
 
-def _call(name: str, heads: int, causal: bool, made: Made, *others: Tensor) -> None:
+class _AttendLast(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Brought, made: Made, heads: int, causal: bool) -> Brought:
+        query, made = _plain(query), _plain(made)
+        ctx.save_for_backward(query, made)
+        ctx.sizes = heads, causal
+        return _forward(query, made, *ctx.sizes)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Brought) -> tuple[Brought, Made, None, None]:
+        query, made = ctx.saved_tensors
+        query_gradient, made_gradient = torch.empty_like(query), torch.empty_like(made)
+        _backward(query, made, gradient, query_gradient, made_gradient, *ctx.sizes)
+        return query_gradient, made_gradient, None, None
+
+
+def _plain(made: Made) -> Made:
+    """As the functions read it."""
+    return (made if made.dtype == torch.bfloat16 else made.float()).contiguous()
+
+
+def _split(made: Made) -> tuple[Tensor, Tensor]:
+    """Queries; keys and values: views."""
+    inner = made.shape[2] // 3
+    return made[..., :inner], made[..., inner:]
+
+
+def _forward(query: Tensor, made: Tensor, heads: int, causal: bool) -> Brought:
+    brought = query.new_empty(query.shape)
+    _call("attention_forward", heads, causal, query, made, brought)
+    return brought
+
+
+def _backward(
+    query: Tensor, made: Tensor, gradient: Brought, query_gradient: Tensor, made_gradient: Tensor, heads: int,
+    causal: bool,
+) -> None:  # fmt: skip
+    gradient = gradient.to(query.dtype).contiguous()
+    _call("attention_backward", heads, causal, query, made, gradient, query_gradient, made_gradient)
+
+
+def _call(name: str, heads: int, causal: bool, query: Tensor, made: Tensor, *others: Tensor) -> None:
     """Run one of the two functions, a share of the sequences on each of torch's threads."""
     function = getattr(_library(), name)
-    sequences, positions, inner = made.shape
-    sizes = (positions, heads, inner // 3 // heads, int(causal), int(made.dtype == torch.bfloat16))
+    sequences, positions = made.shape[:2]
+    asking, inner = query.shape[1:]
+    strides = query.stride(1), made.stride(1)
+    sizes = (positions, asking, heads, inner // heads, *strides, int(causal), int(made.dtype == torch.bfloat16))
     threads = min(torch.get_num_threads(), sequences)
     share = -(-sequences // threads)
 
     def run(start: int) -> None:
-        some = [ctypes.c_void_p(tensor[start:].data_ptr()) for tensor in (made, *others)]
+        some = [ctypes.c_void_p(tensor[start:].data_ptr()) for tensor in (query, made, *others)]
         function(ctypes.c_int64(min(share, sequences - start)), *sizes, *some)
 
     starts = range(0, sequences, share)

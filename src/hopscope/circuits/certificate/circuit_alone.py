@@ -6,7 +6,7 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
+from hopscope.circuits.certificate.evidence import Evidence, Measured, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.depth import minimum_paths
@@ -52,7 +52,7 @@ def sufficiency(evidence: Evidence) -> Part:
         "helper_rows": len(evidence.helpers),
         "least_bar": max(one.interval[1] for one in judged),
         "hops": hops,
-        "sequences": evidence.evaluator.sequences,
+        "sequences": errors.shape[1],
     }
     whole = evidence.sense == "natural" or not beside
     return Part(whole and all(one.interval[1] < evidence.bar for one in judged), says, numbers)
@@ -65,13 +65,13 @@ def necessity(evidence: Evidence) -> Part:
     fifth of the bar: a circuit just below the bar must not make every grain of sand necessary. Rows that imposed
     patterns make idle (`exempt`) must raise the natural circuit's loss by the bar. `most_bar` is up to where they do.
     """
-    without = evidence.measured(list(evidence.lost.values()))
-    rise = evidence.measured([lost - evidence.own(row)[: len(lost)] for row, lost in evidence.lost.items()])
+    without = evidence.measured([lost.without for lost in evidence.lost.values()])
+    rise = evidence.measured([lost.rise for lost in evidence.lost.values()])
     needed, most = [], []
     for row, lost, more in zip(evidence.rows, without, rise, strict=True):
-        share = 1.0 if row in evidence.exempt else COUNTS
-        needed.append(lost.interval[0] > evidence.bar and more.interval[0] > share * evidence.bar)
-        most.append(min(lost.interval[0], more.interval[0] / share))
+        due = evidence.due(row)
+        needed.append(lost.interval[0] > evidence.bar and more.interval[0] > due)
+        most.append(min(lost.interval[0], more.interval[0] * evidence.bar / due))
     least = min((lost.mean for lost in without), default=0.0)
     says = f"without any one of its {len(needed)} rows the circuit has a loss of at least {least:.3f}"
     if not all(needed):
@@ -101,7 +101,7 @@ def minimality(evidence: Evidence) -> Part:
     programs: list[Rows] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
     losses = evidence.settled(programs, evidence.bar)
     close = [number for number, loss in enumerate(losses) if loss <= evidence.bar]
-    again = evidence.measured(list(by_sequence(evidence.evaluator, [programs[number] for number in close])))
+    again = [_measured(evidence, programs[number]) for number in close]
     holding = [number for number, one in zip(close, again, strict=True) if one.interval[1] < evidence.bar]
     says = f"no smaller part of it holds the bar: {tried}; the best has {min(losses, default=1.0):.3f}"
     if holding:
@@ -116,6 +116,15 @@ def minimality(evidence: Evidence) -> Part:
         "fewest_in_theory": minimum_paths(evidence.problem.hops),
     }
     return Part(not holding, says, numbers)
+
+
+def _measured(evidence: Evidence, program: Rows) -> Measured:
+    """The loss of a program; on more sequences where its interval holds the bar."""
+    losses = by_sequence(evidence.evaluator, [program])
+    if evidence.in_doubt(list(losses)):
+        losses = by_sequence(evidence.more, [program])
+    (measured,) = evidence.measured(list(losses))
+    return measured
 
 
 def _random_parts(evidence: Evidence, rows: list[Row]) -> list[tuple[Row, ...]]:

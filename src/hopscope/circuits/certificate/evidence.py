@@ -33,6 +33,7 @@ class Proof:
 
     Attributes:
         sequences: behind the losses of the circuit and of its rows.
+        deciding: others, behind the losses that those leave on either side of a limit.
         few: behind comparisons with many programs.
         rough: on which such programs are seen first; what is clear there is not measured again.
         draws: random circuits where a p-value is quoted.
@@ -43,6 +44,7 @@ class Proof:
     """
 
     sequences: int = 256
+    deciding: int = 2048
     few: int = 48
     rough: int = 8
     draws: int = 200
@@ -52,7 +54,7 @@ class Proof:
         for name, least in (("rough", 2), ("draws", 1), ("halves", 4)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} of a certificate must be at least {least}, got {getattr(self, name)}")
-        for few, many in (("rough", "few"), ("few", "sequences")):
+        for few, many in (("rough", "few"), ("few", "sequences"), ("sequences", "deciding")):
             if getattr(self, many) < getattr(self, few):
                 raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")
 
@@ -78,6 +80,18 @@ class Levels(NamedTuple):
     def at(self, faithfulness: float) -> float:
         """The loss that goes so far."""
         return self.nothing - faithfulness * (self.nothing - self.full)
+
+
+class Lost(NamedTuple):
+    """Losses by sequence without a row, and of the program that it is judged in, on the same sequences."""
+
+    without: Float[Tensor, " sequence"]
+    own: Float[Tensor, " sequence"]
+
+    @property
+    def rise(self) -> Float[Tensor, " sequence"]:
+        """How much more is lost without the row."""
+        return self.without - self.own
 
 
 class Evidence:
@@ -111,6 +125,7 @@ class Evidence:
         self.natural: Rows = {row: form if hypotheses.is_off(row, form) else KEEP for row, form in program.items()}
         self.nothing: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
         self.base = self.natural if sense == "natural" else program
+        self._known: dict[Evaluator, Float[Tensor, "program sequence hop"]] = {}
 
     @cached_property
     def paths(self) -> list[AttentionPath]:
@@ -182,38 +197,67 @@ class Evidence:
         return {row: off for row, (_, off) in least.items()}
 
     @cached_property
+    def more(self) -> Evaluator:
+        """Further sequences, many of them, for what `evaluator` leaves open."""
+        return self.evaluator.fresh(self.proof.deciding, self.seed, "circuit certificate, in doubt")
+
+    @cached_property
     def alone(self) -> Float[Tensor, "program sequence hop"]:
         """Errors of the model, of the imposed and the natural circuit, and of nothing."""
-        return self.evaluator.errors([{}, self.program, self.natural, self.nothing]).double()
+        errors = self._alone(self.evaluator)
+        judged = errors[1:3] if self.sense == "natural" else errors[1:2]
+        return self._alone(self.more) if self.in_doubt(list(judged.mean(dim=2))) else errors
 
     @cached_property
     def levels(self) -> Levels:
         """Losses on `few` sequences of the model, of nothing, and of the circuit as it is judged."""
-        full, imposed, natural, nothing = self.alone[:, : self.few.sequences].mean(dim=(1, 2)).tolist()
+        full, imposed, natural, nothing = self._alone(self.few).mean(dim=(1, 2)).tolist()
         return Levels(full, nothing, natural if self.sense == "natural" else imposed)
 
-    def own(self, row: Row) -> Float[Tensor, " sequence"]:
-        """Losses by sequence of the program that a row is judged in."""
-        natural = self.sense == "natural" or row in self.exempt
-        return self.alone[2 if natural else 1].mean(dim=1)
-
     @cached_property
-    def lost(self) -> dict[Row, Float[Tensor, " _"]]:
-        """Losses by sequence without each row in use; on `few` sequences where these leave no doubt."""
+    def lost(self) -> dict[Row, Lost]:
+        """What each row in use does: on `few` sequences where these leave no doubt, on `more` where others do."""
         programs: list[Rows] = [{**self.around(row), row: self.off[row]} for row in self.rows]
         for evaluator in (self.few, self.evaluator):
             evaluator.depart_from(self.base)
         found = dict(zip(self.rows, by_sequence(self.few, programs), strict=True))
-        for row, program in zip(self.rows, programs, strict=True):
-            doubt = _SURE * float(found[row].std()) / self.few.sequences**0.5
-            if float(found[row].mean()) - doubt <= 2 * self.bar:
-                (found[row],) = by_sequence(self.evaluator, [program])
-        return found
+        return {row: self._lost(row, found[row], program) for row, program in zip(self.rows, programs, strict=True)}
+
+    def _lost(self, row: Row, few: Float[Tensor, " sequence"], program: Rows) -> Lost:
+        doubt = _SURE * float(few.std()) / self.few.sequences**0.5
+        if float(few.mean()) - doubt > 2 * self.bar:
+            return Lost(few, self._own(self.few, row))
+        (some,) = by_sequence(self.evaluator, [program])
+        lost = Lost(some, self._own(self.evaluator, row))
+        if self.in_doubt([lost.without]) or self.in_doubt([lost.rise], self.due(row)):
+            (some,) = by_sequence(self.more, [program])
+            lost = Lost(some, self._own(self.more, row))
+        return lost
+
+    def due(self, row: Row) -> float:
+        """By how much the loss must rise without a row."""
+        return (1.0 if row in self.exempt else COUNTS) * self.bar
+
+    def _own(self, evaluator: Evaluator, row: Row) -> Float[Tensor, " sequence"]:
+        """Losses by sequence of the program that a row is judged in."""
+        natural = self.sense == "natural" or row in self.exempt
+        return self._alone(evaluator)[2 if natural else 1].mean(dim=1)
+
+    def _alone(self, evaluator: Evaluator) -> Float[Tensor, "program sequence hop"]:
+        if evaluator not in self._known:
+            programs = [{}, self.program, self.natural, self.nothing]
+            self._known[evaluator] = evaluator.errors(programs).double()
+        return self._known[evaluator]
+
+    def in_doubt(self, losses: Sequence[Float[Tensor, " sequence"]], limit: float | None = None) -> bool:
+        """Whether the interval of any of some losses holds a limit, by default the bar."""
+        limit = self.bar if limit is None else limit
+        return any(one.interval[0] <= limit <= one.interval[1] for one in self.measured(losses))
 
     @cached_property
     def rises(self) -> dict[Row, float]:
         """How much the circuit's loss rises without each row in use."""
-        return {row: float((lost - self.own(row)[: len(lost)]).mean()) for row, lost in self.lost.items()}
+        return {row: float(lost.rise.mean()) for row, lost in self.lost.items()}
 
     @cached_property
     def rises_in_model(self) -> dict[Row, float]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence, Lost, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.hypotheses import Rows
 
 
 def untrained(evidence: Evidence) -> Part:
@@ -20,12 +21,9 @@ def untrained(evidence: Evidence) -> Part:
     some = [[head] for head in heads] + [heads]
     seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
     programs = [evidence.natural if exempt & {*chosen[:1]} else evidence.base for chosen in some]
-    losses = []
-    for chosen, program in zip(some, programs, strict=True):
-        losses.append(by_sequence(evidence.few.with_untrained(chosen, seed), [program])[0])
-    own = by_sequence(evidence.few, programs)
-    measured = evidence.measured(losses)
-    rises = evidence.measured([one - other for one, other in zip(losses, own, strict=True)])
+    lost = [_untrained(evidence, chosen, program, seed) for chosen, program in zip(some, programs, strict=True)]
+    measured = evidence.measured([one.without for one in lost])
+    rises = evidence.measured([one.rise for one in lost])
     needed = [
         one.interval[0] > evidence.bar and rise.interval[0] > COUNTS * evidence.bar
         for one, rise in zip(measured, rises, strict=True)
@@ -42,3 +40,14 @@ def untrained(evidence: Evidence) -> Part:
         {"head": [layer + 1, head + 1], "mse": tidy(loss)} for (layer, head), loss in zip(heads, alone, strict=True)
     ]
     return Part(all(needed), says, {"heads": rows, "all_mse": tidy(together)})
+
+
+def _untrained(evidence: Evidence, chosen: list[tuple[int, int]], program: Rows, seed: int) -> Lost:
+    """What heads do, on as many sequences as it takes to see whether it counts."""
+    for evaluator in (evidence.few, evidence.evaluator, evidence.more):
+        (without,) = by_sequence(evaluator.with_untrained(chosen, seed), [program])
+        (own,) = by_sequence(evaluator, [program])
+        lost = Lost(without, own)
+        if not (evidence.in_doubt([without]) or evidence.in_doubt([lost.rise], COUNTS * evidence.bar)):
+            break
+    return lost

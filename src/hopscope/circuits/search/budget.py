@@ -60,6 +60,7 @@ class Budget:
         growing: ways up.
         sequences: sequences behind most decisions.
         confirming: sequences behind the last ones; the former are among them.
+        deciding: others, that decide where those leave it open whether a loss is within a limit.
         every_subset: up to how many rows every subset of a circuit is tried; more take long, 13 some 8,000 trials.
         pairs: up to how many rows every circuit is tried that has one or two less; 30 take some 500 trials.
 
@@ -72,6 +73,7 @@ class Budget:
     growing: int = 2
     sequences: int = 64
     confirming: int = 256
+    deciding: int = 2048
     every_subset: int = 10
     pairs: int = 30
 
@@ -83,6 +85,8 @@ class Budget:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.confirming < self.sequences:
             raise InputError(f"confirming must be at least sequences ({self.sequences}), got {self.confirming}")
+        if self.deciding < self.confirming:
+            raise InputError(f"deciding must be at least confirming ({self.confirming}), got {self.deciding}")
 
     @property
     def rough(self) -> int:

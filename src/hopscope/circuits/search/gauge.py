@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -32,6 +33,7 @@ class Gauge:
     ) -> None:
         self.evaluator, self.rough, self.bar, self._doubt, self._anchor = evaluator, rough, bar, doubt, full
         self.middle: Evaluator | None = None
+        self._deciding = 0
         self._full = self.scores([{}])[0]
 
     @classmethod
@@ -43,10 +45,15 @@ class Gauge:
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
-        """On all of them: the last decisions."""
+        """On all of them: the last decisions. What they leave open is decided on more."""
         gauge = cls(evaluator, evaluator.part(budget.rough), budget.bar, CONFIRM_DOUBT)
-        gauge.middle = evaluator.part(budget.sequences)
+        gauge.middle, gauge._deciding = evaluator.part(budget.sequences), budget.deciding
         return gauge
+
+    @cached_property
+    def _more(self) -> Evaluator | None:
+        """Further sequences, many of them."""
+        return self.evaluator.fresh(self._deciding, 0, "circuit search, in doubt") if self._deciding else None
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
@@ -64,8 +71,24 @@ class Gauge:
         return found
 
     def passes(self, program: Rows, limit: float | None = None) -> bool:
-        """Whether a program is within a limit; by default the one of the whole room that may be spent."""
-        return self.scores([program])[0] <= (self.limit() if limit is None else limit)
+        """Whether a program is within a limit; by default the one of the whole room that may be spent.
+
+        Where the doubt alone puts it above, more sequences decide, if there are any.
+        """
+        limit = self.limit() if limit is None else limit
+        if self.scores([program])[0] <= limit:
+            return True
+        if self._more is None or self._losses(self.evaluator, program, -self._doubt) > limit:
+            return False
+        return self._losses(self._more, program, self._doubt) <= limit
+
+    def hope(self, program: Rows) -> float:
+        """The score that a program can still come to when more sequences have spoken."""
+        return self.scores([program])[0] if self._more is None else self._losses(self.evaluator, program, 0.0)
+
+    @staticmethod
+    def _losses(evaluator: Evaluator, program: Rows, doubt: float) -> float:
+        return float(_above(evaluator.errors([program])[0].double().mean(dim=1), doubt))
 
     def costs(
         self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
@@ -90,7 +113,7 @@ class Gauge:
         A generator perturbs the order.
         """
         costs, least = self.costs(program, near)
-        (score,) = self.scores([program])
+        score = self.hope(program)
         hopeful = [number for number, low in enumerate(least) if score + low <= limit]
         if self.middle is not None:
             _, least = self.costs(program, [near[number] for number in hopeful], self.middle)
