@@ -1,9 +1,10 @@
 """Does a recipe learn three hops, how surely, and after how many steps?
 
-Asked on 40 seeds that nobody looked at when the recipe was chosen. The rule: with 4 layers 95% of the seeds must learn
-x3 within the budget, with 3, where nothing can be done in more than one place, 90%; with 2, x1 in all. As asked: so
-many did, and none learned a hop for which theory says that it has too few layers. Not as asked: so many cannot any
-more, whatever the rest does, or a run beat the theory. Inconclusive: seeds are missing.
+Asked on 40 seeds that nobody looked at when the recipe was chosen. A seed's budget are the steps before the recipe lets
+the rate fall; what is learned after that does not count. The rule: with 4 layers 95% of the seeds must learn x3 in it,
+with 3, where nothing can be done in more than one place, 90%; with 2, x1 in all. As asked: so many did, and none
+learned a hop for which theory says that it has too few layers. Not as asked: so many cannot any more, whatever the rest
+does, or a run beat the theory. Inconclusive: seeds are missing.
 
     hopscope study learning results/studies/learning
 """
@@ -21,6 +22,7 @@ from hopscope.studies.arms import ArmLearned, Arms, table
 from hopscope.studies.judgements import Judgement, Verdict
 from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
+from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -45,8 +47,9 @@ class LearningStudy:
     @property
     def arms(self) -> list[Setup]:
         """One a depth."""
+        recipe = replace(self.recipe, steps=Plan(self.recipe).falls_from)
         return [
-            Setup(f"{layers}-layers", RetrievalProblem(hops=3), replace(self.recipe, layers=layers), self.seeds)
+            Setup(f"{layers}-layers", RetrievalProblem(hops=3), replace(recipe, layers=layers), self.seeds)
             for layers in ASKED
         ]
 
