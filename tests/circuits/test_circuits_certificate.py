@@ -7,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from planted_models import LITTLE, by_place, copy_head, evidence_of, louder, softer, witness
+from planted_models import (
+    LAST_OF_TWO,
+    LITTLE,
+    by_place,
+    copy_head,
+    evidence_of,
+    louder,
+    shared_answer,
+    softer,
+    witness,
+)
 from small_models import random_model
 
 from hopscope.circuits import apply
@@ -21,13 +31,12 @@ from hopscope.model.edit import Recorder
 from hopscope.model.fast import FastTransformer
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
-LAST = 2
-ANSWER = AttentionPath(LAST, 0, 4, 3)
-"""The last path of the witness of two hops."""
+ANSWER = LAST_OF_TWO
+LAST = ANSWER.layer
 
 
 def also(*heads: int) -> dict[Row, Form]:
@@ -45,10 +54,8 @@ def test_the_built_in_circuit_passes_every_part(hops: int, sense: str) -> None:
 
 
 def shared(made: Witness) -> Evidence:
-    """Two heads do the last step, and the share of the second is so small that the bar holds without it."""
-    copy_head(made.transformer, LAST, 0, 1, 0.3)
-    louder(made.transformer, LAST, 0, 0.7)
-    return evidence_of(made, also(1))
+    """Two heads do the last step, one of which can be done without."""
+    return evidence_of(shared_answer(), also(1))
 
 
 def cancelling_inside(made: Witness) -> Evidence:
@@ -351,3 +358,46 @@ def test_bootstrap_intervals_hold_what_they_say() -> None:
     assert intervals(samples, seed=3) == found
     constant = intervals(torch.full((1, 10), 0.25), seed=0)
     assert constant == [(pytest.approx(0.25), pytest.approx(0.25))]
+
+
+def half_tied(made: Witness) -> Evidence:
+    """The look-up by which keys are found is shared by two heads, one of which is claimed, in the strict sense."""
+    copy_head(made.transformer, 0, 0, 1, 0.8)
+    louder(made.transformer, 0, 0, 0.2)
+    return evidence_of(made, sense="strict")
+
+
+def test_who_makes_the_patterns_is_not_what_a_strict_circuit_claims() -> None:
+    """Its own patterns would not do; where it looks is right all the same, and nothing outside adds to the answer."""
+    evidence = half_tied(witness(2))
+    _, imposed, natural, _ = evidence.alone.mean(dim=(1, 2)).tolist()
+    assert imposed < evidence.bar < 4 * evidence.bar < natural
+    found = certify(evidence)
+    assert {"random_keys", "outside", "untrained"} & set(found.failed) == set()
+
+
+def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:
+    """Imposed patterns make it idle, so that no loss of the imposed circuit could tell."""
+    made = witness(2)
+    tie = min(path for path in made.circuit if path.layer == 0)
+    for key in (other for other in range(tie.query) if other != tie.key):
+        evidence = evidence_of(made, {tie.row: one_hot(key)}, sense="strict")
+        assert tie.row in evidence.exempt
+        assert float(evidence.alone[1].mean()) < evidence.bar
+        assert "random_keys" in certify(evidence).failed
+
+
+def test_heads_that_cancel_outside_are_seen_in_the_strict_sense_too() -> None:
+    made = witness(2, 6)
+    cancelling_outside(made)
+    assert "outside" in certify(evidence_of(made, sense="strict")).failed
+
+
+def test_what_is_in_doubt_is_decided_on_more_sequences() -> None:
+    """A bar in the midst of a row's losses; and one far below, where a few sequences do."""
+    made = shared_answer()
+    row, proof = ANSWER._replace(head=1).row, replace(LITTLE, deciding=1024)
+    loss = float(evidence_of(made, also(1)).lost[row].without.mean())
+    for bar, sequences in ((loss, 1024), (loss / 4, LITTLE.few)):
+        lost = evidence_of(made, also(1), bar=bar, proof=proof).lost[row]
+        assert len(lost.without) == len(lost.own) == len(lost.rise) == sequences

@@ -22,7 +22,9 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     """The paths with their ablations and uses, and the helper rows. Uses are of models of vectors only."""
     without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
     imposed = evidence.measured(list(without))
-    natural = dict(zip(evidence.rows, evidence.measured([lost.without for lost in evidence.lost.values()]), strict=True))
+    natural = dict(
+        zip(evidence.rows, evidence.measured([lost.without for lost in evidence.lost.values()]), strict=True)
+    )
     uses: dict[Row, list[Use]] = {}
     if isinstance(evidence.few, VectorEvaluator):
         patcher = Patcher(evidence.few, evidence.natural)

@@ -81,14 +81,18 @@ class FastBlock(Block):
         self, rows: Flat, query_rows: Float[Tensor, "model query_row d_in"], batch: int
     ) -> Float[Tensor, "model query_row d_model"]:
         """What attention writes, without its pattern."""
-        attention, sequences = self.attention, rows.shape[0] * batch
-        sizes = attention.heads, attention.causal
+        attention = self.attention
+
+        def made(rows: Flat, *maps: Linear) -> Float[Tensor, "sequence pos made"]:
+            flat = self._made(rows, *maps)
+            return flat.view(rows.shape[0] * batch, -1, flat.shape[-1])
+
         if query_rows is rows:
-            made = self._made(rows, attention.query, attention.key, attention.value)
-            brought = fused.attend(made.view(sequences, -1, made.shape[-1]), *sizes)
+            everything = made(rows, attention.query, attention.key, attention.value)
+            brought = fused.attend(everything, attention.heads, attention.causal)
         else:
-            query, made = self._made(query_rows, attention.query), self._made(rows, attention.key, attention.value)
-            brought = fused.attend_last(*(one.view(sequences, -1, one.shape[-1]) for one in (query, made)), *sizes)
+            query, rest = made(query_rows, attention.query), made(rows, attention.key, attention.value)
+            brought = fused.attend_last(query, rest, attention.heads, attention.causal)
         return _affine(brought.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(self, rows: Flat, *maps: Linear) -> Float[Tensor, "model row made"]:

@@ -234,6 +234,13 @@ class Evidence:
             lost = Lost(some, self._own(self.more, row))
         return lost
 
+    def kept(self, row: Row, loss: float) -> float:
+        """How far a loss goes from that of nothing to the model's; for `exempt` rows, to the natural circuit's."""
+        if row not in self.exempt:
+            return self.levels.faithfulness(loss)
+        natural, nothing = self._alone(self.few)[2:].mean(dim=(1, 2)).tolist()
+        return (nothing - loss) / (nothing - natural) if natural < nothing else 0.0
+
     def due(self, row: Row) -> float:
         """By how much the loss must rise without a row."""
         return (1.0 if row in self.exempt else COUNTS) * self.bar

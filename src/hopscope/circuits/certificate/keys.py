@@ -18,7 +18,8 @@ def random_keys(evidence: Evidence) -> Part:
     """Each row put into its form alone, the rest making its own patterns; then pointed at every other role it may see.
 
     Passes if every row keeps most of the way in its own form, no other key serves it better for sure, and not more than
-    half of the others serve it as well. In the strict sense the rest is imposed too, save for `exempt` rows.
+    half of the others serve it as well. In the strict sense the rest is imposed too, save for `exempt` rows: these are
+    judged among natural patterns, and must keep most of the way that the circuit goes with those.
     """
     in_form = by_sequence(evidence.few, [{**evidence.around(row), row: evidence.program[row]} for row in evidence.rows])
     wrong, rows = [], []
@@ -43,7 +44,7 @@ def random_keys(evidence: Evidence) -> Part:
             if less.interval[0] > margin
         ]
         as_good = sum(other <= max(loss, evidence.bar) for other in losses)
-        kept = evidence.levels.faithfulness(loss)
+        kept = evidence.kept(row, loss)
         right = kept >= _MOST and not sure and as_good <= _INDIFFERENT * len(others)
         wrong += [] if right else [evidence.name(row)]
         names = evidence.evaluator.names

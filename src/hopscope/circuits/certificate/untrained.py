@@ -17,10 +17,10 @@ def untrained(evidence: Evidence) -> Part:
     circuit's own.
     """
     heads = sorted({(row.layer, row.head) for row in evidence.rows})
-    exempt = {(row.layer, row.head) for row in evidence.exempt}
+    exempt = [[(row.layer, row.head)] for row in evidence.exempt]
     some = [[head] for head in heads] + [heads]
     seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
-    programs = [evidence.natural if exempt & {*chosen[:1]} else evidence.base for chosen in some]
+    programs = [evidence.natural if chosen in exempt else evidence.base for chosen in some]
     lost = [_untrained(evidence, chosen, program, seed) for chosen, program in zip(some, programs, strict=True)]
     measured = evidence.measured([one.without for one in lost])
     rises = evidence.measured([one.rise for one in lost])
