@@ -18,9 +18,18 @@ from hopscope.cli._common import for_people
     help="File [default: explorer.html in the first RUN]",
 )
 @click.option("--model", type=int, default=None, help="Which model of each run, from 0 [default: all with a circuit]")
+@click.option(
+    "--keepsake",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=None,
+    help="Also copy RUN into this new folder, small enough to commit: what the page is made of, the last weights in "
+    "half precision.",
+)
 @click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
 @click.option("--json", "as_json", is_flag=True, help="Print path, bytes and what the bytes are, as JSON.")
-def command(folders: tuple[Path, ...], out: Path | None, model: int | None, large: bool, as_json: bool) -> None:
+def command(
+    folders: tuple[Path, ...], out: Path | None, model: int | None, keepsake: Path | None, large: bool, as_json: bool
+) -> None:
     """One HTML file that shows trained runs, their circuits and how they came to be.
 
     The network itself is inside, so any set of paths can be cut in the page and the loss by hop is exact. The file
@@ -31,13 +40,22 @@ def command(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
       hopscope explore runs/first
       hopscope explore runs/a runs/b --out a-and-b.html
       hopscope explore runs/first --model 1
+      hopscope explore runs/first --keepsake first-small    and later: hopscope explore first-small
     """
     import json
 
+    from hopscope.errors import InputError
     from hopscope.explorer.page import explore
     from hopscope.training.run import RunFolder
 
-    path, page = explore([RunFolder(folder) for folder in folders], out, model=model, large=large)
+    runs = [RunFolder(folder) for folder in folders]
+    if keepsake is not None:
+        if len(runs) != 1:
+            raise InputError(f"--keepsake copies one run, got {len(runs)}; give one RUN")
+        from hopscope.explorer.keepsake import keepsake as kept
+
+        kept(runs[0], keepsake)
+    path, page = explore(runs, out, model=model, large=large)
     if as_json:
         click.echo(json.dumps({"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}))
         return

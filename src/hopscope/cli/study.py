@@ -77,9 +77,13 @@ def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) 
     study = calibration.CalibrationStudy(runs=runs)
     if quick:
         study = replace(study, built=study.built[:2], runs=(), each=2)
-    found = calibration.summary(calibration.run(study, folder / "runs"))
-    write_record(folder / "calibration.json", found, kind="hopscope calibration summary", schema=1)
-    return calibration.table(found)
+    told = []
+    for one in (study, study.strict):
+        at = folder if one.sense == "natural" else folder / one.sense
+        found = calibration.summary(calibration.run(one, at / "runs"))
+        write_record(at / "calibration.json", found, kind="hopscope calibration summary", schema=1)
+        told.append(f"{one.sense}\n\n{calibration.table(found)}")
+    return "\n".join(told)
 
 
 def _searches(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:

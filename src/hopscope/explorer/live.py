@@ -30,7 +30,7 @@ _AVERAGED = 256
 
 def half(transformer: Transformer) -> Transformer:
     """The model with its weights as the page holds them: in half precision, or as they are where one is too large."""
-    rounded = type(transformer)(transformer.shape, 1)
+    rounded = type(transformer)(transformer.shape, transformer.models)
     kind = _precision(transformer)
     rounded.load_state_dict({name: weight.to(kind).float() for name, weight in transformer.state_dict().items()})
     return rounded.requires_grad_(False)

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 
-from hopscope.circuits.certificate import PARTS, Evidence, Proof, certify
+from hopscope.circuits.certificate import PARTS, Evidence, Proof, Sense, certify
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.programs import from_json, to_json
@@ -39,7 +39,7 @@ from hopscope.training.run import RunFolder
 FALSE_PASSES = 0.05
 """Share of false circuits that the whole certificate may pass, by the upper end of its 95% interval."""
 
-PROOF = Proof(sequences=96, few=32, rough=8, draws=100, halves=16)
+PROOF = Proof(sequences=96, deciding=512, few=32, rough=8, draws=100, halves=16)
 """Behind every certificate: less than the default, so what it passes is an upper estimate of what that would pass."""
 
 _KIND, _HOST = "hopscope calibration", "hopscope calibration host"
@@ -58,6 +58,7 @@ class CalibrationStudy:
         sequences: behind every label.
         bar: of the hand-built models.
         proof: behind every certificate.
+        sense: the reading that is certified.
     """
 
     built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(4) for hops in (1, 2, 3))
@@ -66,6 +67,12 @@ class CalibrationStudy:
     sequences: int = 512
     bar: float = 0.05
     proof: Proof = PROOF
+    sense: Sense = "natural"
+
+    @property
+    def strict(self) -> CalibrationStudy:
+        """The same asked of strict certificates, of hand-built models: in trained ones no strict circuit is known."""
+        return replace(self, sense="strict", runs=())
 
 
 @dataclass(frozen=True)
@@ -277,7 +284,7 @@ def _certified(study: CalibrationStudy, host: Host, hosts: Sequence[Host], kind:
     failed: tuple[str, ...] = ()
     if truth in _LABELS:
         evaluator = planted.evaluator or host.evaluator
-        evidence = Evidence(evaluator, host.units.hypotheses, planted.program, host.bar, seed, study.proof)
+        evidence = Evidence(evaluator, host.units.hypotheses, planted.program, host.bar, seed, study.proof, study.sense)
         failed = certify(evidence).failed
     seconds = round(time.process_time() - start, 2)
     return Certified(host.name, host.family, kind, number, planted.what, truth, host.bar, failed, seconds)

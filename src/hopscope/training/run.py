@@ -143,7 +143,7 @@ class RunFolder:
             InputError: the file is damaged, or a finished run lacks rows.
         """
         try:
-            metrics = Metrics.of_rows(self._rows(), self.seeds, self.problem.target_hops)
+            metrics = Metrics.of_rows(self.rows(), self.seeds, self.problem.target_hops)
         except InputError as error:
             if str(self.path) in str(error):
                 raise
@@ -189,11 +189,16 @@ class RunFolder:
     def drop_metrics_after(self, step: int) -> None:
         """Forget rows that a resumed run is about to make again, and what a killed one left unfinished."""
         if (self.path / "metrics.jsonl").exists():
-            kept = [row for row in self._rows() if row.step <= step]
+            kept = [row for row in self.rows() if row.step <= step]
             write_text(self.path / "metrics.jsonl", row_lines(kept, self.record.content_hash))
         self.__dict__.pop("metrics", None)
 
-    def _rows(self) -> list[MetricsRow]:
+    def rows(self) -> list[MetricsRow]:
+        """The rows of metrics so far.
+
+        Raises:
+            InputError: the file is damaged.
+        """
         path = self.path / "metrics.jsonl"
         what = "the metrics of a run"
         return read_rows(path, MetricsRow, what, self.record.content_hash) if path.exists() else []

@@ -1,0 +1,53 @@
+"""A small copy of a run: all that its pages are made of, and weights in the precision that a page has."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from torch import Tensor
+
+from hopscope.circuits.find import record_path as circuit_path
+from hopscope.emergence.of_run import maps_over_time_path
+from hopscope.emergence.of_run import record_path as emergence_path
+from hopscope.errors import InputError
+from hopscope.explorer.live import half
+from hopscope.training.run import RunFolder
+from hopscope.training.setup import Setup
+
+
+def keepsake(run: RunFolder, folder: Path) -> RunFolder:
+    """Copy a finished run in small: its record, metrics, result, circuits with their emergence, and its last weights.
+
+    Weights are in half precision, a tenth of what a run takes on the disk; the page of the copy is the page of the run.
+    Nothing can be resumed from it, and other checkpoints are not there.
+
+    Args:
+        run: finished, with its last checkpoint.
+        folder: new or empty.
+
+    Raises:
+        InputError: a run that is not finished, or a folder that holds something else.
+    """
+    if not run.finished:
+        raise InputError(f"{run.path} is not finished; train it to its end before it is copied")
+    end = run.plan.end
+    weights = half(run.transformer(end)).state_dict()
+    copy = RunFolder.create(folder, Setup(folder.name, run.problem, run.recipe, run.seeds), run.engine)
+    if copy.finished:
+        raise InputError(f"{folder} holds this run already; choose a new or empty folder")
+    copy.drop_metrics_after(-1)
+    copy.append_metrics(run.rows())
+    copy.save_checkpoint(end, {name: _small(weight) for name, weight in weights.items()}, last=True)
+    for number in range(len(run.seeds)):
+        for path in (circuit_path, emergence_path, maps_over_time_path):
+            if path(run, number).exists():
+                shutil.copyfile(path(run, number), path(copy, number))
+    copy.finish(run.result)
+    return copy
+
+
+def _small(weight: Tensor) -> Tensor:
+    """In half precision where that loses nothing."""
+    small = weight.half()
+    return small if small.float().equal(weight) else weight
