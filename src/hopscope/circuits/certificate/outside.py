@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 import torch
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.rivals import rivals
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM
@@ -112,7 +113,8 @@ def completeness(evidence: Evidence) -> Part:
     """The same rows knocked out of the model and of the circuit: if the circuit is all there is, both suffer alike.
 
     Single rows and random sets of them. Passes if the damage in the model is at least half of that in the circuit all
-    in all, and at least a quarter for every row alone; less means that something outside steps in.
+    in all, and for sure at least a quarter for every row alone that does some; less means that something outside steps
+    in.
     """
     generator, rows = evidence.random("completeness"), evidence.rows
     sets: list[Rows] = []
@@ -120,18 +122,17 @@ def completeness(evidence: Evidence) -> Part:
         chosen = torch.rand(len(rows), generator=generator) < 0.5
         some = {row: evidence.off[row] for row, knocked in zip(rows, chosen.tolist(), strict=True) if knocked}
         sets += [some] if some else []
-    alone = [(evidence.rises_in_model[row], evidence.rises[row]) for row in rows]
     model = [loss - evidence.levels.full for loss in evidence.few.mse(sets)]
     circuit = [loss - evidence.levels.own for loss in evidence.few.mse([{**evidence.base, **one} for one in sets])]
-    shares = {
-        evidence.name(row): tidy(one / other)
-        for row, (one, other) in zip(rows, alone, strict=True)
-        if other > COUNTS * evidence.bar
+    alone = [_knocked_out(evidence, row) for row in rows]
+    model, circuit = [one.model for one in alone] + model, [one.circuit for one in alone] + circuit
+    telling = {
+        evidence.name(row): one for row, one in zip(rows, alone, strict=True) if one.circuit > COUNTS * evidence.bar
     }
-    model, circuit = [one for one, _ in alone] + model, [other for _, other in alone] + circuit
+    shares = {name: tidy(one.model / one.circuit) for name, one in telling.items()}
     all_in_all, least = sum(model) / max(sum(circuit), 1e-12), min(shares.values(), default=0.0)
     return Part(
-        all_in_all >= _ALIKE and least >= _LEAST_ALIKE,
+        bool(telling) and all_in_all >= _ALIKE and all(one.enough for one in telling.values()),
         f"knocked out of the model, its rows do {all_in_all:.0%} of the damage they do in the circuit; the least of "
         f"them does {least:.0%}",
         {
@@ -142,3 +143,23 @@ def completeness(evidence: Evidence) -> Part:
             "circuit": [tidy(one) for one in circuit],
         },
     )
+
+
+class _Damage(NamedTuple):
+    """Rises of the loss without a row, and whether that of the model is for sure a quarter of the circuit's."""
+
+    model: float
+    circuit: float
+    enough: bool
+
+
+def _knocked_out(evidence: Evidence, row: Row) -> _Damage:
+    """What a row does, on as many sequences as it takes to see whether the model feels it too."""
+    off, around = {row: evidence.off[row]}, evidence.around(row)
+    for evaluator in (evidence.few, evidence.evaluator, evidence.more):
+        bare, model, whole, circuit = by_sequence(evaluator, [{}, off, around, {**around, **off}])
+        beyond = model - bare - _LEAST_ALIKE * (circuit - whole)
+        if sure := not evidence.in_doubt([beyond], 0.0):
+            break
+    enough = sure and float(beyond.mean()) > 0
+    return _Damage(float((model - bare).mean()), float((circuit - whole).mean()), enough)
