@@ -178,14 +178,19 @@ def test_held_heads_as_text():
 
 
 def test_the_study_of_the_handed_head_runs(tmp_path):
-    free = Setup("free", PROBLEM, replace(TINY, steps=10, checkpoint_every=5), seeds=(0, 1))
+    recipe = replace(TINY, steps=10, checkpoint_every=5)
+    free = tuple(Setup(name, PROBLEM, recipe, (seed,)) for seed, name in enumerate(("free", "free-too")))
     study, work = HeldHeadStudy(free, "sweep"), Work(workers=1, precision="fp32")
-    assert [setup.name for setup in study.others()] == ["handed", "control"]
+    assert [(setup.name, setup.seeds) for setup in study.others()] == [("handed", (0, 1)), ("control", (0, 1))]
     assert read(study, tmp_path) is None
-    work.train([free], tmp_path / "sweep")
+    work.train(free[:1], tmp_path / "sweep")
+    assert read(study, tmp_path) is None
+    work.train(free, tmp_path / "sweep")
     assert read(study, tmp_path) is None
     found = run(study, tmp_path, work)
-    assert [arm.name for arm in found.arms] == ["free", "handed", "control"]
+    assert [(arm.name, arm.seeds, arm.metrics.seeds) for arm in found.arms] == [
+        (name, (0, 1), (0, 1)) for name in ("free", "handed", "control")
+    ]
     handed = RunFolder(tmp_path / "held-head" / "handed")
     assert handed.recipe.held == (HeldHead(1, 1, "previous"),)
     assert not handed.recipe.checkpoint_every

@@ -9,9 +9,13 @@ from report_data import group
 
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
-from hopscope.paper.groups import Group
+from hopscope.paper.groups import Group, read_summary
 from hopscope.paper.presets import LAPTOP, PAPER
-from hopscope.paper.section_7 import DepthResult, judge
+from hopscope.paper.section_7 import DepthResult, judge, read, run
+from hopscope.studies.work import Work
+from hopscope.training.many import train_all
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
 
 LOW, HIGH = 0.01, 0.75
 
@@ -209,3 +213,42 @@ def test_the_presets():
 def test_groups_that_do_not_fit_are_refused(change):
     with pytest.raises(InputError, match="of the group with 1 layers"):
         replace(group(1), **change)
+
+
+def test_where_runs_end_when_they_have_learned_each_seed_is_a_run():
+    """And the group is what one run of all of them would be."""
+    study = LAPTOP.depth
+    assert study.recipe.schedule == "when-learned"
+    runs = study.runs(True, 4)
+    assert [(one.name, one.seeds) for one in runs] == [(f"ic-layers-4-seed-{seed}", (seed,)) for seed in range(4)]
+    assert {one.recipe for one in runs} == {study.setup(True, 4).recipe}
+    assert LAPTOP.circuits.setups == LAPTOP.emergence.setups == tuple(runs)
+    assert [len(one.free) for one in LAPTOP.held_heads()] == [4]
+    constant = replace(study, recipe=replace(study.recipe, schedule="constant"))
+    assert constant.runs(True, 4) == [constant.setup(True, 4)]
+    assert len({one.name for one in study.setups()}) == len(study.setups())
+
+
+def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
+    recipe = Recipe(
+        1, 1, 8, steps=8, batch_size=2, schedule="when-learned", fall=0.25, log_every=2, final_steps=2, mlp=False
+    )
+    study = replace(LAPTOP.depth, recipe=recipe, layers=(1, 2), hops=1, plain_hops=1, plain_seeds=(), followed=None)
+    assert read(study, tmp_path).groups == ()
+    train_all(study.runs(True, 1)[:1], tmp_path / "sweep", workers=1, precision="fp32")
+    (some,) = read(study, tmp_path).groups
+    assert (some.seeds, some.run) == ((0,), "sweep/ic-layers-1-seed-0")
+    found = run(study, tmp_path, Work(workers=1, precision="fp32"))
+    assert [(one.layers, one.seeds, one.run) for one in found.groups] == [
+        (1, (0, 1), "sweep"),
+        (2, study.seeds_at(True, 2), "sweep"),
+    ]
+    assert found.groups == read_summary(tmp_path / "summary.json")
+    for one in found.groups:
+        for place, seed in enumerate(one.seeds):
+            alone = RunFolder(tmp_path / "sweep" / f"ic-layers-{one.layers}-seed-{seed}")
+            assert one.held_out_loss[place] == alone.result.models[0].held_out_loss
+            assert one.crossings[place] == alone.metrics.first_below()[0]
+    assert [(layers, metrics.seeds) for layers, metrics in found.curves] == [
+        (one.layers, one.seeds) for one in found.groups
+    ]

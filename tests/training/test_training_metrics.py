@@ -43,6 +43,22 @@ def test_axes_are_row_model_and_hop():
     assert np.isnan(FALLING.validation_loss[1, 1])
 
 
+def test_side_by_side_a_model_has_its_own_rows_and_no_others():
+    first = Metrics.of_rows(rows_of(2, [[0.1]], [[0.4]]) + rows_of(4, [[0.2]], [[0.3]]), (7,), (1,))
+    second = Metrics.of_rows(rows_of(4, [[0.6]], [[0.5]]) + rows_of(5, [[0.8]], [[0.1]]), (9,), (1,))
+    both = Metrics.side_by_side([first, second])
+    assert both.seeds == (7, 9)
+    assert both.steps.tolist() == [2, 4, 5]
+    nan = float("nan")
+    np.testing.assert_array_equal(both.validation_loss, [[0.4, nan], [0.3, 0.5], [nan, 0.1]])
+    np.testing.assert_array_equal(both.train_partial_losses[..., 0], [[0.1, nan], [0.2, 0.6], [nan, 0.8]])
+    assert both.first_below(0.45) == (*first.first_below(0.45), *second.first_below(0.45)) == ((2,), (5,))
+    other = Metrics.of_rows(rows_of(2, [[0.1, 0.1]], [[0.4, 0.4]]), (7,), (1, 2))
+    for wrong in ([first, other], []):
+        with pytest.raises(InputError, match="of the same hops"):
+            Metrics.side_by_side(wrong)
+
+
 def test_rows_by_step():
     assert FALLING.every(20).steps.tolist() == [20]
     assert FALLING.after(10).partial_losses[0, 0].tolist() == [0.4, 0.9]

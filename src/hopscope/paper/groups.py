@@ -31,7 +31,7 @@ class Group:
         held_out_loss: on the fixed held-out sequences, at the end.
         held_out_standard_error: of that.
         crossings: for each hop asked for, the first logged step at which its validation loss was below 0.5.
-        run: the run folder, relative to the reproduction's.
+        run: the folder of the run, or of the runs, relative to the reproduction's.
 
     Raises:
         InputError: something has not an entry for every seed, or losses not one for every hop.
@@ -62,20 +62,21 @@ class Group:
                 raise InputError(f"losses {where} must have {len(self.asked)} hops, got {len(losses)}")
 
     @classmethod
-    def of(cls, run: RunFolder, name: str) -> Group:
-        """What a finished run came to."""
-        models = run.result.models
+    def of(cls, runs: Sequence[RunFolder], name: str) -> Group:
+        """What finished runs of one recipe, but for their seeds, came to."""
+        run = runs[0]
+        models = [model for one in runs for model in one.result.models]
         return cls(
             hops=run.problem.hops,
             chains=run.problem.chains,
             curriculum=run.problem.curriculum,
             layers=run.recipe.layers,
-            seeds=run.seeds,
+            seeds=tuple(seed for one in runs for seed in one.seeds),
             final_validation_loss=tuple(model.final_validation_loss for model in models),
             final_partial_losses=tuple(model.final_partial_losses for model in models),
             held_out_loss=tuple(model.held_out_loss for model in models),
             held_out_standard_error=tuple(model.held_out_standard_error for model in models),
-            crossings=run.metrics.first_below(LEARNED),
+            crossings=tuple(model for one in runs for model in one.metrics.first_below(LEARNED)),
             run=name,
         )
 
@@ -129,4 +130,5 @@ def read_groups(setups: Sequence[Setup], folder: Path, at: str) -> tuple[Group, 
     """
     from hopscope.training.many import finished
 
-    return tuple(Group.of(run, os.path.relpath(run.path, folder)) for run in finished(setups, folder / at).values())
+    runs = finished(setups, folder / at).values()
+    return tuple(Group.of([run], os.path.relpath(run.path, folder)) for run in runs)

@@ -14,6 +14,7 @@ from hopscope.paper.section_5 import TheoryStudy
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.paper.section_8 import CircuitStudy
 from hopscope.paper.section_9 import EmergenceStudy
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.held_head import HeldHeadStudy
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -48,14 +49,17 @@ class Preset:
         return tuple(setup for study in studies if study.at == "transformers" for setup in study.setups)
 
     def held_heads(self) -> tuple[HeldHeadStudy, ...]:
-        """The question of the handed head, put to every model that is followed."""
-        return tuple(HeldHeadStudy(setup, self.emergence.at) for setup in self.emergence.setups)
+        """The question of the handed head, put to all models that are followed, a recipe at a time."""
+        alike: dict[tuple[Recipe, RetrievalProblem], list[Setup]] = {}
+        for setup in self.emergence.setups:
+            alike.setdefault((setup.recipe, setup.problem), []).append(setup)
+        return tuple(HeldHeadStudy(tuple(setups), self.emergence.at) for setups in alike.values())
 
 
 def _on_one_ladder(depth: DepthStudy, summary: str, effort: Effort, **others: object) -> Preset:
     """A preset whose circuits are those of the depth study's followed runs."""
     assert depth.followed is not None
-    followed = (depth.setup(True, depth.followed),)
+    followed = tuple(depth.runs(True, depth.followed))
     return Preset(
         name=depth.scale,
         summary=summary,

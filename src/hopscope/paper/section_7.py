@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 from hopscope.errors import InputError
@@ -73,13 +73,20 @@ class DepthStudy:
             )
 
     def setups(self) -> list[Setup]:
-        """One run of an ensemble for each formulation and depth."""
-        return [
-            self.setup(curriculum, layers)
-            for curriculum in (True, False)
-            for layers in self.layers
-            if self.seeds_at(curriculum, layers)
-        ]
+        """All runs, of each formulation and depth."""
+        return [run for curriculum in (True, False) for layers in self.layers for run in self.runs(curriculum, layers)]
+
+    def runs(self, curriculum: bool, layers: int) -> list[Setup]:
+        """The runs of one formulation and depth: one, or, where a run ends when it has learned, one a seed.
+
+        In one run the first to learn would have to wait for the last.
+        """
+        if not self.seeds_at(curriculum, layers):
+            return []
+        whole = self.setup(curriculum, layers)
+        if self.recipe.schedule != "when-learned":
+            return [whole]
+        return [replace(whole, name=f"{whole.name}-seed-{seed}", seeds=(seed,)) for seed in whole.seeds]
 
     def setup(self, curriculum: bool, layers: int) -> Setup:
         """The ensemble of one formulation and depth."""
@@ -141,11 +148,17 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     summary = folder / "summary.json"
     if not runs and summary.exists():
         return DepthResult(study, read_summary(summary), (), at)
-    groups = tuple(Group.of(run, os.path.relpath(run.path, folder)) for run in runs.values())
+    groups, curves = [], []
+    for curriculum, layers in product((True, False), study.layers):
+        some = [runs[one.name] for one in study.runs(curriculum, layers) if one.name in runs]
+        if not some:
+            continue
+        groups.append(Group.of(some, os.path.relpath(some[0].path, folder) if len(some) == 1 else at))
+        if curriculum:
+            curves.append((layers, Metrics.side_by_side([run.metrics for run in some])))
     if groups:
-        write_summary(summary, groups)
-    curves = tuple((run.recipe.layers, run.metrics) for run in runs.values() if run.problem.curriculum)
-    return DepthResult(study, groups, curves, at)
+        write_summary(summary, tuple(groups))
+    return DepthResult(study, tuple(groups), tuple(curves), at)
 
 
 def judge(result: DepthResult) -> list[Finding]:

@@ -43,7 +43,7 @@ def figure_4(*of: Group | RunFolder, theory: bool = True) -> Figure:
     Raises:
         InputError: nothing given, or a run that is not finished.
     """
-    groups = _groups([one if isinstance(one, Group) else Group.of(one, str(one.path)) for one in of])
+    groups = _groups([one if isinstance(one, Group) else Group.of([one], str(one.path)) for one in of])
     by_hops = _with_curriculum(groups)
     with house():
         figure = new_figure(COLUMN * (1 + len(by_hops)), 3.1)

@@ -19,6 +19,8 @@ from hopscope.model.held import HeldHead
 from hopscope.records import write_record
 from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 ARMS: Mapping[str, tuple[HeldHead, ...]] = {
@@ -34,22 +36,28 @@ REMOVED = 0.1
 
 @dataclass(frozen=True)
 class HeldHeadStudy:
-    """Which model is asked.
+    """Which models are asked.
 
     Attributes:
-        free: what the free arm is trained by.
-        at: the folder of its run folder, in the reproduction's; the other arms go into `held-head/`.
+        free: what the free arm is trained by: one recipe on one problem, in one run or several.
+        at: the folder of their run folders, in the reproduction's; the other arms go into `held-head/`.
     """
 
-    free: Setup
+    free: tuple[Setup, ...]
     at: str
+
+    @property
+    def recipe(self) -> Recipe:
+        """Of the free arm."""
+        return self.free[0].recipe
 
     def others(self) -> list[Setup]:
         """The other arms: the free arm's recipe, problem and seeds, with a head held and no checkpoints."""
-        plain = replace(
-            self.free.recipe, checkpoint_every=None, checkpoints_per_doubling=None, checkpoint_jump_every=None
-        )
-        return [replace(self.free, name=name, recipe=replace(plain, held=held)) for name, held in ARMS.items() if held]
+        plain = replace(self.recipe, checkpoint_every=None, checkpoints_per_doubling=None, checkpoint_jump_every=None)
+        seeds = tuple(seed for one in self.free for seed in one.seeds)
+        return [
+            Setup(name, self.free[0].problem, replace(plain, held=held), seeds) for name, held in ARMS.items() if held
+        ]
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class Arm:
         seeds: of its models.
         plateaus: how long each lasts.
         final_losses: validation losses over the last steps; None where a model diverged.
-        metrics: of its run, all rows.
+        metrics: of its runs, all rows.
     """
 
     name: str
@@ -102,7 +110,7 @@ class Answer:
 def run(study: HeldHeadStudy, folder: Path, work: Work | None = None) -> HeldHeadResult | None:
     """Train the arms that are not trained yet, and read what they came to."""
     work = work or Work()
-    work.train([study.free], folder / study.at)
+    work.train(study.free, folder / study.at)
     work.train(study.others(), folder / "held-head")
     return read(study, folder)
 
@@ -117,24 +125,25 @@ def read(study: HeldHeadStudy, folder: Path) -> HeldHeadResult | None:
 
     if not (folder / "held-head").is_dir():
         return None
-    free = finished([study.free], folder / study.at)
+    free = finished(study.free, folder / study.at)
     others = finished(study.others(), folder / "held-head")
-    if not free or len(others) < len(ARMS) - 1:
+    if len(free) < len(study.free) or len(others) < len(ARMS) - 1:
         return None
-    runs = {"free": free[study.free.name], **others}
-    arms = tuple(
-        Arm(
-            name,
-            run.seeds,
-            tuple(plateau(run.metrics, run.problem.chains, model) for model in range(len(run.seeds))),
-            tuple(model.final_validation_loss for model in run.result.models),
-            run.metrics,
-        )
-        for name, run in runs.items()
-    )
-    answer = judge({arm.name: arm.plateaus for arm in arms}, study.free.recipe.steps)
+    arms = (_arm("free", list(free.values())), *(_arm(name, [run]) for name, run in others.items()))
+    answer = judge({arm.name: arm.plateaus for arm in arms}, study.recipe.steps)
     write_record(folder / "held-head.json", _record(arms, answer), kind="hopscope handed head", schema=1)
-    return HeldHeadResult(study.free.recipe.log_every, arms, answer)
+    return HeldHeadResult(study.recipe.log_every, arms, answer)
+
+
+def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
+    """What the models of some runs came to."""
+    return Arm(
+        name,
+        tuple(seed for run in runs for seed in run.seeds),
+        tuple(plateau(run.metrics, run.problem.chains, model) for run in runs for model in range(len(run.seeds))),
+        tuple(model.final_validation_loss for run in runs for model in run.result.models),
+        Metrics.side_by_side([run.metrics for run in runs]),
+    )
 
 
 def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> Answer:

@@ -20,6 +20,8 @@ LEARNED = 0.5
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_LOSSES = ("train_loss", "validation_loss", "partial_losses", "train_partial_losses")
+
 
 @dataclass(frozen=True)
 class MetricsRow:
@@ -107,6 +109,30 @@ class Metrics:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    @classmethod
+    def side_by_side(cls, several: Sequence[Metrics]) -> Metrics:
+        """The models of several runs as if of one: all steps that any has a row at, NaN where a model has none.
+
+        Raises:
+            InputError: no metrics, or of different hops.
+        """
+        if len({one.hops for one in several}) != 1:
+            raise InputError(f"metrics side by side must be of the same hops, got {[one.hops for one in several]}")
+        steps = np.unique(np.concatenate([one.steps for one in several]))
+        at = [np.searchsorted(steps, one.steps) for one in several]
+
+        def joined(name: str) -> Array:
+            parts = []
+            for one, rows in zip(several, at, strict=True):
+                values = getattr(one, name)
+                part = np.full((len(steps), *values.shape[1:]), np.nan)
+                part[rows] = values
+                parts.append(part)
+            return np.concatenate(parts, axis=1)
+
+        losses = {name: joined(name) for name in _LOSSES}
+        return cls(tuple(seed for one in several for seed in one.seeds), several[0].hops, steps, **losses)
 
     def first_below(self, threshold: float = LEARNED) -> tuple[tuple[int | None, ...], ...]:
         """By model and hop, the first logged step whose validation partial loss is below `threshold`; None if none."""
