@@ -47,6 +47,21 @@ def test_a_rate_that_falls_when_learned():
     assert not never.checkpoints(70)
 
 
+def test_how_well_is_the_recipes_to_say(tmp_path, monkeypatch):
+    """Learned at step 10 as the paper counts, and well enough for the rate to fall at 30."""
+
+    def as_if(ensemble: Ensemble, batch: Batch) -> Tensor:
+        step = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
+        return torch.full((1, 2), 0.6 if step < 10 else 0.4 if step < 30 else 0.2)
+
+    monkeypatch.setattr(Ensemble, "evaluate", as_if)
+    recipe = replace(TINY, schedule="when-learned", steps=60, fall=0.5)
+    for below, at in ((0.5, 10), (0.3, 30), (0.1, None)):
+        setup = Setup("run", PROBLEM, replace(recipe, learned_below=below), (1,))
+        run = train(setup, tmp_path / str(below), engine=ENGINE)
+        assert (run.plan.learned_at, run.result.steps) == (at, min(60, (at or 60) + 30))
+
+
 @pytest.mark.parametrize("fall", [0.3, 0.0])
 def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, monkeypatch):
     """Two seeds of one hop: the later one decides; a run that is cut anywhere comes to the same bytes."""

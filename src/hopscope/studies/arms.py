@@ -128,7 +128,7 @@ def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:
     """One run a seed, which ends as soon as it has learned, or as the recipe's fall has it after that."""
     recipe = replace(arm.recipe, schedule="when-learned")
     if not to_the_end:
-        recipe = replace(recipe, fall=0.0, final_steps=1, checkpoint_every=None)
+        recipe = replace(recipe, fall=0.0, learned_below=LEARNED, final_steps=1, checkpoint_every=None)
     return [Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
 
 

@@ -183,9 +183,9 @@ class Metrics:
         )
 
 
-def all_learned(losses: Float[Array, "*row model hop"]) -> Bool[Array, "*row"]:
-    """Whether every model had learned every hop that it is asked for, by its partial losses; NaN is not learned."""
-    return np.asarray((losses < LEARNED).all(axis=(-2, -1)))
+def all_below(losses: Float[Array, "*row model hop"], threshold: float) -> Bool[Array, "*row"]:
+    """Whether the partial losses of every model and hop are below a threshold; NaN is not."""
+    return np.asarray((losses < threshold).all(axis=(-2, -1)))
 
 
 def first_step(steps: Int[Array, " row"], there: Bool[Array, " row"]) -> int | None:

@@ -18,8 +18,8 @@ class Plan:
 
     Args:
         recipe: of the run.
-        learned_at: the first logged step at which every model of the run had learned every hop that it is asked for;
-            `None` before. Other schedules do not look at it.
+        learned_at: the first logged step at which every model of the run had learned every hop that it is asked for, by
+            the recipe's `learned_below`; `None` before. Other schedules do not look at it.
     """
 
     recipe: Recipe

@@ -35,9 +35,10 @@ class Recipe:
         learning_rate: of AdamW, at its highest.
         schedule: `constant`; `cosine` down to zero at the last step; `trapezoid`, constant and then straight down to
             zero over the last `fall` of the steps; `when-learned`, constant until every model of the run has learned
-            every hop that it is asked for (validation loss below 0.5), at the latest as long as `trapezoid`, and then
-            straight down to zero over as many updates as there, where the run ends.
+            every hop that it is asked for (validation loss below `learned_below`), at the latest as long as
+            `trapezoid`, and then straight down to zero over as many updates as there, where the run ends.
         fall: of `trapezoid` and `when-learned`, the share of `steps` over which the rate goes down to zero.
+        learned_below: see `when-learned`.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
@@ -76,6 +77,7 @@ class Recipe:
     learning_rate: float = 1e-3
     schedule: Schedule = "constant"
     fall: float = 0.3
+    learned_below: float = 0.5
     warmup: int = 0
     weight_decay: float = 0.1
     beta1: float = 0.9
@@ -105,7 +107,7 @@ class Recipe:
         if self.examples is not None:
             check_count("examples", self.examples, most=2**30)
         check_count("warmup", self.warmup, least=0)
-        for name in ("learning_rate", "weight_decay", "qk_gain", "clip"):
+        for name in ("learning_rate", "weight_decay", "qk_gain", "clip", "learned_below"):
             if name != "clip" or self.clip is not None:
                 check_number(name, getattr(self, name), 0.0)
         for name in ("beta1", "beta2", "fall"):

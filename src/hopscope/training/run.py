@@ -33,7 +33,7 @@ from hopscope.records import content_hash, read_record, read_rows, row_lines, un
 from hopscope.seals import UNTOUCHED
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
-from hopscope.training.metrics import Metrics, MetricsRow, all_learned, first_step
+from hopscope.training.metrics import Metrics, MetricsRow, all_below, first_step
 from hopscope.training.plan import Plan
 from hopscope.training.run_records import Result, RunRecord, check_hash, run_hash
 from hopscope.training.setup import Setup
@@ -178,7 +178,9 @@ class RunFolder:
     def _plan(self, metrics: Metrics) -> Plan:
         if self.recipe.schedule != "when-learned":
             return Plan(self.recipe)
-        return Plan(self.recipe, first_step(metrics.steps, all_learned(metrics.partial_losses)))
+        return Plan(
+            self.recipe, first_step(metrics.steps, all_below(metrics.partial_losses, self.recipe.learned_below))
+        )
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Add rows at the end."""

@@ -18,7 +18,7 @@ from hopscope.training.engine import Engine, choose_engine, engine_here, using_t
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.losses import squared_errors
 from hopscope.training.memory import HELD_OUT, check_memory
-from hopscope.training.metrics import all_learned, rows_of
+from hopscope.training.metrics import all_below, rows_of
 from hopscope.training.plan import Plan
 from hopscope.training.progress import Progress
 from hopscope.training.run import RunFolder
@@ -107,7 +107,7 @@ def _continue(
             training = torch.stack(since_row).mean(dim=0)
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
-            if plan.learned_at is None and all_learned(validation.numpy(force=True)):
+            if plan.learned_at is None and all_below(validation.numpy(force=True), recipe.learned_below):
                 plan = Plan(recipe, step)
         in_jump = logged and plan.checkpoints_in_jump(step) and _learning(run.problem, validation)
         if plan.checkpoints(step) or in_jump:
