@@ -1,5 +1,8 @@
 """The documentation site: `make docs`. Nothing is fetched when it is built or read."""
 
+from pathlib import Path
+from typing import Any
+
 from hopscope.version import VERSION
 
 project = "hopscope"
@@ -28,3 +31,19 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0072B2", "color-brand-content": "#0072B2"},
     "dark_css_variables": {"color-brand-primary": "#56B4E9", "color-brand-content": "#56B4E9"},
 }
+
+
+def explorers(app: Any, failed: Exception | None) -> None:
+    """An explorer of each run in results/explorers, made anew from its small copy, beside the pages that show it."""
+    from hopscope.explorer.page import explore
+    from hopscope.training.run import RunFolder
+
+    if failed is not None or app.builder.format != "html":
+        return
+    for run in sorted((Path(app.confdir).parent / "results" / "explorers").glob("*/run.json")):
+        explore([RunFolder(run.parent)], Path(app.outdir) / "explorers" / f"{run.parent.name}.html")
+
+
+def setup(app: Any) -> None:
+    """Sphinx calls it."""
+    app.connect("build-finished", explorers)

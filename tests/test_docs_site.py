@@ -42,6 +42,14 @@ def test_every_public_name_is_described(site):
 
 
 @pytest.mark.slow
+def test_the_explorer_of_transformer_a_is_there_with_its_circuit(site):
+    assert 'src="explorers/a.html"' in (site / "explorer.html").read_text()
+    page = (site / "explorers" / "a.html").read_text()
+    assert "12 layers × 1 head" in page
+    assert '"found":true' in page.replace(" ", "")
+
+
+@pytest.mark.slow
 def test_nothing_is_fetched_when_it_is_read(site):
     for page in site.rglob("*.html"):
         loaded = re.findall(r'<(?:script|img|iframe|link)[^>]*(?:src|href)="([^"]+)"', page.read_text())

@@ -80,8 +80,8 @@ def reproduce(
     chosen = presets.named(preset) if isinstance(preset, str) else preset
     folder = Path(folder) if folder is not None else Path("runs") / chosen.name
     section_7.run(chosen.depth, folder, work)
+    section_9.run(chosen.emergence, folder, work)  # finds the circuits of what it follows, model by model, side by side
     section_8.run(chosen.circuits, folder, work)
-    section_9.run(chosen.emergence, folder, work)
     if ask_held_head:
         for study in chosen.held_heads():
             held_head.run(study, folder, work)

@@ -34,6 +34,7 @@ class Gauge:
         self.evaluator, self.rough, self.bar, self._doubt, self._anchor = evaluator, rough, bar, doubt, full
         self.middle: Evaluator | None = None
         self._deciding = 0
+        self._last: tuple[Float[Tensor, " sequence"], float, float] | None = None
         self._full = self.scores([{}])[0]
 
     @classmethod
@@ -73,22 +74,36 @@ class Gauge:
     def passes(self, program: Rows, limit: float | None = None) -> bool:
         """Whether a program is within a limit; by default the one of the whole room that may be spent.
 
-        Where the doubt alone puts it above, more sequences decide, if there are any.
+        Where the doubt alone puts it above, more sequences decide, if there are any: first by what the program last
+        measured on them has there and by how much this one differs from it, then by its own loss there.
         """
         limit = self.limit() if limit is None else limit
         if self.scores([program])[0] <= limit:
             return True
-        if self._more is None or self._losses(self.evaluator, program, -self._doubt) > limit:
+        if self._more is None:
             return False
-        return self._losses(self._more, program, self._doubt) <= limit
+        losses = self.evaluator.errors([program])[0].double().mean(dim=1)
+        for mean, error in (_mean(losses), *self._by_difference(losses)):
+            if mean - self._doubt * error > limit:
+                return False
+            if mean + self._doubt * error <= limit:
+                return True
+        mean, error = _mean(self._more.errors([program])[0].double().mean(dim=1))
+        self._last = losses, mean, error
+        return mean + self._doubt * error <= limit
+
+    def _by_difference(self, losses: Float[Tensor, " sequence"]) -> list[tuple[float, float]]:
+        """The loss of a program and its standard error, by its difference from the last one measured on more."""
+        if self._last is None:
+            return []
+        known, mean, error = self._last
+        difference, more_error = _mean(losses - known)
+        return [(mean + difference, (error**2 + more_error**2) ** 0.5)]
 
     def hope(self, program: Rows) -> float:
         """The score that a program can still come to when more sequences have spoken."""
-        return self.scores([program])[0] if self._more is None else self._losses(self.evaluator, program, 0.0)
-
-    @staticmethod
-    def _losses(evaluator: Evaluator, program: Rows, doubt: float) -> float:
-        return float(_above(evaluator.errors([program])[0].double().mean(dim=1), doubt))
+        scores = self.scores if self._more is None else self.evaluator.mse
+        return scores([program])[0]
 
     def costs(
         self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
@@ -121,6 +136,11 @@ class Gauge:
         margin, factors = JITTERED * self.bar, jitter(len(near), generator)
         weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
         return sorted(hopeful, key=lambda n: (weighed[n], n))
+
+
+def _mean(losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
+    """The mean and its standard error."""
+    return float(losses.mean()), float(losses.std()) / len(losses) ** 0.5
 
 
 def _above(losses: Float[Tensor, "*program sequence"], doubt: float) -> Float[Tensor, "*program"]:
