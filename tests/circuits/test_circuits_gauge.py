@@ -47,8 +47,23 @@ def test_what_is_clear_is_not_measured_again(evaluator: Evaluator, monkeypatch: 
     assert not gauge.passes(WITHOUT, 0.2 * score)
 
 
-def test_what_may_be_hoped_for_is_the_mean_where_more_can_decide(evaluator: Evaluator) -> None:
-    (mean,) = evaluator.mse([WITHOUT])
-    assert confirming(evaluator, 64).hope(WITHOUT) == pytest.approx(mean)
-    scanning = Gauge.scanning(evaluator, Budget(sequences=16, confirming=32))
-    assert scanning.hope(WITHOUT) == scanning.scores([WITHOUT])[0]
+def test_what_little_differs_from_what_is_known_is_not_measured_again(
+    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One measurement on more sequences serves for all that is near; what is far is measured itself."""
+    gauge, scanning = confirming(evaluator, 4096), Gauge.scanning(evaluator, Budget(sequences=16, confirming=32))
+    score = gauge.sharp(WITHOUT)
+    assert score < gauge.scores([WITHOUT])[0]
+    assert scanning.sharp(WITHOUT) == scanning.scores([WITHOUT])[0]
+    assert gauge._more is not None
+    measured: list[Rows] = []
+    errors = gauge._more.errors
+    monkeypatch.setattr(gauge._more, "errors", lambda programs: measured.extend(programs) or errors(programs))
+    near: Rows = {**WITHOUT, LAST_OF_TWO._replace(head=1, query=3).row: UNIFORM}
+    assert gauge.passes(near, 1.01 * score)
+    assert not gauge.passes(near, 0.99 * score)
+    assert measured == []
+    far: Rows = {LAST_OF_TWO.row: UNIFORM}
+    (loss,) = evaluator.mse([far])
+    gauge.passes(far, loss)
+    assert measured == [far]

@@ -64,12 +64,14 @@ class Gauge:
         """Mean squared error under each program, with the doubt on top."""
         if not programs:
             return []
-        losses = self.evaluator.errors(programs).double().mean(dim=2)
+        found: list[float] = self._scores(self.evaluator.errors(programs).double().mean(dim=2)).tolist()
+        return found
+
+    def _scores(self, losses: Float[Tensor, "program sequence"]) -> Float[Tensor, " program"]:
         scores = _above(losses, self._doubt)
         if self._anchor is not None:
             scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._doubt))
-        found: list[float] = scores.tolist()
-        return found
+        return scores
 
     def passes(self, program: Rows, limit: float | None = None) -> bool:
         """Whether a program is within a limit; by default the one of the whole room that may be spent.
@@ -78,32 +80,40 @@ class Gauge:
         measured on them has there and by how much this one differs from it, then by its own loss there.
         """
         limit = self.limit() if limit is None else limit
-        if self.scores([program])[0] <= limit:
+        losses = self.evaluator.errors([program]).double().mean(dim=2)
+        if float(self._scores(losses)) <= limit:
             return True
-        if self._more is None:
+        if self._more is None or float(_above(losses, -self._doubt)) > limit:
             return False
-        losses = self.evaluator.errors([program])[0].double().mean(dim=1)
-        for mean, error in (_mean(losses), *self._by_difference(losses)):
-            if mean - self._doubt * error > limit:
-                return False
-            if mean + self._doubt * error <= limit:
-                return True
-        mean, error = _mean(self._more.errors([program])[0].double().mean(dim=1))
-        self._last = losses, mean, error
+        mean, error, precise = self._by_difference(losses[0])
+        if not precise and mean - self._doubt * error <= limit:
+            mean, error = self._measured(self._more, program, losses[0])
         return mean + self._doubt * error <= limit
 
-    def _by_difference(self, losses: Float[Tensor, " sequence"]) -> list[tuple[float, float]]:
-        """The loss of a program and its standard error, by its difference from the last one measured on more."""
-        if self._last is None:
-            return []
-        known, mean, error = self._last
-        difference, more_error = _mean(losses - known)
-        return [(mean + difference, (error**2 + more_error**2) ** 0.5)]
+    def sharp(self, program: Rows) -> float:
+        """The score of a program on as many sequences as there are."""
+        losses = self.evaluator.errors([program]).double().mean(dim=2)
+        if self._more is None:
+            return float(self._scores(losses))
+        mean, error = self._measured(self._more, program, losses[0])
+        return min(float(self._scores(losses)), mean + self._doubt * error)
 
-    def hope(self, program: Rows) -> float:
-        """The score that a program can still come to when more sequences have spoken."""
-        scores = self.scores if self._more is None else self.evaluator.mse
-        return scores([program])[0]
+    def _measured(self, more: Evaluator, program: Rows, losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
+        """The loss on more sequences with its standard error; `losses` are those on the others."""
+        mean, error = _mean(more.errors([program])[0].double().mean(dim=1))
+        self._last = losses, mean, error
+        return mean, error
+
+    def _by_difference(self, losses: Float[Tensor, " sequence"]) -> tuple[float, float, bool]:
+        """The loss of a program on more sequences, by its difference from the last one measured there.
+
+        With its standard error, and whether that is about as small as if the program itself were measured there.
+        """
+        if self._last is None:
+            return 0.0, float("inf"), False
+        known, mean, error = self._last
+        difference, added = _mean(losses - known)
+        return mean + difference, (error**2 + added**2) ** 0.5, added <= error
 
     def costs(
         self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
@@ -128,7 +138,7 @@ class Gauge:
         A generator perturbs the order.
         """
         costs, least = self.costs(program, near)
-        score = self.hope(program)
+        score = self.sharp(program)
         hopeful = [number for number, low in enumerate(least) if score + low <= limit]
         if self.middle is not None:
             _, least = self.costs(program, [near[number] for number in hopeful], self.middle)

@@ -43,7 +43,7 @@ def tried(rows: int, budget: Budget) -> Minimality:
 
 def _first_passing(gauge: Gauge, program: Rows, parts: Sequence[Rows]) -> Rows | None:
     """The first part within the limit. Few sequences rule out what is hopeless; the rest are confirmed."""
-    few, score = gauge.evaluator.part(FEW), gauge.hope(program)
+    few, score = gauge.evaluator.part(FEW), gauge.sharp(program)
     for first in range(0, len(parts), _AT_ONCE):
         chosen = parts[first : first + _AT_ONCE]
         for part, cost in zip(chosen, gauge.costs(program, chosen, few)[1], strict=True):
