@@ -32,7 +32,7 @@ def plain(made: Tensor, heads: int, causal: bool) -> Tensor:
 
 
 @needs_compiler
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     sequences=st.integers(1, 5),
     positions=st.integers(1, fused.MOST),
@@ -64,7 +64,7 @@ def test_values_and_gradients(sequences, positions, heads, d_head, causal, size,
 
 
 @needs_compiler
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     positions=st.integers(1, fused.MOST),
     asking=st.integers(1, fused.MOST),

@@ -106,7 +106,7 @@ ALWAYS Lanes product(int width, const Lanes *columns, const float *row) {
     return sum;
 }
 
-/* exp(score - largest score) of the queries in `columns`, by key; gives one over their sums. `at`: where the first is. */
+/* exp(score - largest score) of the queries in `columns`, the first of which is `at`; gives one over their sums. */
 ALWAYS Lanes weigh(int at, int keys, int width, int causal, const Lanes *columns, Row *key, Lanes *weights) {
     Lanes most = (Lanes){} - 1e30f, sum = {};
     for (int j = 0; j < keys; j++) {
@@ -200,7 +200,7 @@ ALWAYS void backward_one(
     }
 }
 
-/* Sizes that the compiler knows let it keep columns in registers. */
+/* A width that the compiler knows lets it keep columns in registers: that of the heads for which this is quicker. */
 #define OF_SIZE(H, W, call) { enum { half = H, width = W }; call; }
 #define FOR_EACH_HEAD(call)                                                                         \
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};                  \
@@ -211,8 +211,6 @@ ALWAYS void backward_one(
             const int64_t to = (n * asking * heads + h) * head_width;                               \
             if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                                     \
             else if (head_width == 8) OF_SIZE(0, 8, call)                                           \
-            else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)                              \
-            else if (head_width == 16) OF_SIZE(0, 16, call)                                         \
             else { const int half = is_half, width = head_width; call; }                            \
         }
 

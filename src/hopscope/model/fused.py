@@ -2,7 +2,7 @@
 
 For sequences of a few dozen positions and narrow heads, softmax and its backward in torch cost more than all products
 of a model together. `attention.c` does a head of a sequence within the first cache. It is compiled once a machine, in
-about a second, into the user's cache; where there is no compiler, attention goes the plain way.
+a few seconds, into the user's cache; where there is no compiler, attention goes the plain way.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _compile(compiler: str, source: Path, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
-        subprocess.run([compiler, *_FLAGS, "-o", made, source, "-lm"], check=True, capture_output=True, timeout=60)
+        subprocess.run([compiler, *_FLAGS, "-o", made, source, "-lm"], check=True, capture_output=True, timeout=300)
         made.replace(path)
 
 

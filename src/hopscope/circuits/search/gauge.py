@@ -100,6 +100,7 @@ class Gauge:
 
     def _measured(self, more: Evaluator, program: Rows, losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
         """The loss on more sequences with its standard error; `losses` are those on the others."""
+        self.evaluator.count(1)
         mean, error = _mean(more.errors([program])[0].double().mean(dim=1))
         self._last = losses, mean, error
         return mean, error
