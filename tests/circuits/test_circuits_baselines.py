@@ -13,7 +13,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.training.data import held_out
 
-BUDGET = Budget(sequences=16, confirming=32)
+BUDGET = Budget(sequences=16, confirming=32, deciding=32)
 
 
 def parts(hops: int) -> tuple[Evaluator, Units, set]:

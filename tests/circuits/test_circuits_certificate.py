@@ -318,7 +318,7 @@ def test_a_circuit_of_nothing_fails_and_one_of_everything(sense: str) -> None:
 
 
 def test_the_least_that_a_certificate_may_rest_on() -> None:
-    least = Proof(sequences=2, few=2, rough=2, draws=1, halves=4)
+    least = Proof(sequences=2, deciding=2, few=2, rough=2, draws=1, halves=4)
     assert "harness" not in certify(evidence_of(witness(1), proof=least)).failed
 
 

@@ -46,8 +46,8 @@ def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
             witness.transformer,
             witness.problem,
             origin=Origin(f"w{hops}"),
-            effort=Budget(orders=1, growing=0, sequences=16, confirming=16),
-            proof=Proof(sequences=16, few=8, draws=4),
+            effort=Budget(orders=1, growing=0, sequences=16, confirming=16, deciding=16),
+            proof=Proof(sequences=16, deciding=16, few=8, draws=4),
         ).save(folder / f"{hops}" / "circuit.json")
     return folder
 
@@ -123,10 +123,10 @@ def test_nothing_to_show_yet(tmp_path: Path) -> None:
 
 
 def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
-    few = Budget(orders=1, growing=0, sequences=8, confirming=8)
+    few = Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
     first = circuit_of_run(run, 0, effort=few)
     assert circuit_of_run(run, 0, effort=few) == first
-    again = circuit_of_run(run, 0, effort=Budget(orders=1, growing=0, sequences=8, confirming=8, bar=0.1))
+    again = circuit_of_run(run, 0, effort=Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8, bar=0.1))
     assert again.bar == 0.1
     (run.path / "circuit.json").write_text("{}")
     with pytest.raises(InputError, match="is not the record of a circuit"):
@@ -157,7 +157,7 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
 
 
 def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = Budget(orders=1, growing=0, sequences=8, confirming=8)
+    few = Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
     expected = circuit_of_run(run, 0, effort=few, anew=True)
     (run.path / "circuit.json").unlink()
     left = run.path / ".circuit-search.json"

@@ -32,8 +32,8 @@ from hopscope.training.data import held_out
 @cache
 def found(hops: int = 2) -> Circuit:
     witness = disguised_witness(hops)
-    budget = Budget(orders=1, growing=0, sequences=16, confirming=16)
-    proof = Proof(sequences=16, few=8, draws=4)
+    budget = Budget(orders=1, growing=0, sequences=16, confirming=16, deciding=16)
+    proof = Proof(sequences=16, deciding=16, few=8, draws=4)
     return find_circuit(witness.transformer, witness.problem, origin=Origin(f"w{hops}"), effort=budget, proof=proof)
 
 

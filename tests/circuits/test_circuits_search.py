@@ -32,8 +32,8 @@ from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
-QUICK = Budget(orders=2, growing=1, sequences=16, confirming=32)
-LITTLE = Proof(sequences=32, few=16, draws=6)
+QUICK = Budget(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
+LITTLE = Proof(sequences=32, deciding=32, few=16, draws=6)
 
 
 def found_in(witness: Witness, **options: Any) -> Circuit:
@@ -162,7 +162,7 @@ def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pair
     assert (budget.bar, budget.sequences, budget.confirming) == (0.04, 64, 256)
     assert [tried(rows, budget) for rows in (subsets, subsets + 1)] == ["every subset", "pairs"]
     assert [tried(rows, budget) for rows in (pairs, pairs + 1)] == ["pairs", "single"]
-    journal, small = Journal(), replace(budget, sequences=8, confirming=8)
+    journal, small = Journal(), replace(budget, sequences=8, confirming=8, deciding=8)
     evaluator, units = searched(disguised_witness(1), small)
     Orders(evaluator, units, small, journal=journal).run()
     StrictOrders(evaluator, units, small, 0, journal).run()

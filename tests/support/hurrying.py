@@ -31,6 +31,6 @@ def hurried() -> None:
 
     trainer.HELD_OUT = 64
     trainer._SECONDS_BETWEEN_STATES = 0.0
-    few = budget.Budget(orders=2, growing=1, sequences=16, confirming=32, every_subset=2, pairs=2)
+    few = budget.Budget(orders=2, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2)
     budget.EFFORTS.update(quick=few, thorough=few)
-    find.Proof = lambda: Proof(sequences=32, few=16, draws=6)  # type: ignore[assignment,misc]
+    find.Proof = lambda: Proof(sequences=32, deciding=32, few=16, draws=6)  # type: ignore[assignment,misc]

@@ -19,7 +19,7 @@ from hopscope.training.data import held_out
 LAST_OF_TWO = AttentionPath(2, 0, 4, 3)
 """The last path of the witness of two hops."""
 
-LITTLE = Proof(sequences=48, few=24, rough=8, draws=60, halves=16)
+LITTLE = Proof(sequences=48, deciding=192, few=24, rough=8, draws=60, halves=16)
 
 
 def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5, curriculum: bool = True) -> Witness:

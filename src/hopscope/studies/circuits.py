@@ -114,8 +114,8 @@ class Search:
 
 
 HASTY = Search(
-    Budget(orders=1, growing=1, sequences=16, confirming=32, every_subset=2, pairs=2),
-    Proof(sequences=32, few=16, rough=4, draws=4, halves=4),
+    Budget(orders=1, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2),
+    Proof(sequences=32, deciding=32, few=16, rough=4, draws=4, halves=4),
 )
 """For the quick versions of studies; what it certifies is worth nothing."""
 
