@@ -11,6 +11,7 @@ from planted_models import (
     LAST_OF_TWO,
     LITTLE,
     by_place,
+    cancelling_heads,
     copy_head,
     evidence_of,
     louder,
@@ -21,9 +22,8 @@ from planted_models import (
 from small_models import random_model
 
 from hopscope.circuits import apply
-from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, no_circuit
-from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
@@ -66,10 +66,8 @@ def cancelling_inside(made: Witness) -> Evidence:
 
 
 def cancelling_outside(made: Witness) -> Evidence:
-    """Three pairs of heads that cancel, none claimed: uniform or not, together they do nothing."""
-    for head in (1, 3, 5):
-        copy_head(made.transformer, LAST, 0, head, 0.2)
-        copy_head(made.transformer, LAST, 0, head + 1, -0.2)
+    """Heads that cancel, none of them claimed."""
+    cancelling_heads(made)
     return evidence_of(made)
 
 
@@ -271,21 +269,6 @@ def test_an_untrained_head_that_does_it(monkeypatch: pytest.MonkeyPatch) -> None
     assert certify(evidence_of(made)).failed == ("untrained",)
 
 
-def test_rows_at_their_mean_are_no_part_of_a_strict_circuit() -> None:
-    made = witness(2)
-    first = made.circuit[0].row
-    idle = Row(0, 1, 4)
-    natural, strict = (evidence_of(made, {idle: POSITIONAL}, sense=sense) for sense in ("natural", "strict"))
-    assert natural.background == strict.background == [idle]
-    assert PARTS["sufficiency"](natural).passed
-    part = PARTS["sufficiency"](strict)
-    assert not part.passed
-    assert part.says.endswith("it stands on 1 rows at their mean beside its paths")
-    assert strict.exempt == {path.row for path in made.circuit if path.layer == 0}
-    assert first in strict.exempt
-    assert natural.exempt == frozenset()
-
-
 def test_rows_are_switched_off_in_the_way_that_costs_least() -> None:
     """A row that identity serves as well as its path is not needed, however much uniform hurts."""
     made = witness(2)
@@ -342,55 +325,6 @@ def test_the_same_evidence_gives_the_same_certificate() -> None:
     before = torch.random.get_rng_state()
     assert certify(evidence_of(made)) == certify(evidence_of(made))
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_bootstrap_intervals_hold_what_they_say() -> None:
-    """95% intervals of 200 samples hold the true mean about 95 times in 100, and shrink with the square root."""
-    generator = torch.Generator().manual_seed(0)
-    samples = torch.randn(200, 100, generator=generator).exp()
-    truth = float(torch.tensor(0.5).exp())
-    found = intervals(samples, seed=3)
-    hold = sum(low <= truth <= high for low, high in found)
-    assert 170 <= hold <= 198
-    wide = sum(high - low for low, high in found) / 200
-    narrow = sum(h - low for low, h in intervals(torch.randn(200, 400, generator=generator).exp(), seed=3)) / 200
-    assert 1.6 < wide / narrow < 2.5
-    assert intervals(samples, seed=3) == found
-    constant = intervals(torch.full((1, 10), 0.25), seed=0)
-    assert constant == [(pytest.approx(0.25), pytest.approx(0.25))]
-
-
-def half_tied(made: Witness) -> Evidence:
-    """The look-up by which keys are found is shared by two heads, one of which is claimed, in the strict sense."""
-    copy_head(made.transformer, 0, 0, 1, 0.8)
-    louder(made.transformer, 0, 0, 0.2)
-    return evidence_of(made, sense="strict")
-
-
-def test_who_makes_the_patterns_is_not_what_a_strict_circuit_claims() -> None:
-    """Its own patterns would not do; where it looks is right all the same, and nothing outside adds to the answer."""
-    evidence = half_tied(witness(2))
-    _, imposed, natural, _ = evidence.alone.mean(dim=(1, 2)).tolist()
-    assert imposed < evidence.bar < 4 * evidence.bar < natural
-    for part in ("random_keys", "outside", "untrained"):
-        assert PARTS[part](evidence).passed
-
-
-def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:
-    """Imposed patterns make it idle, so that no loss of the imposed circuit could tell."""
-    made = witness(2)
-    tie = min(path for path in made.circuit if path.layer == 0)
-    for key in (other for other in range(tie.query) if other != tie.key):
-        evidence = evidence_of(made, {tie.row: one_hot(key)}, sense="strict")
-        assert tie.row in evidence.exempt
-        assert float(evidence.alone[1].mean()) < evidence.bar
-        assert not PARTS["random_keys"](evidence).passed
-
-
-def test_heads_that_cancel_outside_are_seen_in_the_strict_sense_too() -> None:
-    made = witness(2, 6)
-    cancelling_outside(made)
-    assert not PARTS["outside"](evidence_of(made, sense="strict")).passed
 
 
 def test_what_is_in_doubt_is_decided_on_more_sequences() -> None:

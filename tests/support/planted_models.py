@@ -73,6 +73,13 @@ def shared_answer(spare_heads: int = 1) -> Witness:
     return made
 
 
+def cancelling_heads(made: Witness) -> None:
+    """Three pairs of heads beside the last one of two hops: uniform or not, together they do nothing."""
+    for head in (1, 3, 5):
+        copy_head(made.transformer, LAST_OF_TWO.layer, 0, head, 0.2)
+        copy_head(made.transformer, LAST_OF_TWO.layer, 0, head + 1, -0.2)
+
+
 def evidence_of(
     made: Witness, change: dict[Row, Form] | None = None, *, paths: tuple[AttentionPath, ...] | None = None, **options
 ) -> Evidence:

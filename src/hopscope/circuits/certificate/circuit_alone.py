@@ -120,9 +120,9 @@ def minimality(evidence: Evidence) -> Part:
 
 def _measured(evidence: Evidence, program: Rows) -> Measured:
     """The loss of a program; on more sequences where its interval holds the bar."""
-    losses = by_sequence(evidence.evaluator, [program])
-    if evidence.in_doubt(list(losses)):
-        losses = by_sequence(evidence.more, [program])
+    losses = evidence.until_clear(
+        lambda evaluator: by_sequence(evaluator, [program]), lambda losses: evidence.in_doubt(list(losses)), few=False
+    )
     (measured,) = evidence.measured(list(losses))
     return measured
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,8 @@ from hopscope.circuits.hypotheses import Hypotheses, Rows
 from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
+
+T = TypeVar("T")
 
 _SURE = 5.0
 """Standard errors on a few sequences beyond which more of them would not change a verdict."""
@@ -172,8 +174,8 @@ class Evidence:
         first = min((row.layer for row in self.rows), default=0)
         return frozenset(row for row in self.rows if self.sense == "strict" and row.layer == first)
 
-    def around(self, row: Row) -> Rows:
-        """The program in which a row is judged."""
+    def around(self, row: Row | None) -> Rows:
+        """The program in which a row is judged; without one, the circuit as it is judged."""
         return self.natural if row in self.exempt else self.base
 
     def without(self, path: AttentionPath) -> Rows:
@@ -204,9 +206,8 @@ class Evidence:
     @cached_property
     def alone(self) -> Float[Tensor, "program sequence hop"]:
         """Errors of the model, of the imposed and the natural circuit, and of nothing."""
-        errors = self._alone(self.evaluator)
-        judged = errors[1:3] if self.sense == "natural" else errors[1:2]
-        return self._alone(self.more) if self.in_doubt(list(judged.mean(dim=2))) else errors
+        last = 3 if self.sense == "natural" else 2
+        return self.until_clear(self._alone, lambda errors: self.in_doubt(list(errors[1:last].mean(dim=2))), few=False)
 
     @cached_property
     def levels(self) -> Levels:
@@ -226,13 +227,12 @@ class Evidence:
     def _lost(self, row: Row, few: Float[Tensor, " sequence"], program: Rows) -> Lost:
         doubt = _SURE * float(few.std()) / self.few.sequences**0.5
         if float(few.mean()) - doubt > 2 * self.bar:
-            return Lost(few, self._own(self.few, row))
-        (some,) = by_sequence(self.evaluator, [program])
-        lost = Lost(some, self._own(self.evaluator, row))
-        if self.in_doubt([lost.without]) or self.in_doubt([lost.rise], self.due(row)):
-            (some,) = by_sequence(self.more, [program])
-            lost = Lost(some, self._own(self.more, row))
-        return lost
+            return Lost(few, self.own(self.few, row))
+        return self.until_clear(
+            lambda evaluator: Lost(by_sequence(evaluator, [program])[0], self.own(evaluator, row)),
+            lambda lost: self.open(lost, self.due(row)),
+            few=False,
+        )
 
     def kept(self, row: Row, loss: float) -> float:
         """How far a loss goes from that of nothing to the model's; for `exempt` rows, to the natural circuit's."""
@@ -245,8 +245,12 @@ class Evidence:
         """By how much the loss must rise without a row."""
         return (1.0 if row in self.exempt else COUNTS) * self.bar
 
-    def _own(self, evaluator: Evaluator, row: Row) -> Float[Tensor, " sequence"]:
-        """Losses by sequence of the program that a row is judged in."""
+    def full(self, evaluator: Evaluator) -> Float[Tensor, " sequence"]:
+        """Losses by sequence of the model; measured once."""
+        return self._alone(evaluator)[0].mean(dim=1)
+
+    def own(self, evaluator: Evaluator, row: Row | None) -> Float[Tensor, " sequence"]:
+        """Losses by sequence of the program `around` a row; measured once."""
         natural = self.sense == "natural" or row in self.exempt
         return self._alone(evaluator)[2 if natural else 1].mean(dim=1)
 
@@ -255,6 +259,23 @@ class Evidence:
             programs = [{}, self.program, self.natural, self.nothing]
             self._known[evaluator] = evaluator.errors(programs).double()
         return self._known[evaluator]
+
+    def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool = True) -> T:
+        """What is measured on as many sequences as it takes until it is in no doubt, or on as many as there are.
+
+        Args:
+            measure: on the sequences of an evaluator.
+            doubtful: whether that leaves something open.
+            few: whether to begin with `few`.
+        """
+        found = measure(self.few if few else self.evaluator)
+        if few and doubtful(found):
+            found = measure(self.evaluator)
+        return measure(self.more) if doubtful(found) else found
+
+    def open(self, lost: Lost, due: float) -> bool:
+        """Whether it is in doubt that a loss lies above the bar, or that it has risen by what is due."""
+        return self.in_doubt([lost.without]) or self.in_doubt([lost.rise], due)
 
     def in_doubt(self, losses: Sequence[Float[Tensor, " sequence"]], limit: float | None = None) -> bool:
         """Whether the interval of any of some losses holds a limit, by default the bar."""

@@ -6,10 +6,13 @@ from collections import defaultdict
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.rivals import rivals
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.path import AttentionPath, Row
@@ -155,11 +158,23 @@ class _Damage(NamedTuple):
 
 def _knocked_out(evidence: Evidence, row: Row) -> _Damage:
     """What a row does, on as many sequences as it takes to see whether the model feels it too."""
-    off, around = {row: evidence.off[row]}, evidence.around(row)
-    for evaluator in (evidence.few, evidence.evaluator, evidence.more):
-        bare, model, whole, circuit = by_sequence(evaluator, [{}, off, around, {**around, **off}])
-        beyond = model - bare - _LEAST_ALIKE * (circuit - whole)
-        if sure := not evidence.in_doubt([beyond], 0.0):
-            break
-    enough = sure and float(beyond.mean()) > 0
-    return _Damage(float((model - bare).mean()), float((circuit - whole).mean()), enough)
+    off: Rows = {row: evidence.off[row]}
+    programs = [off, {**evidence.around(row), **off}]
+
+    def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
+        own = torch.stack([evidence.full(evaluator), evidence.own(evaluator, row)])
+        return by_sequence(evaluator, programs) - own
+
+    def doubtful(rises: Float[Tensor, "of sequence"]) -> bool:
+        return evidence.in_doubt([_beyond(rises)], 0.0)
+
+    found = evidence.until_clear(rises, doubtful)
+    model, circuit = found.mean(dim=1).tolist()
+    return _Damage(model, circuit, float(_beyond(found).mean()) > 0 and not doubtful(found))
+
+
+def _beyond(rises: Float[Tensor, "of sequence"]) -> Float[Tensor, " sequence"]:
+    """By how much the model's rise exceeds the least share of the circuit's."""
+    model, circuit = rises
+    beyond: Tensor = model - _LEAST_ALIKE * circuit
+    return beyond

@@ -6,7 +6,8 @@ import torch
 
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence, Lost, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.theory.path import Row
 
 
 def untrained(evidence: Evidence) -> Part:
@@ -16,12 +17,11 @@ def untrained(evidence: Evidence) -> Part:
     in them was needed or was not. Passes if each time the loss lies above the bar for sure, and a fifth of it above the
     circuit's own.
     """
-    heads = sorted({(row.layer, row.head) for row in evidence.rows})
-    exempt = [[(row.layer, row.head)] for row in evidence.exempt]
-    some = [[head] for head in heads] + [heads]
+    of_head = {(row.layer, row.head): row for row in evidence.rows}
+    heads = sorted(of_head)
+    some: list[tuple[list[tuple[int, int]], Row | None]] = [([head], of_head[head]) for head in heads] + [(heads, None)]
     seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
-    programs = [evidence.natural if chosen in exempt else evidence.base for chosen in some]
-    lost = [_untrained(evidence, chosen, program, seed) for chosen, program in zip(some, programs, strict=True)]
+    lost = [_untrained(evidence, chosen, row, seed) for chosen, row in some]
     measured = evidence.measured([one.without for one in lost])
     rises = evidence.measured([one.rise for one in lost])
     needed = [
@@ -34,7 +34,7 @@ def untrained(evidence: Evidence) -> Part:
     )
     says += f", with all of them {together:.2f}"
     if not all(needed):
-        named = "; ".join(f"layer {layer + 1} head {head + 1}" for layer, head in some[needed.index(False)])
+        named = "; ".join(f"layer {layer + 1} head {head + 1}" for layer, head in some[needed.index(False)][0])
         says = f"with untrained weights in {named or 'no head'} the circuit is as good"
     rows = [
         {"head": [layer + 1, head + 1], "mse": tidy(loss)} for (layer, head), loss in zip(heads, alone, strict=True)
@@ -42,12 +42,11 @@ def untrained(evidence: Evidence) -> Part:
     return Part(all(needed), says, {"heads": rows, "all_mse": tidy(together)})
 
 
-def _untrained(evidence: Evidence, chosen: list[tuple[int, int]], program: Rows, seed: int) -> Lost:
-    """What heads do, on as many sequences as it takes to see whether it counts."""
-    for evaluator in (evidence.few, evidence.evaluator, evidence.more):
-        (without,) = by_sequence(evaluator.with_untrained(chosen, seed), [program])
-        (own,) = by_sequence(evaluator, [program])
-        lost = Lost(without, own)
-        if not (evidence.in_doubt([without]) or evidence.in_doubt([lost.rise], COUNTS * evidence.bar)):
-            break
-    return lost
+def _untrained(evidence: Evidence, chosen: list[tuple[int, int]], row: Row | None, seed: int) -> Lost:
+    """What heads do, on as many sequences as it takes to see whether it counts; `row` is one of theirs, or None."""
+
+    def lost(evaluator: Evaluator) -> Lost:
+        (without,) = by_sequence(evaluator.with_untrained(chosen, seed), [evidence.around(row)])
+        return Lost(without, evidence.own(evaluator, row))
+
+    return evidence.until_clear(lost, lambda lost: evidence.open(lost, COUNTS * evidence.bar))

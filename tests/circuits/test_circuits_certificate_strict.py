@@ -1,0 +1,58 @@
+"""The strict sense of the certificate: what a strict circuit claims is asked of it, and no more."""
+
+from __future__ import annotations
+
+from planted_models import cancelling_heads, copy_head, evidence_of, louder, witness
+
+from hopscope.circuits.certificate import PARTS, Evidence
+from hopscope.circuits.form import POSITIONAL, one_hot
+from hopscope.theory.path import Row
+from hopscope.theory.witness import Witness
+
+
+def test_rows_at_their_mean_are_no_part_of_a_strict_circuit() -> None:
+    made = witness(2)
+    first = made.circuit[0].row
+    idle = Row(0, 1, 4)
+    natural, strict = (evidence_of(made, {idle: POSITIONAL}, sense=sense) for sense in ("natural", "strict"))
+    assert natural.background == strict.background == [idle]
+    assert PARTS["sufficiency"](natural).passed
+    part = PARTS["sufficiency"](strict)
+    assert not part.passed
+    assert part.says.endswith("it stands on 1 rows at their mean beside its paths")
+    assert strict.exempt == {path.row for path in made.circuit if path.layer == 0}
+    assert first in strict.exempt
+    assert natural.exempt == frozenset()
+
+
+def half_tied(made: Witness) -> Evidence:
+    """The look-up by which keys are found is shared by two heads, one of which is claimed, in the strict sense."""
+    copy_head(made.transformer, 0, 0, 1, 0.8)
+    louder(made.transformer, 0, 0, 0.2)
+    return evidence_of(made, sense="strict")
+
+
+def test_who_makes_the_patterns_is_not_what_a_strict_circuit_claims() -> None:
+    """Its own patterns would not do; where it looks is right all the same, and nothing outside adds to the answer."""
+    evidence = half_tied(witness(2))
+    _, imposed, natural, _ = evidence.alone.mean(dim=(1, 2)).tolist()
+    assert imposed < evidence.bar < 4 * evidence.bar < natural
+    for part in ("random_keys", "outside", "untrained"):
+        assert PARTS[part](evidence).passed
+
+
+def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:
+    """Imposed patterns make it idle, so that no loss of the imposed circuit could tell."""
+    made = witness(2)
+    tie = min(path for path in made.circuit if path.layer == 0)
+    for key in (other for other in range(tie.query) if other != tie.key):
+        evidence = evidence_of(made, {tie.row: one_hot(key)}, sense="strict")
+        assert tie.row in evidence.exempt
+        assert float(evidence.alone[1].mean()) < evidence.bar
+        assert not PARTS["random_keys"](evidence).passed
+
+
+def test_heads_that_cancel_outside_are_seen_in_the_strict_sense_too() -> None:
+    made = witness(2, 6)
+    cancelling_heads(made)
+    assert not PARTS["outside"](evidence_of(made, sense="strict")).passed
