@@ -15,6 +15,9 @@ ROOT = Path(__file__).parents[1]
 pytest.importorskip("sphinx", reason='the site is made with pip install "hopscope[docs]"')
 
 
+pytestmark = pytest.mark.xdist_group("site")  # or each worker would make it
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")

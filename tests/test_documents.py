@@ -131,6 +131,7 @@ def documented(name: str) -> Any:
     return getattr(hs, name)
 
 
+@pytest.mark.xdist_group("desk")  # where one example makes what another reads
 @pytest.mark.parametrize("name", hs.__all__)
 def test_every_public_name_has_an_example_that_runs(name, tiny, desk, tmp_path, monkeypatch):
     monkeypatch.chdir(desk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -186,3 +187,10 @@ def test_no_two_classes_share_a_name():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(file.name)
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+@pytest.mark.xdist_group("kept together")
+def test_tests_of_a_group_are_kept_together(request: pytest.FixtureRequest) -> None:
+    """A pytest whose nodes pytest-xdist cannot rename ignores groups without a word."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert request.node.nodeid.endswith("@kept together")

@@ -40,7 +40,7 @@ class Cases:
 
     def no_handles(self) -> Iterator[str]:
         """With room for k files beside those that are open, a command ends well or in a sentence; then it goes on."""
-        for arguments, rooms in ((TRAIN, 8), ([*CIRCUIT, "--anew"], 3), (RESUME, 8)):
+        for arguments, rooms in ((TRAIN, 8), ([*CIRCUIT, "--anew"], 2), (RESUME, 4)):
             wanted, short = self._alone(arguments), 0
             for room in range(rooms):
                 inside = self._fresh()
@@ -101,7 +101,7 @@ class Cases:
 
     def two_at_once(self) -> Iterator[str]:
         """Both come to the bytes of one alone, or one is told that the other is there."""
-        for arguments, times in ((TRAIN, 10), (RESUME, 5), ([*CIRCUIT, "--anew"], 2), (REPRODUCE, 1)):
+        for arguments, times in ((TRAIN, 5), (RESUME, 3), ([*CIRCUIT, "--anew"], 1), (REPRODUCE, 1)):
             wanted = self._alone(arguments)
             for trial in range(times):
                 inside = self._fresh()

@@ -25,6 +25,8 @@ from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
 from hopscope.theory.path import AttentionPath
 
+pytestmark = pytest.mark.xdist_group("language circuits")  # or each worker would search `folder`
+
 TASK = TextTask("equations", 1)
 PATHS = [AttentionPath.parse(path, hops=1) for path in CIRCUIT]
 

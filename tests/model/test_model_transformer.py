@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +20,6 @@ from hopscope.model.fast import FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
-from hopscope.training.engine import _can_compile
 
 shapes = st.builds(
     Architecture,
@@ -211,36 +208,6 @@ def test_the_fast_form_is_the_plain_one(shape, hold):
             assert (mine - theirs).norm() <= (3e-6 if shape.layer_norm else 1e-3) * mine.norm()
     for mine, theirs in zip(plain.patterns(inputs), fast.patterns(inputs), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-@pytest.mark.skipif(not _can_compile(), reason="torch.compile needs a C++ compiler and Python's headers")
-def test_the_compiled_form_is_the_plain_one():
-    """In a process of its own: shape checks and torch.compile do not mix."""
-    program = """
-import torch
-from hopscope.model.architecture import Architecture
-from hopscope.model.fast import FastTransformer
-from hopscope.model.initial import initialise
-from hopscope.model.transformer import Transformer
-shape = Architecture(d_input=3, d_output=2, reads=2, layers=2, heads=2, d_model=16)
-plain, fast = Transformer(shape, 2), FastTransformer(shape, 2)
-initialise(plain, [0, 1])
-fast.load_state_dict(plain.state_dict())
-for block in fast.blocks:
-    block.compile(dynamic=False)
-inputs = torch.randn(2, 8, 6, 3, generator=torch.Generator().manual_seed(0))
-found = []
-for model in (plain, fast):
-    answers = model(inputs)
-    answers.square().sum().backward()
-    found.append([answers, *(p.grad for p in model.parameters())])
-for mine, theirs in zip(*found, strict=True):
-    assert (mine - theirs).abs().max() <= 3e-6 * max(1.0, float(mine.abs().max()))
-assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0, "nothing was compiled"
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_plain_model_is_short():

@@ -23,6 +23,8 @@ from hopscope.report.reproduction import write_report
 from hopscope.studies.work import Work
 from hopscope.training.setup import Setup
 
+pytestmark = pytest.mark.xdist_group("reproduce")  # or each worker would make `tiny`
+
 FIGURES = ("flow", "figure-4-left", "figure-4-right", "training", "circuit-0", "figure-6", "figure-7", "appendix-d")
 
 

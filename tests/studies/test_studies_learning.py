@@ -17,6 +17,7 @@ from hopscope.records import read_record, write_record
 from hopscope.studies import arms, learning
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.judgements import Judgement, Judgements, judgements_table
+from hopscope.studies.work import Work
 
 THREE = RetrievalProblem(hops=3)
 MIXED = ((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None))
@@ -90,6 +91,29 @@ def test_a_run_ends_where_its_study_says():
     assert (short[0].recipe.fall, long[0].recipe.fall) == (0, LAPTOP.fall)
 
 
+def test_a_study_goes_on_from_its_record_alone(tmp_path):
+    """Seeds that the record has are not trained again, unless it is of another recipe; what is trained now counts."""
+    asked = []
+
+    class Watched(Work):
+        def train(self, setups, folder):
+            asked.extend((setup.name.split("/")[0], setup.seeds[0]) for setup in setups)
+
+    study = learning.LearningStudy(LAPTOP, (0, 1, 2))
+    deep, other = study.arms[0], replace(study.arms[1], recipe=replace(study.arms[1].recipe, steps=7))
+    kept = Arms(tuple(ArmLearned(one, (0, 2), ((20, 40, None), (20, 40, 60))) for one in (deep, other)))
+    write_record(tmp_path / "learning.json", kept, kind="hopscope study learning", schema=1)
+    found = learning.run(study, tmp_path, Watched())
+    assert [seed for name, seed in asked if name == deep.name] == [1]
+    assert [seed for name, seed in asked if name == other.name] == [0, 1, 2]
+    assert (found.arms[0].seeds, found.arms[0].learned) == ((0, 2), ((20, 40, None), (20, 40, 60)))
+    assert found.arms[1].seeds == ()
+    assert learning.run(replace(study, seeds=(2,)), tmp_path, Watched()).arms[0].seeds == (2,)
+    (tmp_path / "learning.json").write_text("{")
+    with pytest.raises(InputError, match=r"learning\.json"):
+        learning.run(study, tmp_path, Watched())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_quick_and_goes_on(name, tmp_path):
@@ -115,7 +139,7 @@ def test_what_is_not_there_is_not_run(name, tmp_path):
 
 
 def test_what_cannot_be_judged_alone_says_so(tmp_path):
-    told = CliRunner().invoke(command, ["calibration", str(tmp_path), "--judge"])
+    told = CliRunner().invoke(command, ["searches", str(tmp_path), "--judge"])
     assert "leave --judge out" in str(told.exception)
 
 

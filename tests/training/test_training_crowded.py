@@ -55,5 +55,6 @@ def test_the_share_is_of_this_run(tmp_path):
         time.sleep(0.05)
 
     train(SETUP, tmp_path / "run", engine=Engine(threads=1), watch=watch)
-    assert all(0 < share <= 1.05 for share in seen)
+    assert seen[0] is None, "up to the first row the run may be compiling"
+    assert all(0 < share <= 1.05 for share in seen[1:])
     assert seen[-1] < 0.5

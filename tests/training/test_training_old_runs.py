@@ -44,7 +44,10 @@ def test_an_old_run_cut_short_is_continued(tmp_path):
     (tmp_path / "run" / "result.json").unlink()
     run = RunFolder(tmp_path / "run")
     hs.train(run.recipe, run.problem, tmp_path / "run", seeds=[1, 2])
-    assert run.result == RunFolder(GOLDEN).result
+    for new, old in zip(run.result.models, RunFolder(GOLDEN).result.models, strict=True):
+        assert (new.seed, new.hash, new.final_partial_losses) == (old.seed, old.hash, old.final_partial_losses)
+        assert new.held_out_partial_losses == pytest.approx(old.held_out_partial_losses, rel=1e-5)
+        assert new.held_out_standard_error == pytest.approx(old.held_out_standard_error, rel=1e-5)
 
 
 def test_the_same_seeds_give_the_same_numbers_as_then(tmp_path):
@@ -56,6 +59,8 @@ def test_the_same_seeds_give_the_same_numbers_as_then(tmp_path):
     then, now = old.transformer().state_dict(), new.transformer().state_dict()
     assert then.keys() == now.keys()
     for name in then:
+        if name.endswith("key.bias"):
+            continue  # it shifts a row's logits alike: its gradient is rounding alone, which AdamW makes steps of
         torch.testing.assert_close(now[name], then[name], rtol=1e-5, atol=1e-6)
     assert new.metrics.partial_losses == pytest.approx(old.metrics.partial_losses, rel=1e-5)
 

@@ -292,7 +292,11 @@ def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
 
 @pytest.mark.slow
 def test_the_papers_largest_ensemble_trains_in_16_gib():
-    """8 models, 8 layers, batch 512, D = 5, one step, in a process of its own."""
+    """8 models, 8 layers, batch 512, D = 5, in a process of its own.
+
+    One step of two of them: with the engine of all eight they come one after the other, and the other six add no more
+    than their weights, gradients and moments, 0.2 GB.
+    """
     program = (
         "import resource\n"
         "from dataclasses import replace\n"
@@ -301,15 +305,15 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
         "from hopscope.training.engine import choose_engine\n"
         "from hopscope.training.ensemble import Ensemble\n"
         "setup = replace(BY_NAME['sweep'], seeds=tuple(range(8)))\n"
-        "problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds\n"
         "engine = choose_engine(setup, device='cpu', precision='fp32', compiled=False)\n"
+        "problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds[:2]\n"
         "ensemble, data = Ensemble(problem, recipe, seeds, engine), Data(problem, recipe, seeds)\n"
         "assert ensemble.update(data.training(0), 1e-3).isfinite().all()\n"
         "ensemble.evaluate(data.validation(1))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert int(shown) < 16 * 2**20  # kilobytes
+    assert int(shown) < 15 * 2**20  # kilobytes
 
 
 @pytest.mark.slow
@@ -319,12 +323,19 @@ def test_compiled_and_plain_steps_agree():
     """In a process of its own: the shape checks of the tests and torch.compile do not mix."""
     program = (
         "import sys, torch; sys.path.insert(0, sys.argv[1]); from test_training_run import *\n"
-        "losses = []\n"
+        "found, losses = [], []\n"
         "for compiled in (False, True):\n"
         "    ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(models_at_once=2, compiled=compiled))\n"
         "    data = Data(PROBLEM, TINY, [4, 5])\n"
-        "    losses.append(torch.stack([ensemble.update(data.training(step), 1e-2) for step in range(20)]))\n"
+        "    first = ensemble.update(data.training(0), 1e-2)\n"
+        "    (part,) = ensemble._parts\n"
+        "    gradients = [moments['exp_avg'] for moments in part._optimiser.state.values()]\n"
+        "    found.append([each.clone() for each in (first, *gradients)])\n"
+        "    losses.append(torch.stack([ensemble.update(data.training(step), 1e-2) for step in range(1, 20)]))\n"
         "    losses.append(ensemble.evaluate(data.validation(1)))\n"
+        "assert len(found[0]) > 10\n"
+        "for plain, fast in zip(*found, strict=True):\n"
+        "    assert (plain - fast).abs().max() <= 3e-6 * max(1.0, float(plain.abs().max()))\n"
         "torch.testing.assert_close(losses[0], losses[2], rtol=1e-3, atol=1e-4)\n"
         "torch.testing.assert_close(losses[1], losses[3], rtol=1e-3, atol=1e-4)\n"
         "compiled_pieces = torch._dynamo.utils.counters['stats']['unique_graphs']\n"

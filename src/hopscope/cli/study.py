@@ -76,11 +76,11 @@ def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) 
 
     study = calibration.CalibrationStudy(runs=runs)
     if quick:
-        study = replace(study, built=study.built[:2], runs=(), each=1)
+        study = replace(study, built=study.built[:1], runs=(), each=1, proof=calibration.QUICK)
     told = []
     for one in (study, study.strict):
         at = folder if one.sense == "natural" else folder / one.sense
-        found = calibration.summary(calibration.run(one, at / "runs"))
+        found = calibration.summary(calibration.run(one, at / "runs", work), one.proof)
         write_record(at / "calibration.json", found, kind="hopscope calibration summary", schema=1)
         told.append(f"{one.sense}\n\n{calibration.table(found)}")
     return "\n".join(told)
@@ -143,9 +143,9 @@ def command(
     from hopscope.errors import InputError
     from hopscope.studies.work import Work
 
-    if idle and name in ("calibration", "searches"):
+    if idle and name == "searches":
         raise InputError(
-            f"{name} cannot be judged without running it; leave --judge out, what is done is not done again"
+            "searches cannot be judged without running it; leave --judge out, what is done is not done again"
         )
     folder = folder or Path("runs/studies") / (f"{name}-quick" if quick else name)
     click.echo(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.errors import InputError
+from hopscope.records import content_hash, plain, read_record
 from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
@@ -110,6 +111,51 @@ class Arms:
         if not found:
             raise InputError("there is nothing to draw: no seed is finished")
         return found
+
+
+def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms:
+    """Train the seeds of which nothing is known, and tell what all came to.
+
+    Known is a seed whose run is finished in `folder/runs`, and one that the study's record in `folder` has of the same
+    arm. So a study goes on from its small record alone, on another machine too.
+
+    Args:
+        study: its name.
+        arms: what is trained; their schedules do not count.
+        folder: of the study.
+        work: how.
+
+    Raises:
+        InputError: a record or a run there is damaged, or another than the arm's.
+    """
+    kept = _kept(study, folder)
+    runs = [(run, _of(run)) for arm in arms for run in runs_of(arm)]
+    work.train([run for run, one in runs if one not in kept], folder / "runs")
+    found = []
+    for arm in read(arms, folder / "runs").arms:
+        trained = dict(zip(arm.seeds, arm.learned, strict=True))
+        every = {run.seeds[0]: trained.get(run.seeds[0], kept.get(_of(run))) for run in runs_of(arm.setup)}
+        known = {seed: steps for seed, steps in every.items() if steps is not None}
+        found.append(ArmLearned(arm.setup, tuple(known), tuple(known.values())))
+    return Arms(tuple(found))
+
+
+def _kept(study: str, folder: Path) -> dict[str, tuple[int | None, ...]]:
+    """What the study's record says of each run."""
+    path = folder / f"{study}.json"
+    if not path.exists():
+        return {}
+    arms = read_record(path, Arms, kind=f"hopscope study {study}", schema=1, what="what a study came to").arms
+    return {
+        _of(run): steps
+        for arm in arms
+        for run, steps in zip(runs_of(replace(arm.setup, seeds=arm.seeds)), arm.learned, strict=True)
+    }
+
+
+def _of(run: Setup) -> str:
+    """What tells a run from all others: its setup, whatever it is called."""
+    return content_hash(plain(replace(run, name="")))
 
 
 def train(arms: Sequence[Setup], folder: Path, work: Work, *, to_the_end: bool = False) -> None:

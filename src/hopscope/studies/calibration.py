@@ -12,8 +12,9 @@ and what lies within the margin, is counted and left out.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
@@ -26,13 +27,15 @@ from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.orders import search
+from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.problem.counter import derive_seed
-from hopscope.records import read_record, unmarked, write_record
-from hopscope.studies.hosts import MARGIN, Host, hand_built, trained
+from hopscope.records import read_record, write_record
+from hopscope.studies.hosts import MARGIN, TRUTH, Host, cut_down, hand_built
 from hopscope.studies.planting import Kind, Label, label, plant
 from hopscope.studies.statistics import clopper_pearson
+from hopscope.studies.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
@@ -42,9 +45,15 @@ FALSE_PASSES = 0.05
 PROOF = Proof(sequences=96, deciding=512, few=32, rough=8, draws=100, halves=16)
 """Behind every certificate: less than the default, so what it passes is an upper estimate of what that would pass."""
 
+QUICK = Proof(sequences=48, deciding=48, few=16, rough=4, draws=20, halves=4)
+"""That it works: hand-built circuits are clear on few sequences."""
+
 _KIND, _HOST = "hopscope calibration", "hopscope calibration host"
 
 _LABELS = ("true", "false")
+
+_TRIES = 4
+"""Circuits planted for one with a label, at most."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,8 @@ class CalibrationStudy:
 
     @property
     def strict(self) -> CalibrationStudy:
-        """The same asked of strict certificates, of hand-built models: in trained ones no strict circuit is known."""
-        return replace(self, sense="strict", runs=())
+        """The same asked of strict certificates; of a trained model where its strict circuit is clear."""
+        return replace(self, sense="strict")
 
 
 @dataclass(frozen=True)
@@ -172,24 +181,56 @@ class CalibrationSummary:
     seconds: int
 
 
-def run(study: CalibrationStudy, folder: Path) -> CalibrationResult:
+def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> CalibrationResult:
     """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`.
 
-    Every model gets a circuit of every kind, then another of every kind, until so many of a kind have a label.
+    Every model gets as many circuits of every kind, and more, until so many of a kind have a label or none has more.
     """
-    hosts = [hand_built(hops, seed, study.sequences, study.bar) for hops, seed in study.built]
-    hosts += [host for path in study.runs for host in _trained(path, study.sequences, folder / "hosts")]
-    kinds: tuple[Kind, ...] = get_args(Kind)
-    labelled = dict.fromkeys(kinds, 0)
-    for number, kind, host in product(range(study.each), kinds, hosts):
-        if labelled[kind] < study.each:
-            path = folder / f"{host.name}-{kind.replace(' ', '-')}-{number:03d}.json"
+    work = work or Work(workers=1)
+    work.each("finding the circuits of trained models", _keep_hosts, [(study, folder, path) for path in study.runs])
+    quota, found = 0, read(folder)
+    while not work.idle and (kinds := _short(study, found)):
+        names = [host.name for host in _hosts(study, folder)]
+        quota += -(-max(kinds.values()) // len(names))
+        work.each("certifying planted circuits", _fill, [(study, folder, name, (*kinds,), quota) for name in names])
+        before, found = found, read(folder)
+        if len(found.certified) == len(before.certified):
+            break
+    return found
+
+
+def _short(study: CalibrationStudy, found: CalibrationResult) -> Mapping[Kind, int]:
+    """How many circuits with a label are missing, of every kind that has not enough."""
+    missing = {kind: study.each - len(found.of(kind)) for kind in get_args(Kind)}
+    return {kind: number for kind, number in missing.items() if number > 0}
+
+
+def _fill(study: CalibrationStudy, folder: Path, name: str, kinds: Sequence[Kind], quota: int) -> None:
+    """Plant circuits of some kinds in one model, until so many of a kind have a label; none where the first have none.
+
+    Args:
+        study: asked.
+        folder: where what is planted is kept.
+        name: of the model.
+        kinds: to plant.
+        quota: with a label, those that are there counted.
+    """
+    hosts = _hosts(study, folder)
+    (host,) = [one for one in hosts if one.name == name]
+    for kind in kinds:
+        labelled = 0
+        for number in range(_TRIES * quota):
+            path = folder / f"{name}-{kind.replace(' ', '-')}-{number:03d}.json"
             if path.exists():
-                labelled[kind] += _read(path).label in _LABELS
-            elif (done := _certified(study, host, hosts, kind, number)) is not None:
+                done = _read(path)
+            elif (made := _certified(study, host, hosts, kind, number)) is not None:
+                done = made
                 write_record(path, done, kind=_KIND, schema=1)
-                labelled[kind] += done.label in _LABELS
-    return read(folder)
+            else:
+                break
+            labelled += done.label in _LABELS
+            if labelled == quota or (not labelled and number == _TRIES):
+                break
 
 
 def read(folder: Path) -> CalibrationResult:
@@ -197,7 +238,7 @@ def read(folder: Path) -> CalibrationResult:
     return CalibrationResult(tuple(_read(path) for path in sorted(folder.glob("*-[0-9][0-9][0-9].json"))))
 
 
-def summary(result: CalibrationResult) -> CalibrationSummary:
+def summary(result: CalibrationResult, proof: Proof = PROOF) -> CalibrationSummary:
     """What `results/` keeps: counts by kind and family, and how often each part passed."""
     families = sorted({one.family for one in result.certified})
     kinds: tuple[Kind, ...] = get_args(Kind)
@@ -212,7 +253,7 @@ def summary(result: CalibrationResult) -> CalibrationSummary:
     seconds = round(sum(one.seconds for one in result.certified))
     false_passes, false, high = result.false_passes
     return CalibrationSummary(
-        PROOF, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds
+        proof, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds
     )
 
 
@@ -242,35 +283,77 @@ def _read(path: Path) -> Certified:
 
 @dataclass(frozen=True)
 class _Kept:
-    """The circuit that was found in a trained model; None where it has none."""
+    """What is known of a trained model: a circuit that was found and cut down to what is clear; None where it has none.
+
+    Attributes:
+        program: as in `hopscope.circuits.programs`.
+        bar: that it is held to.
+        clear: as of a `Host`.
+    """
 
     program: list[dict[str, Any]] | None
+    bar: float = 0.0
+    clear: bool = False
 
 
-def _read_kept(path: Path, run: str) -> _Kept:
-    what = "a circuit found for calibration"
-    return read_record(path, _Kept, kind=_HOST, schema=1, what=what, upgrade=unmarked, bare="program", run=run)
+def _keep_hosts(study: CalibrationStudy, folder: Path, path: Path) -> None:
+    """Find circuits in the models of a run, and keep them in `folder`."""
+    run = RunFolder(path)
+    for number, seed in enumerate(run.seeds):
+        kept = _kept_path(folder, path, seed)
+        if not kept.exists():
+            model, problem = single(run.transformer(), number), run.problem
+            searched = VectorEvaluator(model, problem, held_out(problem, 256, 0, "calibration search"))
+            found = _search(searched, study.sense)
+            host = found and cut_down("", "", model, problem, found, study.sequences)
+            held = _Kept(to_json(host.circuit, problem), host.bar, host.clear) if host else _Kept(None)
+            write_record(kept, held, kind=_HOST, schema=2, run=run.record.content_hash)
+
+
+def _search(evaluator: VectorEvaluator, sense: Sense) -> Rows | None:
+    units, budget = Units.of(evaluator), Budget.of("quick")
+    if sense == "strict":
+        ends = StrictOrders(evaluator, units, budget, 0).run()
+        return ends[0].program if ends else None
+    found = search(evaluator, units, budget, None)
+    return None if found is units.base else found
+
+
+def _kept_path(folder: Path, path: Path, seed: int) -> Path:
+    return folder / "hosts" / f"{path.resolve().parent.name}-{path.name}-{seed}.json"
+
+
+@lru_cache(maxsize=1)
+def _hosts(study: CalibrationStudy, folder: Path) -> tuple[Host, ...]:
+    """Every model with a known circuit: those built by hand, and those of the runs that have one.
+
+    A strict circuit says nothing of the patterns that the model makes itself, so what is planted there is false for
+    sure only where it is clear in either sense: other models are left out.
+    """
+    built = [hand_built(hops, seed, study.sequences, study.bar) for hops, seed in study.built]
+    trained = [host for path in study.runs for host in _trained(path, study.sequences, folder)]
+    return (*built, *(host for host in trained if host.clear or study.sense == "natural"))
 
 
 def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
-    """The models of a run in which a search finds a circuit; what it finds is kept in `folder`."""
+    """The models of a run in which a circuit was found, as `folder` has them."""
     run, hosts = RunFolder(path), []
     for number, seed in enumerate(run.seeds):
-        name = f"{path.resolve().parent.name}-{path.name}-{seed}"
-        model, kept = single(run.transformer(), number), folder / f"{name}.json"
-        batch = held_out(run.problem, 256, 0, "calibration search")
-        evaluator = VectorEvaluator(model, run.problem, batch)
-        off: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
-        if not kept.exists():
-            units = Units.of(evaluator)
-            found = search(evaluator, units, Budget.of("quick"), None)
-            held = _Kept(None if found is units.base else to_json(found, run.problem))
-            write_record(kept, held, kind=_HOST, schema=1, run=run.record.content_hash)
-        program = _read_kept(kept, run.record.content_hash).program
-        if program is not None:
-            found = off | from_json(program, run.problem)
+        kept = _kept_path(folder, path, seed)
+        held = read_record(
+            kept,
+            _Kept,
+            kind=_HOST,
+            schema=2,
+            what="a circuit found for calibration",
+            run=run.record.content_hash,
+        )
+        if held.program is not None:
+            model = single(run.transformer(), number)
+            evaluator = VectorEvaluator(model, run.problem, held_out(run.problem, sequences, 0, TRUTH))
+            circuit = dict.fromkeys(evaluator.rows, UNIFORM) | from_json(held.program, run.problem)
             family = f"trained, D = {run.problem.hops}, {run.recipe.layers} x {run.recipe.heads}"
-            hosts.append(trained(name, family, model, run.problem, found, sequences))
+            hosts.append(Host(kept.stem, family, evaluator, circuit, held.bar, held.clear))
     return hosts
 
 

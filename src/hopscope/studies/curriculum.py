@@ -99,8 +99,7 @@ def quick(recipe: Recipe) -> CurriculumStudy:
 
 def run(study: CurriculumStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, and read what it came to."""
-    arms.train(study.arms, folder / "runs", work)
-    return arms.read(study.arms, folder / "runs")
+    return arms.learned("curriculum", study.arms, folder, work)
 
 
 def enough(arm: ArmLearned) -> bool:

@@ -86,9 +86,8 @@ def quick(recipe: Recipe) -> DepthLawStudy:
 
 def run(study: DepthLawStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, series after series, and read what it came to."""
-    for series in study.series:
-        arms.train(series, folder / "runs", work)
-    return arms.read([arm for series in study.series for arm in series], folder / "runs")
+    found = [arms.learned("depth", series, folder, work) for series in study.series]
+    return Arms(tuple(arm for series in found for arm in series.arms))
 
 
 def kind(arm: ArmLearned) -> str:

@@ -25,6 +25,9 @@ from hopscope.training.data import held_out
 MARGIN = 1.3
 """Factor by which a loss on many sequences must miss the bar for a label: nearer ones are left out."""
 
+TRUTH = "calibration truth"
+"""What the sequences behind every label are for."""
+
 _BARS, _LEAST = (0.02, 0.1), 1e-3
 """Where a bar may stand; and the least loss of which it is the middle."""
 
@@ -86,7 +89,7 @@ def hand_built(hops: int, seed: int, sequences: int, bar: float) -> Host:
     return Host(f"hand-built-{hops}-hops-{seed}", f"hand-built, D = {hops}", evaluator, circuit, bar, True)
 
 
-def trained(
+def cut_down(
     name: str, family: str, transformer: Transformer, problem: RetrievalProblem, found: Rows, sequences: int
 ) -> Host:
     """A trained model with the part of a circuit found in it whose truth is clearest.
@@ -138,7 +141,7 @@ class Deaf(Transformer):
 
 
 def _sequences(problem: RetrievalProblem, count: int) -> Batch:
-    return held_out(problem, count, 0, "calibration truth")
+    return held_out(problem, count, 0, TRUTH)
 
 
 def _attention(model: Transformer, layer: int) -> Attention:

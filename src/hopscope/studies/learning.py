@@ -66,8 +66,7 @@ def quick(recipe: Recipe) -> LearningStudy:
 
 def run(study: LearningStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, and read what it came to."""
-    arms.train(study.arms, folder / "runs", work)
-    return arms.read(study.arms, folder / "runs")
+    return arms.learned("learning", study.arms, folder, work)
 
 
 def judge(found: Arms) -> list[Judgement]:

@@ -123,8 +123,7 @@ def quick(recipe: Recipe) -> PlateauStudy:
 
 def run(study: PlateauStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, and read what it came to."""
-    arms.train(study.arms, folder / "runs", work)
-    return arms.read(study.arms, folder / "runs")
+    return arms.learned("plateau", study.arms, folder, work)
 
 
 @dataclass(frozen=True)

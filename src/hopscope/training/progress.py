@@ -21,7 +21,8 @@ class Progress:
         step: updates done.
         steps: updates in all, as far as it is known.
         partial_losses: latest validation losses by model and hop asked for; None where a model diverged.
-        steps_per_second: since the run started or resumed; None where nobody counts.
+        steps_per_second: since the first row of metrics after the run started or resumed; None before, and where nobody
+            counts.
         core_share: share of that time that the training thread was on a core, which on a quiet machine is almost all of
             it; None where nobody counts.
     """

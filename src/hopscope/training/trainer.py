@@ -92,9 +92,7 @@ def _continue(
         run.drop_metrics_after(first)
         plan = run.plan
 
-    began = saved_at = time.monotonic()
-    began_on_core = time.thread_time()
-    step = first
+    saved_at, clock, step = time.monotonic(), _Clock(), first
     while step < plan.end:
         if stop():
             unfinished = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
@@ -119,13 +117,32 @@ def _continue(
         now = time.monotonic()
         if watch is not None:
             losses = tuple(row.partial_losses for row in rows)
-            passed = max(now - began, 1e-9)
-            on_core = (time.thread_time() - began_on_core) / passed
-            watch(Progress(step, plan.end, losses, (step - first) / passed, on_core))
+            watch(Progress(step, plan.end, losses, *clock.rates(step)))
+        if logged:
+            clock.start(step)
         if now - saved_at > _SECONDS_BETWEEN_STATES or step == plan.end:
             run.save_state(step, ensemble.state())
             saved_at = now
     _finish(run)
+
+
+class _Clock:
+    """Rates of a run. They count from its first row of metrics on: before it, what is compiled is being compiled."""
+
+    def __init__(self) -> None:
+        self._started: tuple[int, float, float] | None = None
+
+    def start(self, step: int) -> None:
+        """Count from here, unless it counts already."""
+        self._started = self._started or (step, time.monotonic(), time.thread_time())
+
+    def rates(self, step: int) -> tuple[float, float] | tuple[None, None]:
+        """Steps a second, and the share of the time that this thread was on a core."""
+        if self._started is None or step == self._started[0]:
+            return None, None
+        first, began, on_core = self._started
+        passed = max(time.monotonic() - began, 1e-9)
+        return (step - first) / passed, (time.thread_time() - on_core) / passed
 
 
 def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"]) -> bool:
