@@ -24,6 +24,7 @@ _HOMES = {
     "Recipe": "hopscope.training.recipe",
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
+    "Parts": "hopscope.model.foreign",
     "Circuit": "hopscope.circuits.record",
     "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from hopscope.lab import Run as Run
     from hopscope.lab import train as train
     from hopscope.model.architecture import Architecture as Architecture
+    from hopscope.model.foreign import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer
     from hopscope.paper import recipes as recipes
     from hopscope.paper.reproduce import reproduce as reproduce
@@ -70,6 +72,7 @@ __all__ = [
     "Examples",
     "InputError",
     "Model",
+    "Parts",
     "Recipe",
     "RetrievalProblem",
     "Run",

@@ -10,23 +10,27 @@ model.attention()
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.find import circuit_of_run
+from hopscope.circuits.find import circuit_of_run, find_foreign_circuit
+from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
+from hopscope.model.foreign import Foreign, Parts
+from hopscope.model.lens import to_transformer_lens
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
@@ -36,6 +40,9 @@ from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+
+if TYPE_CHECKING:
+    from transformer_lens.model_bridge import TransformerBridge
 
 ABLATIONS: Mapping[str, Form] = {
     "uniform": UNIFORM,
@@ -65,64 +72,24 @@ class Ablated:
     change: float
 
 
-class Model:
-    """One trained model.
-
-        >>> run[0].seed, run[0].loss > 0
-        (3, True)
+class Subject(ABC):
+    """A model of the retrieval problem that can be asked and cut: one of a run, or somebody's own.
 
     Attributes:
-        run: it belongs to.
-        number: in the run, from 0.
-        seed: it was trained from; people name it by that.
+        problem: that it answers.
     """
 
-    def __init__(self, run: RunFolder, number: int, step: int | None = None) -> None:
-        self.run, self.number, self.step = run, number, step
-        self.seed, self.problem = run.seeds[number], run.problem
+    problem: RetrievalProblem
 
-    def __repr__(self) -> str:
-        at = "" if self.step is None else f" at step {self.step}"
-        return f"<model of seed {self.seed}{at} in {self.run.path}>"
-
-    @cached_property
-    def transformer(self) -> Transformer:
-        """The model alone, with a model axis of 1."""
-        return single(self.run.transformer(self.step), self.number)
-
-    @cached_property
+    @property
+    @abstractmethod
     def evaluator(self) -> Evaluator:
         """The model on 256 sequences that no training and no search sees."""
-        return VectorEvaluator(self.transformer, self.problem, held_out(self.problem, _SEQUENCES, purpose="notebook"))
 
     @property
     def loss(self) -> float:
         """Mean squared error on those sequences."""
         return self.evaluator.mse([{}])[0]
-
-    def at(self, step: int) -> Model:
-        """The model as it was after `step` updates.
-
-        Raises:
-            InputError: when it is used, if the run has no such checkpoint.
-        """
-        return Model(self.run, self.number, step)
-
-    def circuit(self, **search: Any) -> Circuit:
-        """Its circuit, found and certified; kept beside the run, so that the second call reads it.
-
-        Args:
-            search: as in `circuit_of_run`: `effort`, `bar`, `anew`, ...
-        """
-        return circuit_of_run(self.run, self.number, self.step, **search)
-
-    def emergence(self, **how: Any) -> Emergence:
-        """How its circuit came to be, over the checkpoints of the run; kept beside it.
-
-        Raises:
-            InputError: no circuit was found yet, or the run kept too few checkpoints.
-        """
-        return emergence_of_run(self.run, self.number, **how)
 
     def ablate(self, what: Mapping[str | AttentionPath | Row, str | Form]) -> Ablated:
         """The model with something else in the place of some of its attention.
@@ -155,7 +122,7 @@ class Model:
             return self.evaluator.role_maps().same[0]
         import torch
 
-        patterns = self.transformer.patterns(self.evaluator.batch.inputs[None])
+        patterns = self.evaluator.transformer.patterns(self.evaluator.batch.inputs[None])
         return torch.stack([pattern[0].mean(dim=0) for pattern in patterns])
 
     def _program(self, place: str | AttentionPath | Row, form: str | Form) -> dict[Row, Form]:
@@ -184,6 +151,136 @@ class Model:
         layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
         queries = range(len(self.problem.roles)) if role is None else [role_number(role, self.problem.hops)]
         return [Row(layer, head, query) for query in queries], None
+
+
+class Model(Subject):
+    """One trained model.
+
+        >>> run[0].seed, run[0].loss > 0
+        (3, True)
+
+    Attributes:
+        run: it belongs to.
+        number: in the run, from 0.
+        seed: it was trained from; people name it by that.
+    """
+
+    def __init__(self, run: RunFolder, number: int, step: int | None = None) -> None:
+        self.run, self.number, self.step = run, number, step
+        self.seed, self.problem = run.seeds[number], run.problem
+
+    def __repr__(self) -> str:
+        at = "" if self.step is None else f" at step {self.step}"
+        return f"<model of seed {self.seed}{at} in {self.run.path}>"
+
+    @cached_property
+    def transformer(self) -> Transformer:
+        """The model alone, with a model axis of 1."""
+        return single(self.run.transformer(self.step), self.number)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The model on 256 sequences that no training and no search sees."""
+        return VectorEvaluator(self.transformer, self.problem, held_out(self.problem, _SEQUENCES, purpose="notebook"))
+
+    @staticmethod
+    def from_torch(
+        module: nn.Module,
+        problem: RetrievalProblem,
+        parts: Callable[[Any], Parts],
+        untrain: Callable[[Any, int, int], None] | None = None,
+    ) -> ForeignModel:
+        """A module of your own, whoever trained it: look at it, cut it, and find its circuit with a certificate.
+
+            model = hs.Model.from_torch(
+                gpt,
+                hs.RetrievalProblem(hops=3),
+                parts=lambda gpt: hs.Parts(gpt.embed, gpt.blocks, gpt.read, [b.attention.pattern for b in gpt.blocks]),
+                untrain=lambda gpt, layer, head: gpt.blocks[layer].attention.reset(head),
+            )
+            model.circuit().certified
+
+        Args:
+            module: given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at the last
+                positions or at all.
+            problem: that it answers.
+            parts: finds the parts of such a module; see `hs.Parts`.
+            untrain: gives head (layer, head), from 0, of a copy of the module initial weights, in place. Without it no
+                circuit can be certified, since one part of the certificate asks for it.
+
+        Raises:
+            InputError: parts that do not make the module, or patterns that do not pass where they are said to.
+        """
+        batch = held_out(problem, 2, purpose="notebook")
+        seen = Foreign.of(module.eval(), parts, untrain, batch.inputs, problem.chains, problem.causal)
+        return ForeignModel(seen, problem)
+
+    def at(self, step: int) -> Model:
+        """The model as it was after `step` updates.
+
+        Raises:
+            InputError: when it is used, if the run has no such checkpoint.
+        """
+        return Model(self.run, self.number, step)
+
+    def circuit(self, **search: Any) -> Circuit:
+        """Its circuit, found and certified; kept beside the run, so that the second call reads it.
+
+        Args:
+            search: as in `circuit_of_run`: `effort`, `bar`, `anew`, ...
+        """
+        return circuit_of_run(self.run, self.number, self.step, **search)
+
+    def emergence(self, **how: Any) -> Emergence:
+        """How its circuit came to be, over the checkpoints of the run; kept beside it.
+
+        Raises:
+            InputError: no circuit was found yet, or the run kept too few checkpoints.
+        """
+        return emergence_of_run(self.run, self.number, **how)
+
+    def to_transformer_lens(self) -> TransformerBridge:
+        """The model in TransformerLens, whose caches, hooks and patches then serve.
+
+        What it takes is the stream that `model.transformer.embed` makes of inputs, [sequence, position, d_model], with
+        `start_at_layer=0`; its logits are the answers, at all positions.
+
+            bridge = model.to_transformer_lens()
+            stream = model.transformer.embed(batch.inputs[None])[0]
+            answers, cache = bridge.run_with_cache(stream, start_at_layer=0)
+            cache["blocks.0.attn.hook_pattern"]  # [sequence, head, query, key]
+
+        Raises:
+            InputError: TransformerLens is not installed (`pip install "hopscope[transformer-lens]"`), or heads are held
+                to a pattern.
+        """
+        return to_transformer_lens(self.transformer, self.problem.sequence_length)
+
+
+class ForeignModel(Subject):
+    """A module that somebody else wrote; `Model.from_torch` makes one."""
+
+    def __init__(self, transformer: Foreign, problem: RetrievalProblem) -> None:
+        self.transformer, self.problem = transformer, problem
+
+    def __repr__(self) -> str:
+        shape = self.transformer.shape
+        return (
+            f"<{type(self.transformer.module).__name__}: {shape.layers} x {shape.heads} heads, D = {self.problem.hops}>"
+        )
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The model on 256 sequences that no search sees."""
+        return ForeignEvaluator(self.transformer, self.problem, held_out(self.problem, _SEQUENCES, purpose="notebook"))
+
+    def circuit(self, **search: Any) -> Circuit:
+        """Its circuit, found and certified. Keep it with `circuit.save(path)`.
+
+        Args:
+            search: as in `find_circuit`: `effort`, `bar`, `seed`, ...
+        """
+        return find_foreign_circuit(self.transformer, self.problem, **search)
 
 
 class Run(RunFolder, Sequence[Model]):

@@ -6,9 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from hopscope.circuits.certificate import Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
+from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, OtherCircuit
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
@@ -21,6 +24,7 @@ from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.errors import InputError
+from hopscope.model.foreign import Foreign
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash, read_record, unmarked, write_record
@@ -79,9 +83,46 @@ def find_circuit(
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
     budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
-    origin = origin or Origin(content_hash({name: w.tolist() for name, w in transformer.state_dict().items()}))
+    origin = origin or _origin(transformer)
     evaluator = VectorEvaluator(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
     return circuit_in(evaluator, budget, seed, origin, proof or Proof(), journal or Journal(), strict=True)
+
+
+def find_foreign_circuit(
+    transformer: Foreign,
+    problem: RetrievalProblem,
+    *,
+    effort: Effort | Budget = "thorough",
+    bar: float = 0.05,
+    seed: int = 0,
+    proof: Proof | None = None,
+    journal: Journal | None = None,
+) -> Circuit:
+    """The circuit of a module that somebody else wrote, as `find_circuit` finds it; `hs.Model.from_torch` asks for it.
+
+    What reads a path is not told, since parts of heads are not known.
+
+    Args:
+        transformer: the module behind the seam.
+        problem: what it was trained on.
+        effort: as for `find_circuit`, like `bar`, `seed`, `proof` and `journal`.
+        bar: as there.
+        seed: as there.
+        proof: as there.
+        journal: as there.
+
+    Raises:
+        InputError: a value out of range, or a module whose heads cannot be given initial weights.
+    """
+    budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
+    evaluator = ForeignEvaluator(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
+    origin = _origin(transformer.module)
+    return circuit_in(evaluator, budget, seed, origin, proof or Proof(), journal or Journal(), strict=True)
+
+
+def _origin(module: nn.Module) -> Origin:
+    """A model known by its weights alone."""
+    return Origin(content_hash({name: weight.tolist() for name, weight in module.state_dict().items()}))
 
 
 def circuit_in(

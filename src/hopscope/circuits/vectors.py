@@ -1,4 +1,4 @@
-"""The evaluator of a transformer on vectors: the retrieval problem as the paper trains it."""
+"""Evaluators of transformers on vectors: the retrieval problem as the paper trains it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.errors import InputError
-from hopscope.model.edit import Edit, Stream
+from hopscope.model.edit import Edit, Seam, Stream
 from hopscope.model.transformer import Transformer
 from hopscope.model.untrained import with_untrained_heads
 from hopscope.problem.retrieval import RetrievalProblem
@@ -21,26 +21,12 @@ from hopscope.training.data import held_out
 from hopscope.training.losses import squared_errors
 
 
-class VectorEvaluator(Evaluator):
-    """One model of vectors and one batch.
+class OnVectors(Evaluator):
+    """One model of the retrieval problem as vectors, whoever wrote it, and one batch."""
 
-    Args:
-        transformer: with one model.
-        problem: what it answers.
-        batch: sequences; one leading axis.
-
-    Raises:
-        InputError: more than one model; take one with `single`.
-    """
-
-    def __init__(self, transformer: Transformer, problem: RetrievalProblem, batch: Batch) -> None:
+    def __init__(self, transformer: Seam, problem: RetrievalProblem, batch: Batch) -> None:
         super().__init__(transformer, problem, batch)
-        self._transformer, self._batch = transformer, batch
-
-    @property
-    def transformer(self) -> Transformer:
-        """The model."""
-        return self._transformer
+        self._batch = batch
 
     @property
     def batch(self) -> Batch:
@@ -62,11 +48,7 @@ class VectorEvaluator(Evaluator):
         """For this problem's mask and order, with any number of heads."""
         return minimum_in_order(self.problem)
 
-    def on(self, batch: Batch) -> VectorEvaluator:
-        """The same model on another batch."""
-        return VectorEvaluator(self.transformer, self.problem, batch)
-
-    def fresh(self, sequences: int, seed: int, purpose: str) -> VectorEvaluator:
+    def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
         """The same model on sequences that no training sees."""
         return self.on(held_out(self.problem, sequences, seed, purpose))
 
@@ -75,6 +57,32 @@ class VectorEvaluator(Evaluator):
         answers = self.transformer.answers(x[:, :, -self.shape.reads :])
         by_program = answers.view(-1, self.sequences, *answers.shape[-2:])
         return squared_errors(by_program, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
+
+
+class VectorEvaluator(OnVectors):
+    """One model of vectors and one batch.
+
+    Args:
+        transformer: with one model.
+        problem: what it answers.
+        batch: sequences; one leading axis.
+
+    Raises:
+        InputError: more than one model; take one with `single`.
+    """
+
+    def __init__(self, transformer: Transformer, problem: RetrievalProblem, batch: Batch) -> None:
+        super().__init__(transformer, problem, batch)
+        self._transformer = transformer
+
+    @property
+    def transformer(self) -> Transformer:
+        """The model."""
+        return self._transformer
+
+    def on(self, batch: Batch) -> VectorEvaluator:
+        """The same model on another batch."""
+        return VectorEvaluator(self.transformer, self.problem, batch)
 
     @torch.no_grad()
     def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:

@@ -21,6 +21,7 @@ VERBS = {
     "emergence": "How the heads of a run's circuit came to be, checkpoint by checkpoint.",
     "study": "Questions that the paper left open, asked with many seeds.",
     "explore": "A page to look at a trained model in, and to cut it.",
+    "export": "A trained model for another library to open.",
     "theory": "How many layers D hops need: bound, exact minimum, a schedule, figures.",
     "benchmark": "Put the problem as text to language models.",
     "report": "Write the report anew from what is there.",

@@ -87,3 +87,20 @@ def _content_hash(folder: Path, with_code: bool) -> str:
             with path.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()
+
+
+def export_model_folder(folder: Path, out: Path) -> None:
+    """Copy a model and its tokenizer, and nothing else that stands beside them, as the library writes them.
+
+    Args:
+        folder: as `save_pretrained` writes it.
+        out: new or empty.
+
+    Raises:
+        InputError: the folder holds no model that can be opened, or `out` is in use.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"{out} is in use; choose a new or empty folder")
+    opened = open_model_folder(folder)
+    opened.tokenizer.save_pretrained(out)
+    opened.model.save_pretrained(out)

@@ -1,0 +1,204 @@
+"""A transformer that somebody else wrote, behind the seam: its parts run one by one, its patterns shown and edited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.errors import InputError
+from hopscope.model.architecture import Architecture
+from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
+
+_SAME = 1e-4
+"""Largest difference, as a share of the largest answer, between a module and its parts run one by one."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where to find in a module what a circuit is made of.
+
+        >>> from torch import nn
+        >>> class Block(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.scores, self.pattern = nn.Linear(4, 4), nn.Identity()  # patterns pass through the latter
+        ...     def forward(self, x):
+        ...         scores = self.scores(x) @ x.mT
+        ...         hidden = torch.ones_like(scores).triu(1).bool()
+        ...         pattern = self.pattern(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)[:, None])
+        ...         return x + pattern[:, 0] @ x
+        >>> problem = hs.RetrievalProblem(hops=1)
+        >>> embed, block, read = nn.Linear(problem.input_dim, 4), Block(), nn.Linear(4, problem.target_dim)
+        >>> whole = nn.Sequential(embed, block, read)
+        >>> model = hs.Model.from_torch(whole, problem, lambda it: hs.Parts(it[0], [it[1]], it[2], [it[1].pattern]))
+        >>> model.ablate({"L1.H1": "uniform"}).change != 0
+        True
+
+    Attributes:
+        embed: inputs [sequence, position, d_input] to the stream [sequence, position, d_model] that enters the first
+            block.
+        blocks: each takes the stream and gives the stream, with attention in it.
+        read: the stream after the last block to the answers [sequence, position, d_output].
+        patterns: one for each block, through which its attention pattern [sequence, head, query, key] passes on its way
+            to the values: an `nn.Identity` put there, a `HookPoint`.
+    """
+
+    embed: Callable[[Tensor], Tensor]
+    blocks: Sequence[Callable[[Tensor], Tensor]]
+    read: Callable[[Tensor], Tensor]
+    patterns: Sequence[nn.Module]
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A module and how it comes apart.
+
+    Attributes:
+        module: given inputs [sequence, position, d_input], answers at all positions or at the last ones.
+        parts: finds the parts of such a module, or of a copy.
+        untrain: gives a head, (layer, head) from 0, of a copy initial weights, in place; None where nobody can.
+        shape: what came to light on some inputs.
+    """
+
+    module: nn.Module
+    parts: Callable[[Any], Parts]
+    untrain: Callable[[Any, int, int], None] | None
+    shape: Architecture
+    models: int = field(default=1, init=False)
+
+    @classmethod
+    @torch.no_grad()
+    def of(
+        cls,
+        module: nn.Module,
+        parts: Callable[[Any], Parts],
+        untrain: Callable[[Any, int, int], None] | None,
+        inputs: Float[Tensor, "sequence pos d_input"],
+        reads: int,
+        causal: bool,
+    ) -> Foreign:
+        """Look at a module with some inputs.
+
+        Args:
+            module: as above, like `parts` and `untrain`; its weights are left as they are.
+            parts: as above.
+            untrain: as above.
+            inputs: to try it on.
+            reads: how many positions, the last ones, are answered.
+            causal: whether its positions may only look back.
+
+        Raises:
+            InputError: parts that do not make the module, or patterns that do not pass where they are said to.
+        """
+        found = parts(module)
+        if len(found.patterns) != len(found.blocks) or not found.blocks:
+            raise InputError(
+                f"there must be a pattern for each block, got {len(found.patterns)} for {len(found.blocks)} blocks"
+            )
+        stream = found.embed(inputs)
+        shape = Architecture(
+            inputs.shape[-1], 1, reads, len(found.blocks), 1, stream.shape[-1], head_dim=1, mlp=False, causal=causal
+        )
+        some = cls(module, parts, untrain, shape)
+        patterns = some.patterns(inputs[None])
+        heads = {pattern.shape[2] for pattern in patterns}
+        if len(heads) > 1:
+            raise InputError(f"all blocks must have as many heads, got {sorted(heads)}")
+        if causal and any(bool(pattern.triu(1).any()) for pattern in patterns):
+            raise InputError("its positions look ahead, which those of this problem may not; use causal=False for it")
+        answers = some.answers(some.run(stream[None], reads=reads))[0]
+        own = some.plain(inputs)
+        if own.shape != answers.shape or not _close(answers, own):
+            raise InputError(
+                "the parts, run one after the other, do not give what the module gives (last positions "
+                f"{tuple(answers.shape)} and {tuple(own.shape)}); see that embed, blocks and read leave nothing out"
+            )
+        again = some.run(stream[None], edit=_Uniform(), reads=reads)
+        if _close(some.answers(again)[0], own):
+            raise InputError("patterns changed where they are said to pass change no answer")
+        return replace(some, shape=replace(shape, heads=heads.pop(), d_output=answers.shape[-1]))
+
+    def embed(self, inputs: Float[Tensor, "model batch pos d_input"]) -> Stream:
+        """The stream that enters the first block."""
+        return self.parts(self.module).embed(inputs[0])[None]
+
+    def run(
+        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+    ) -> Queried:
+        """Take the stream through some blocks; `reads` cuts off what the last of all writes elsewhere."""
+        parts, last = self.parts(self.module), self.shape.layers if stop is None else stop
+        stream = x[0]
+        for layer in range(start, last):
+            with _shown(parts.patterns[layer], layer, edit or Edit()) as passed:
+                stream = parts.blocks[layer](stream)
+            if not passed:
+                raise InputError(f"the pattern of block {layer + 1} did not pass through the module given for it")
+        return stream[None, :, -(reads or stream.shape[1]) :] if last == self.shape.layers else stream[None]
+
+    def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], edit: Edit | None = None) -> list[Pattern]:
+        """Every layer's pattern, all positions as queries."""
+        seen = Recorder(edit)
+        self.run(self.embed(inputs), edit=seen)
+        return seen.patterns
+
+    def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
+        """The read-out of the stream after the last block."""
+        return self.parts(self.module).read(x[0])[None]
+
+    def plain(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence read d_output"]:
+        """The module's own answers, without its parts."""
+        answers: Tensor = self.module(inputs)
+        return answers[:, -self.shape.reads :]
+
+    @torch.no_grad()
+    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Foreign:
+        """A copy in which some heads, (layer, head) from 0, have initial weights.
+
+        Raises:
+            InputError: nobody said how.
+        """
+        if self.untrain is None:
+            raise InputError(
+                "a certificate asks what heads with initial weights do, and nothing says how to get them; pass untrain="
+            )
+        mixed = deepcopy(self.module)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            for layer, head in heads:
+                self.untrain(mixed, layer, head)
+        return replace(self, module=mixed)
+
+
+class _Uniform(Edit):
+    """Every row attends to what it sees alike."""
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        seen = (pattern > 0).to(pattern.dtype)
+        return seen / seen.sum(dim=-1, keepdim=True)
+
+
+@contextmanager
+def _shown(module: nn.Module, layer: int, edit: Edit) -> Iterator[list[int]]:
+    """What passes through a module is shown to an edit; gives the list of what did."""
+    passed: list[int] = []
+
+    def show(module: nn.Module, given: Any, out: Tensor) -> Tensor:
+        passed.append(layer)
+        return edit.pattern(layer, out[None])[0]
+
+    handle = module.register_forward_hook(show)
+    try:
+        yield passed
+    finally:
+        handle.remove()
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    return float((one - other).abs().max()) <= _SAME * max(1.0, float(other.abs().max()))

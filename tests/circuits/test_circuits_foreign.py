@@ -1,0 +1,213 @@
+"""A transformer that hopscope did not write: a plain GPT-2, its circuit known, found and certified like any other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_models import disguised_witness, random_model
+from torch import Tensor, nn
+
+import hopscope as hs
+from hopscope.circuits.certificate import Proof
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.errors import InputError
+from hopscope.lab import ABLATIONS
+from hopscope.model.transformer import Transformer
+from hopscope.theory.path import AttentionPath, Row
+
+FEW = Budget(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
+PROOF = Proof(sequences=64, deciding=64, few=16, rough=4, draws=40, halves=4)
+
+
+class PlainAttention(nn.Module):
+    """As a tutorial has it: one product for queries, keys and values."""
+
+    def __init__(self, width: int, heads: int, inner: int) -> None:
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * inner), nn.Linear(inner, width)
+        self.pattern, self.causal = nn.Identity(), True
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in self.qkv(x).chunk(3, dim=-1))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1) & self.causal
+        pattern = self.pattern(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1))
+        return self.out((pattern @ v).transpose(1, 2).flatten(2))
+
+    def reset(self, head: int) -> None:
+        inner = self.out.in_features
+        here = slice(head * inner // self.heads, (head + 1) * inner // self.heads)
+        for part in range(3):
+            self.qkv.weight.view(3, inner, -1)[part, here].normal_(std=0.02)
+            self.qkv.bias.view(3, inner)[part, here] = 0
+        self.out.weight[:, here].normal_(std=0.02)
+
+
+class PlainBlock(nn.Module):
+    def __init__(self, norm: Callable[[], nn.Module], width: int, heads: int, inner: int, mlp: bool) -> None:
+        super().__init__()
+        self.first, self.attention = norm(), PlainAttention(width, heads, inner)
+        self.second = norm() if mlp else None
+        self.up, self.down = (nn.Linear(width, 4 * width), nn.Linear(4 * width, width)) if mlp else (None, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.first(x))
+        if self.second is None or self.up is None or self.down is None:
+            return x
+        return x + self.down(F.gelu(self.up(self.second(x)), approximate="tanh"))
+
+
+class PlainGPT2(nn.Module):
+    """A GPT-2 on vectors with the weights of one of ours."""
+
+    def __init__(self, ours: Transformer) -> None:
+        super().__init__()
+        shape = ours.shape
+        norm = (lambda: nn.LayerNorm(shape.d_model)) if shape.layer_norm else nn.Identity
+        inner = shape.heads * shape.d_head
+        self.embed, self.reads = nn.Linear(shape.d_input, shape.d_model), shape.reads
+        self.blocks = nn.ModuleList(
+            PlainBlock(norm, shape.d_model, shape.heads, inner, shape.mlp) for _ in range(shape.layers)
+        )
+        self.norm, self.read = norm(), nn.Linear(shape.d_model, shape.d_output)
+        self.requires_grad_(False)
+        _copy(self.embed, ours.embed)
+        _copy(self.norm, ours.norm)
+        _copy(self.read, ours.read)
+        for mine, theirs in zip(self.blocks, ours.blocks, strict=True):
+            _copy(mine.first, theirs.attention_norm)
+            qkv = [getattr(theirs.attention, name) for name in ("query", "key", "value")]
+            mine.attention.qkv.weight.copy_(torch.cat([one.weight[0].T for one in qkv]))
+            mine.attention.qkv.bias.copy_(torch.cat([one.bias[0, 0] for one in qkv]))
+            _copy(mine.attention.out, theirs.attention.out)
+            if mine.second is not None:
+                _copy(mine.second, theirs.mlp_norm)
+                _copy(mine.up, theirs.mlp.up)
+                _copy(mine.down, theirs.mlp.down)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        x = self.embed(inputs)
+        for block in self.blocks:
+            x = block(x)
+        return self.read(self.norm(x[:, -self.reads :]))
+
+
+def _copy(mine: Any, theirs: Any) -> None:
+    if not isinstance(mine, nn.Identity):
+        mine.weight.copy_(theirs.weight[0].T.squeeze(1))
+        mine.bias.copy_(theirs.bias[0, 0])
+
+
+def parts(gpt: Any) -> hs.Parts:
+    patterns = [block.attention.pattern for block in gpt.blocks]
+    return hs.Parts(gpt.embed, gpt.blocks, lambda x: gpt.read(gpt.norm(x)), patterns)
+
+
+def untrain(gpt: Any, layer: int, head: int) -> None:
+    gpt.blocks[layer].attention.reset(head)
+
+
+PROBLEM = hs.RetrievalProblem(hops=2)
+
+
+@pytest.mark.parametrize("mlp", [True, False])
+def test_every_intervention_is_the_same(mlp: bool) -> None:
+    """Losses, role maps and ablations of the plain module are those of ours with the same weights."""
+    ours = random_model(PROBLEM, layers=3, heads=2, mlp=mlp)
+    model = hs.Model.from_torch(PlainGPT2(ours), PROBLEM, parts)
+    same = VectorEvaluator(ours, PROBLEM, model.evaluator.batch)
+    assert (model.transformer.shape.layers, model.transformer.shape.heads) == (3, 2)
+    assert model.loss == pytest.approx(same.mse([{}])[0], rel=1e-5)
+    torch.testing.assert_close(model.attention(), same.role_maps().same[0], rtol=1e-4, atol=1e-5)
+    for row in (Row(0, 1, 2), Row(1, 0, 4), Row(2, 1, 4)):
+        programs = [{row: form} for form in ABLATIONS.values()]
+        assert model.evaluator.mse(programs) == pytest.approx(same.mse(programs), rel=1e-4)
+
+
+def test_its_circuit_is_found_and_certified() -> None:
+    witness = disguised_witness(2)
+    model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, untrain)
+    circuit = model.circuit(effort=FEW, proof=PROOF)
+    assert sorted(one.path for one in circuit.paths) == sorted(witness.circuit)
+    assert circuit.certified == ("natural", "strict")
+
+
+def test_a_head_that_is_not_what_it_is_said_to_be_is_seen() -> None:
+    """An `untrain` that does nothing: the circuit is as good with heads said to be untrained."""
+    witness = disguised_witness(1)
+    model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, lambda gpt, layer, head: None)
+    circuit = model.circuit(effort=FEW, proof=PROOF)
+    assert [name for name, part in circuit.certificate.items() if not part["passed"]] == ["untrained"]
+
+
+def test_a_module_without_initial_weights_is_told_so() -> None:
+    witness = disguised_witness(1)
+    model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts)
+    with pytest.raises(InputError, match="pass untrain="):
+        model.circuit(effort=FEW, proof=PROOF)
+
+
+def test_parts_that_do_not_make_the_module_are_refused() -> None:
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+
+    def asked(change: Callable[[hs.Parts], hs.Parts]) -> None:
+        hs.Model.from_torch(gpt, PROBLEM, lambda it: change(parts(it)))
+
+    def but(**changed: Any) -> Callable[[hs.Parts], hs.Parts]:
+        return lambda found: replace(found, **{name: change(found) for name, change in changed.items()})
+
+    with pytest.raises(InputError, match="do not give what the module gives"):
+        asked(but(blocks=lambda it: [it.blocks[0]], patterns=lambda it: [it.patterns[0]]))
+    with pytest.raises(InputError, match="do not give what the module gives"):
+        asked(but(read=lambda it: gpt.read))
+    with pytest.raises(InputError, match="a pattern for each block, got 1 for 2 blocks"):
+        asked(but(patterns=lambda it: [it.patterns[0]]))
+    with pytest.raises(InputError, match="the pattern of block 1 did not pass"):
+        asked(but(patterns=lambda it: [nn.Identity(), nn.Identity()]))
+    for block in gpt.blocks:
+        block.attention.causal = False
+    with pytest.raises(InputError, match="its positions look ahead"):
+        hs.Model.from_torch(gpt, PROBLEM, parts)
+    both_ways = hs.RetrievalProblem(hops=2, causal=False)
+    assert not hs.Model.from_torch(gpt, both_ways, parts).transformer.shape.causal
+
+
+def test_a_pattern_that_is_only_shown_is_refused() -> None:
+    """Whatever is done to it changes no answer, so every ablation would look harmless."""
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+
+    class Shown(nn.Module):
+        def __init__(self, block: Any) -> None:
+            super().__init__()
+            self.block, self.seen = block, nn.Identity()
+
+        def forward(self, x: Tensor) -> Tensor:
+            kept: list[Tensor] = []
+            handle = self.block.attention.pattern.register_forward_hook(lambda m, i, out: kept.append(out))
+            out = self.block(x)
+            handle.remove()
+            self.seen(kept[0])
+            return out
+
+    shown = [Shown(block) for block in gpt.blocks]
+    with pytest.raises(InputError, match="change no answer"):
+        hs.Model.from_torch(
+            gpt,
+            PROBLEM,
+            lambda it: hs.Parts(it.embed, shown, lambda x: it.read(it.norm(x)), [one.seen for one in shown]),
+        )
+
+
+def test_a_row_of_it_is_named_like_any() -> None:
+    model = hs.Model.from_torch(PlainGPT2(random_model(PROBLEM, layers=2, heads=2)), PROBLEM, parts)
+    path = AttentionPath.parse("L2.H1 x0? -> >x1", 2)
+    assert model.ablate({"L2.H1 x0? -> >x1": "uniform"}) == model.ablate({path: "uniform"})
+    with pytest.raises(InputError, match="layer must be from 0 to 1, got 2"):
+        model.ablate({"L3.H1": "uniform"})
