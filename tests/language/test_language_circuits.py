@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hopscope.benchmark.own_model.training import make_model, publish
 from hopscope.circuits.find_text import Named, find_text_circuit
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Program, one_hot
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.cli import program
 from hopscope.errors import InputError
@@ -76,6 +78,34 @@ def test_the_record_is_kept_shown_drawn_and_read_again(folder: Path, found: Circ
     assert model.circuit("equations", 1, effort="quick") == found  # in no time: nothing is searched again
     (question,) = hs.questions("equations", 1, count=1)
     assert [role for _, role, chain in model.roles(question) if chain < 0] == ["text"]
+
+
+def test_an_interrupted_search_goes_on_where_it_was(
+    folder: Path, found: Circuit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was finished is not done again, unless something else is asked for; the record ends it."""
+    model, done = hs.TextModel(shutil.copytree(folder, tmp_path / "model")), []
+    stop = True
+
+    def search(*_: object, journal: Journal, **asked: object) -> Circuit:
+        for name in ("first", "second"):
+            before = len(done)
+            journal.once(name, lambda name=name: done.append(name), evaluator(8))
+            if stop and len(done) > before:
+                raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr("hopscope.circuits.text_model.find_text_circuit", search)
+    left = model.path / "circuits" / ".equations-1-hops-search.json"
+    for seed, wanted in ((5, ["first"]), (5, ["first", "second"]), (6, ["first", "second", "first"])):
+        with pytest.raises(KeyboardInterrupt):
+            model.circuit("equations", 1, seed=seed)
+        assert done == wanted
+        assert left.exists()
+    stop = False
+    model.circuit("equations", 1, seed=6)
+    assert done == ["first", "second", "first", "second"]
+    assert not left.exists()
 
 
 def test_scores_are_those_of_the_models_own_logits() -> None:

@@ -15,7 +15,8 @@ from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, OtherCircuit
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
-from hopscope.circuits.search.journal import Journal, Memory, Watch
+from hopscope.circuits.search.interrupted import Interrupted
+from hopscope.circuits.search.journal import Journal, Watch
 from hopscope.circuits.search.orders import Found, Orders, Outcome
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
@@ -27,7 +28,7 @@ from hopscope.errors import InputError
 from hopscope.model.foreign import Foreign
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import content_hash, read_record, unmarked, write_record
+from hopscope.records import content_hash
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
@@ -207,11 +208,11 @@ def circuit_of_run(
     at = max(run.checkpoints, default=0) if step is None else step
     model = run.model_hashes[number] if at == run.plan.end else content_hash([run.model_hashes[number], at])
     asked = _asked(budget, seed) | {"model": model, "bar": budget.bar}
-    search = _Search(path.with_name(f".{path.stem}-search.json"), asked, run.record.content_hash)
+    search = Interrupted.beside(path, asked, run.record.content_hash)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run.record.content_hash)
         if asked.items() <= (circuit.search | {"model": circuit.model, "bar": circuit.bar}).items():
-            search.path.unlink(missing_ok=True)
+            search.forget()
             return circuit
         if circuit.certified and circuit.model == model and circuit.bar != budget.bar:
             raise InputError(
@@ -229,42 +230,8 @@ def circuit_of_run(
         journal=Journal(watch, memory, search.remember),
     )
     circuit.save(path, run.record.content_hash)
-    search.path.unlink(missing_ok=True)
+    search.forget()
     return circuit
-
-
-@dataclass(frozen=True)
-class _Memory:
-    """What the file of an interrupted search holds: what was asked, and what was finished of it."""
-
-    asked: dict[str, Any]
-    memory: Memory
-
-
-@dataclass(frozen=True)
-class _Search:
-    """A search that may be interrupted, on disk."""
-
-    path: Path
-    asked: dict[str, Any]
-    run: str
-
-    def memory(self) -> Memory:
-        """What was finished of this very search."""
-        if not self.path.exists():
-            return {}
-        what = "an interrupted search"
-        try:
-            saved = read_record(self.path, _Memory, kind=what, schema=1, what=what, upgrade=unmarked, run=self.run)
-        except InputError:
-            if self.path.exists():
-                raise
-            return {}  # another process has come to the end of this very search
-        return saved.memory if saved.asked == self.asked else {}
-
-    def remember(self, memory: Memory) -> None:
-        """Write down what is finished."""
-        write_record(self.path, _Memory(self.asked, memory), kind="an interrupted search", schema=1, run=self.run)
 
 
 def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:

@@ -8,6 +8,8 @@ from typing import Any
 
 from hopscope.circuits.find_text import Named, asked, find_text_circuit
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.interrupted import Interrupted
+from hopscope.circuits.search.journal import Journal, Watch
 from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.model.language import LanguageModel
 from hopscope.model.model_folder import open_model_folder
@@ -64,14 +66,25 @@ class TextModel:
         """The model on questions: losses, scores and role maps under any program."""
         return TextEvaluator(self.model, self.tokenizer, task, text_batch(task, self.tokenizer, questions, seed))
 
-    def circuit(self, formulation: str, hops: int | None = None, *, anew: bool = False, **search: Any) -> Circuit:
+    def circuit(
+        self,
+        formulation: str,
+        hops: int | None = None,
+        *,
+        anew: bool = False,
+        watch: Watch = Journal.watch,
+        **search: Any,
+    ) -> Circuit:
         """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/`, so that it is read again.
+
+        A search that was interrupted goes on where it was.
 
         Args:
             formulation: equations, lives-with or kingdoms.
             hops: D; the paper's by default.
             anew: search even if it is there.
-            search: as in `find_text_circuit`: `effort`, `faithfulness`, `seed`, `journal`; and `extensions`.
+            watch: told where things stand: what is being done, stages finished, stages in all.
+            search: as in `find_text_circuit`: `effort`, `faithfulness`, `seed`; and `extensions`.
 
         A record of another model, or of another search, is replaced.
 
@@ -80,12 +93,18 @@ class TextModel:
         """
         task = TextTask.of(formulation, hops, search.pop("extensions", None))
         path = record_path(self.path, task)
+        wanted = asked(**search)
+        unfinished = Interrupted.beside(path, wanted | {"model": self.named.content})
         if path.exists() and not anew:
             circuit = Circuit.load(path)
-            if circuit.model == self.named.content and asked(**search).items() <= circuit.search.items():
+            if circuit.model == self.named.content and wanted.items() <= circuit.search.items():
+                unfinished.forget()
                 return circuit
-        circuit = find_text_circuit(self.model, self.tokenizer, task, self.named, **search)
+        path.parent.mkdir(exist_ok=True)
+        journal = Journal(watch, {} if anew else unfinished.memory(), unfinished.remember)
+        circuit = find_text_circuit(self.model, self.tokenizer, task, self.named, journal=journal, **search)
         circuit.save(path)
+        unfinished.forget()
         return circuit
 
 

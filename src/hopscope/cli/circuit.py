@@ -186,7 +186,6 @@ def _of_language_model(
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
     from hopscope.circuits.record import Circuit
-    from hopscope.circuits.search.journal import Journal
     from hopscope.circuits.text_model import TextModel, record_path
     from hopscope.circuits.texts import TextTask
     from hopscope.plot import figure_5, save
@@ -200,7 +199,7 @@ def _of_language_model(
         search["faithfulness"] = asked["faithfulness"]
     with using_threads(Engine(threads=available_cores())), _progress() as watch:
         model = TextModel(folder, trust_remote_code)
-        circuit = model.circuit(asked["formulation"], asked["hops"], anew=anew, journal=Journal(watch), **search)
+        circuit = model.circuit(asked["formulation"], asked["hops"], anew=anew, watch=watch, **search)
     return circuit, save(figure_5(circuit), path.with_suffix("")) if figures and circuit.found else []
 
 

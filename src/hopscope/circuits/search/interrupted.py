@@ -1,0 +1,63 @@
+"""A search that may be interrupted, on disk: what was asked, and what was finished of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hopscope.circuits.search.journal import Memory
+from hopscope.errors import InputError
+from hopscope.records import read_record, unmarked, write_record
+
+_KIND = "an interrupted search"
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What the file holds."""
+
+    asked: dict[str, Any]
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """One search.
+
+    Attributes:
+        path: of its file, which is there until the search is finished.
+        asked: of it; what was finished of another search does not count.
+        run: that the model is from; empty for others.
+    """
+
+    path: Path
+    asked: dict[str, Any]
+    run: str = ""
+
+    @classmethod
+    def beside(cls, record: Path, asked: dict[str, Any], run: str = "") -> Interrupted:
+        """The search that is to end in a record."""
+        return cls(record.with_name(f".{record.stem}-search.json"), asked, run)
+
+    def memory(self) -> Memory:
+        """What was finished of this very search."""
+        if not self.path.exists():
+            return {}
+        try:
+            saved = read_record(
+                self.path, _Memory, kind=_KIND, schema=1, what=_KIND, upgrade=unmarked, run=self.run or None
+            )
+        except InputError:
+            if self.path.exists():
+                raise
+            return {}  # another process has come to the end of this very search
+        return saved.memory if saved.asked == self.asked else {}
+
+    def remember(self, memory: Memory) -> None:
+        """Write down what is finished."""
+        write_record(self.path, _Memory(self.asked, memory), kind=_KIND, schema=1, run=self.run)
+
+    def forget(self) -> None:
+        """The record is there."""
+        self.path.unlink(missing_ok=True)
