@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.find import circuit_of_run, find_foreign_circuit
+from hopscope.circuits.find import circuit_of_run, find_circuit
 from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
 from hopscope.circuits.record import Circuit
@@ -280,7 +280,7 @@ class ForeignModel(Subject):
         Args:
             search: as in `find_circuit`: `effort`, `bar`, `seed`, ...
         """
-        return find_foreign_circuit(self.transformer, self.problem, **search)
+        return find_circuit(self.transformer, self.problem, **search)
 
 
 class Run(RunFolder, Sequence[Model]):

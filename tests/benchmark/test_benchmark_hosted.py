@@ -263,7 +263,7 @@ def test_endpoints_that_cannot_weigh_say_so(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_kill_and_resume_asks_nothing_twice(tmp_path: Path) -> None:
-    count, connections, out = 40, 4, tmp_path / "killed"
+    count, connections, out = 20, 4, tmp_path / "killed"
     items = all_questions(count)
     with serving(Server(items, direct=True)) as server:
         arguments = ["--model", "openai-api/local/m", "--base-url", server.url, "--connections", str(connections)]

@@ -116,7 +116,8 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
-def test_every_study_runs_quick_and_goes_on(name, tmp_path):
+def test_every_study_runs_quick_and_goes_on(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 64)
     arguments = [name, str(tmp_path / name), "--quick", "--workers", "1"]
     once, again = (CliRunner().invoke(command, arguments) for _ in range(2))
     assert once.exception is None, once.output

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from hopscope.circuits.certificate import Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
@@ -23,11 +21,12 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.strict_reading import StrictReading
-from hopscope.circuits.vectors import VectorEvaluator, single
+from hopscope.circuits.vectors import OnVectors, VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.foreign import Foreign
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
 from hopscope.records import content_hash
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -49,7 +48,7 @@ class Origin:
 
 
 def find_circuit(
-    transformer: Transformer,
+    transformer: Transformer | Foreign,
     problem: RetrievalProblem,
     *,
     effort: Effort | Budget = "thorough",
@@ -61,10 +60,11 @@ def find_circuit(
 ) -> Circuit:
     """The circuit of one model, certified, in the natural and in the strict reading.
 
-    A model that does not hold the bar has none: the record says so.
+    A model that does not hold the bar has none: the record says so. Of a module that somebody else wrote it is not told
+    what reads a path, since the insides of its heads are not known.
 
     Args:
-        transformer: one model.
+        transformer: one model, ours or anybody's behind the seam (`hs.Model.from_torch`).
         problem: what it was trained on.
         effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a budget, bar included.
         bar: the loss a circuit may have at most; the paper's 0.05.
@@ -74,7 +74,7 @@ def find_circuit(
         journal: what is told of it on the way, and remembered.
 
     Raises:
-        InputError: more than one model, or a value out of range.
+        InputError: more than one model, a value out of range, or a module whose heads cannot be given initial weights.
 
     Example:
         >>> from hopscope.theory.witness import build_witness
@@ -84,45 +84,21 @@ def find_circuit(
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
     budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
-    origin = origin or _origin(transformer)
-    evaluator = VectorEvaluator(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
-    return circuit_in(evaluator, budget, seed, origin, proof or Proof(), journal or Journal(), strict=True)
+    evaluator = _on_vectors(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
+    return circuit_in(
+        evaluator, budget, seed, origin or _origin(transformer), proof or Proof(), journal or Journal(), strict=True
+    )
 
 
-def find_foreign_circuit(
-    transformer: Foreign,
-    problem: RetrievalProblem,
-    *,
-    effort: Effort | Budget = "thorough",
-    bar: float = 0.05,
-    seed: int = 0,
-    proof: Proof | None = None,
-    journal: Journal | None = None,
-) -> Circuit:
-    """The circuit of a module that somebody else wrote, as `find_circuit` finds it; `hs.Model.from_torch` asks for it.
-
-    What reads a path is not told, since parts of heads are not known.
-
-    Args:
-        transformer: the module behind the seam.
-        problem: what it was trained on.
-        effort: as for `find_circuit`, like `bar`, `seed`, `proof` and `journal`.
-        bar: as there.
-        seed: as there.
-        proof: as there.
-        journal: as there.
-
-    Raises:
-        InputError: a value out of range, or a module whose heads cannot be given initial weights.
-    """
-    budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
-    evaluator = ForeignEvaluator(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
-    origin = _origin(transformer.module)
-    return circuit_in(evaluator, budget, seed, origin, proof or Proof(), journal or Journal(), strict=True)
+def _on_vectors(transformer: Transformer | Foreign, problem: RetrievalProblem, batch: Batch) -> OnVectors:
+    if isinstance(transformer, Foreign):
+        return ForeignEvaluator(transformer, problem, batch)
+    return VectorEvaluator(transformer, problem, batch)
 
 
-def _origin(module: nn.Module) -> Origin:
+def _origin(transformer: Transformer | Foreign) -> Origin:
     """A model known by its weights alone."""
+    module = transformer.module if isinstance(transformer, Foreign) else transformer
     return Origin(content_hash({name: weight.tolist() for name, weight in module.state_dict().items()}))
 
 
