@@ -45,10 +45,14 @@ def test_every_public_name_is_described(site):
 
 
 @pytest.mark.slow
-def test_the_explorer_of_transformer_a_is_there_with_its_circuit(site):
-    assert 'src="explorers/a.html"' in (site / "explorer.html").read_text()
-    page = (site / "explorers" / "a.html").read_text()
-    assert "12 layers × 1 head" in page
+@pytest.mark.parametrize(
+    ("name", "shape", "most"), [("a", "12 layers × 1 head", 7.0), ("d", "24 layers × 1 head", 5.0)]
+)
+def test_the_explorers_of_transformers_are_there_with_their_circuits(site, name, shape, most):
+    assert f'src="explorers/{name}.html"' in (site / "explorer.html").read_text()
+    page = (site / "explorers" / f"{name}.html").read_text()
+    assert shape in page
+    assert len(page.encode()) < most * 1e6
     assert '"found":true' in page.replace(" ", "")
 
 

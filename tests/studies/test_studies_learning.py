@@ -18,6 +18,8 @@ from hopscope.studies import arms, learning
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.judgements import Judgement, Judgements, judgements_table
 from hopscope.studies.work import Work
+from hopscope.training.run import RunFolder
+from hopscope.training.setup import Setup
 
 THREE = RetrievalProblem(hops=3)
 MIXED = ((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None))
@@ -100,7 +102,7 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
             asked.extend((setup.name.split("/")[0], setup.seeds[0]) for setup in setups)
 
     study = learning.LearningStudy(LAPTOP, (0, 1, 2))
-    deep, other = study.arms[0], replace(study.arms[1], recipe=replace(study.arms[1].recipe, steps=7))
+    deep, other = study.arms[0], replace(study.arms[1], recipe=replace(study.arms[1].recipe, clip=7.0))
     kept = Arms(tuple(ArmLearned(one, (0, 2), ((20, 40, None), (20, 40, 60))) for one in (deep, other)))
     write_record(tmp_path / "learning.json", kept, kind="hopscope study learning", schema=1)
     found = learning.run(study, tmp_path, Watched())
@@ -108,10 +110,36 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
     assert [seed for name, seed in asked if name == other.name] == [0, 1, 2]
     assert (found.arms[0].seeds, found.arms[0].learned) == ((0, 2), ((20, 40, None), (20, 40, 60)))
     assert found.arms[1].seeds == ()
+    longer = found.arms[-1]
+    assert (longer.budget, longer.seeds) == (2 * deep.recipe.steps, ())
     assert learning.run(replace(study, seeds=(2,)), tmp_path, Watched()).arms[0].seeds == (2,)
     (tmp_path / "learning.json").write_text("{")
     with pytest.raises(InputError, match=r"learning\.json"):
         learning.run(study, tmp_path, Watched())
+
+
+def test_a_longer_budget_trains_those_alone_that_had_not_learned(tmp_path):
+    """The others have the same run, to the bit; a shorter one takes none that learned later."""
+    study = learning.LearningStudy(LAPTOP, (0, 1))
+    (three,) = [arm for arm in study.arms if arm.name == "3-layers"]
+    kept = Arms((ArmLearned(three, (0, 1), ((20, 40, 2000), (20, 40, None))),))
+    write_record(tmp_path / "learning.json", kept, kind="hopscope study learning", schema=1)
+    found = learning.run(study, tmp_path, Work(idle=True)).arms[-1]
+    assert (found.name, found.seeds, found.learned) == (learning.LONGER[1], (0,), ((20, 40, 2000),))
+    assert learning.judge(Arms((found,)))[0].asked == "3 layers, twice the steps: x3 in 2 of 2 seeds"
+    shorter = learning.LearningStudy(replace(LAPTOP, steps=800), (0, 1))
+    assert all(arm.seeds == () for arm in learning.run(shorter, tmp_path, Work(idle=True)).arms)
+
+
+def test_a_run_is_the_same_with_a_longer_budget(tmp_path):
+    """On which that rests: the same rows of metrics, as far as the shorter one goes."""
+    recipe = replace(LAPTOP, layers=1, heads=2, d_model=8, batch_size=4, validation_size=4, log_every=5)
+    rows = []
+    for steps in (20, 40):
+        arm = Setup(f"to-{steps}", RetrievalProblem(hops=1), replace(recipe, steps=steps), (3,))
+        Work(workers=1).train(arms.runs_of(arm), tmp_path)
+        rows.append(list(RunFolder(tmp_path / arm.name / "seed-003").rows()))
+    assert rows[0][:-1] == rows[1][: len(rows[0]) - 1]
 
 
 @pytest.mark.slow

@@ -117,7 +117,8 @@ def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms
     """Train the seeds of which nothing is known, and tell what all came to.
 
     Known is a seed whose run is finished in `folder/runs`, and one that the study's record in `folder` has of the same
-    arm. So a study goes on from its small record alone, on another machine too.
+    arm, or of one that differs in its budget alone, if it had learned everything within both: until then the rate is
+    constant, so it is the same run. So a study goes on from its small record alone, on another machine too.
 
     Args:
         study: its name.
@@ -129,33 +130,42 @@ def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms
         InputError: a record or a run there is damaged, or another than the arm's.
     """
     kept = _kept(study, folder)
-    runs = [(run, _of(run)) for arm in arms for run in runs_of(arm)]
-    work.train([run for run, one in runs if one not in kept], folder / "runs")
+    work.train([run for arm in arms for run in runs_of(arm) if _known(run, kept) is None], folder / "runs")
     found = []
     for arm in read(arms, folder / "runs").arms:
         trained = dict(zip(arm.seeds, arm.learned, strict=True))
-        every = {run.seeds[0]: trained.get(run.seeds[0], kept.get(_of(run))) for run in runs_of(arm.setup)}
+        every = {run.seeds[0]: trained.get(run.seeds[0], _known(run, kept)) for run in runs_of(arm.setup)}
         known = {seed: steps for seed, steps in every.items() if steps is not None}
         found.append(ArmLearned(arm.setup, tuple(known), tuple(known.values())))
     return Arms(tuple(found))
 
 
-def _kept(study: str, folder: Path) -> dict[str, tuple[int | None, ...]]:
-    """What the study's record says of each run."""
+_Learned = tuple[int | None, ...]
+
+
+def _kept(study: str, folder: Path) -> dict[str, list[tuple[int, _Learned]]]:
+    """What the study's record says of each run, whatever its budget: that, and when it learned each hop."""
     path = folder / f"{study}.json"
     if not path.exists():
         return {}
-    arms = read_record(path, Arms, kind=f"hopscope study {study}", schema=1, what="what a study came to").arms
-    return {
-        _of(run): steps
-        for arm in arms
-        for run, steps in zip(runs_of(replace(arm.setup, seeds=arm.seeds)), arm.learned, strict=True)
-    }
+    found: dict[str, list[tuple[int, _Learned]]] = {}
+    for arm in read_record(path, Arms, kind=f"hopscope study {study}", schema=1, what="what a study came to").arms:
+        for run, steps in zip(runs_of(replace(arm.setup, seeds=arm.seeds)), arm.learned, strict=True):
+            found.setdefault(_of(run), []).append((arm.budget, steps))
+    return found
+
+
+def _known(run: Setup, kept: dict[str, list[tuple[int, _Learned]]]) -> _Learned | None:
+    """When a run learned each hop, if that follows from what is kept."""
+    for budget, learned in kept.get(_of(run), ()):
+        if budget == run.recipe.steps or all(step is not None and step <= run.recipe.steps for step in learned):
+            return learned
+    return None
 
 
 def _of(run: Setup) -> str:
-    """What tells a run from all others: its setup, whatever it is called."""
-    return content_hash(plain(replace(run, name="")))
+    """What tells a run from all others, whatever it is called and however long it may go on."""
+    return content_hash(plain(replace(run, name="", recipe=replace(run.recipe, steps=1))))
 
 
 def train(arms: Sequence[Setup], folder: Path, work: Work, *, to_the_end: bool = False) -> None:
