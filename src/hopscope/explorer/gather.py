@@ -56,13 +56,18 @@ class Exhibit:
         return f"{self.run.path.resolve().name}, seed {self.seed}"
 
     @property
+    def steps(self) -> int:
+        """Its last step, as far as it is decided."""
+        return self.run.recipe.steps if self.metrics is None else self.run.plan.end
+
+    @property
     def facts(self) -> str:
         """What was trained on what, in a line."""
         recipe, problem = self.run.recipe, self.run.problem
         heads = f"{recipe.heads} head{'' if recipe.heads == 1 else 's'}"
         return (
             f"{recipe.layers} layers × {heads}, width {recipe.d_model}, {'MLP' if recipe.mlp else 'no MLP'}; "
-            f"D = {problem.hops} hops, N = {problem.chains} chains, {problem.order_in_words}; {recipe.steps:,} steps"
+            f"D = {problem.hops} hops, N = {problem.chains} chains, {problem.order_in_words}; {self.steps:,} steps"
         )
 
 

@@ -56,7 +56,7 @@ def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "seed": one.seed,
         "number": one.number,
         "missing": list(one.missing),
-        "steps": recipe.steps,
+        "steps": one.steps,
         "steps_per_epoch": recipe.steps_per_epoch,
         "problem": _problem(run.problem),
         "shape": _shape(one),

@@ -53,7 +53,7 @@ def static(one: Exhibit) -> Static:
             one.number,
             problem.chains,
             problem.target_hops,
-            one.run.recipe.steps,
+            one.steps,
         )
         figures.append(Drawing(drawn, "Validation loss by hop over training."))
         tables.append(_losses(one))

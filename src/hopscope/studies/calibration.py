@@ -70,7 +70,7 @@ class CalibrationStudy:
         sense: the reading that is certified.
     """
 
-    built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(4) for hops in (1, 2, 3))
+    built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(3) for hops in (1, 2, 3))
     runs: tuple[Path, ...] = ()
     each: int = 210
     sequences: int = 512
@@ -190,7 +190,7 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
     work.each("finding the circuits of trained models", _keep_hosts, [(study, folder, path) for path in study.runs])
     quota, found = 0, read(folder)
     while not work.idle and (kinds := _short(study, found)):
-        names = [host.name for host in _hosts(study, folder)]
+        names = [host.name for host in reversed(_hosts(study, folder))]  # trained ones, the dearest, first
         quota += -(-max(kinds.values()) // len(names))
         work.each("certifying planted circuits", _fill, [(study, folder, name, (*kinds,), quota) for name in names])
         before, found = found, read(folder)
