@@ -188,15 +188,19 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
     """
     work = work or Work(workers=1)
     work.each("finding the circuits of trained models", _keep_hosts, [(study, folder, path) for path in study.runs])
-    quota, found = 0, read(folder)
-    while not work.idle and (kinds := _short(study, found)):
-        names = [host.name for host in reversed(_hosts(study, folder))]  # trained ones, the dearest, first
+    if work.idle:
+        return read(folder)
+    names = [host.name for host in reversed(_hosts(study, folder))]  # trained ones, the dearest, first
+    kinds: Mapping[Kind, int] = dict.fromkeys(get_args(Kind), study.each)  # at first all, whatever is there already
+    quota, before = 0, -1
+    while kinds:
         quota += -(-max(kinds.values()) // len(names))
         work.each("certifying planted circuits", _fill, [(study, folder, name, (*kinds,), quota) for name in names])
-        before, found = found, read(folder)
-        if len(found.certified) == len(before.certified):
-            break
-    return found
+        found = read(folder)
+        if len(found.certified) == before:
+            break  # no model has more
+        before, kinds = len(found.certified), _short(study, found)
+    return read(folder)
 
 
 def _short(study: CalibrationStudy, found: CalibrationResult) -> Mapping[Kind, int]:
