@@ -10,6 +10,7 @@ import torch
 
 import hopscope as hs
 from hopscope import lab
+from hopscope.circuits import subject
 from hopscope.circuits.form import UNIFORM
 from hopscope.errors import InputError
 from hopscope.theory.path import AttentionPath, Row
@@ -56,7 +57,7 @@ def test_places_are_written_for_people_and_all_spellings_agree(run):
     assert head == model.ablate({Row(1, 0, role): "zero" for role in range(5)})
     assert model.ablate({"L2.H1": "keep"}).change == 0
     assert model.ablate({"L2.H1 x0? -> >x1": "knock_out"}) != written
-    losses = {name: model.ablate({"L1.H1": name, "L1.H2": name}).loss for name in lab.ABLATIONS}
+    losses = {name: model.ablate({"L1.H1": name, "L1.H2": name}).loss for name in subject.ABLATIONS}
     assert len({round(loss, 7) for loss in losses.values()}) == len(losses), "no two ablations are the same thing"
 
 
@@ -99,6 +100,7 @@ def test_a_setup_brings_its_problem_and_seeds(tmp_path):
 
 def test_the_examples_run(run, tmp_path):
     names = {"run": run, "hs": hs, "folder": tmp_path}
-    found = doctest.testmod(lab, extraglobs=names)
-    assert found.attempted >= 5
-    assert found.failed == 0
+    found = [doctest.testmod(module, extraglobs=names) for module in (lab, subject)]
+    assert found[0].attempted >= 5
+    assert found[1].attempted >= 1
+    assert found[0].failed == found[1].failed == 0

@@ -1,0 +1,159 @@
+"""What one asks of a model of the retrieval problem, whoever trained it: its loss, its attention, what a cut costs."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.find import find_circuit
+from hopscope.circuits.foreign import ForeignEvaluator
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
+from hopscope.circuits.record import Circuit
+from hopscope.errors import InputError
+from hopscope.model.foreign import Foreign
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_number
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.training.data import held_out
+
+ABLATIONS: Mapping[str, Form] = {
+    "uniform": UNIFORM,
+    "identity": IDENTITY,
+    "zero": ZERO,
+    "mean": POSITIONAL,
+    "resample": RESAMPLE,
+    "keep": KEEP,
+}
+"""What `Model.ablate` puts in the place of a row, by the field's names; `knock_out` masks one key of it."""
+
+SEQUENCES = 256
+"""On which a model is asked."""
+
+
+@dataclass(frozen=True)
+class Ablated:
+    """What is left of a model under an ablation.
+
+    Attributes:
+        loss: mean squared error (knowing nothing is 1, averaging the candidates 1 - 1/N).
+        partial_losses: likewise, by hop asked for.
+        change: rise of the loss over the model as it is.
+    """
+
+    loss: float
+    partial_losses: tuple[float, ...]
+    change: float
+
+
+class Subject(ABC):
+    """A model of the retrieval problem that can be asked and cut: one of a run, or somebody's own.
+
+    Attributes:
+        problem: that it answers.
+    """
+
+    problem: RetrievalProblem
+
+    @property
+    @abstractmethod
+    def evaluator(self) -> Evaluator:
+        """The model on 256 sequences that no training and no search sees."""
+
+    @property
+    def loss(self) -> float:
+        """Mean squared error on those sequences."""
+        return self.evaluator.mse([{}])[0]
+
+    def ablate(self, what: Mapping[str | AttentionPath | Row, str | Form]) -> Ablated:
+        """The model with something else in the place of some of its attention.
+
+            >>> run[0].ablate({"L1.H1 x0? -> >x1": "uniform"}).change > -0.5
+            True
+
+        Args:
+            what: by place: `L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` (a path, whose
+                row is changed; with `knock_out` only this key is masked), or the typed value. What is put there: a
+                name in `ABLATIONS` or a `Form`. Layers and heads are counted from 1.
+
+        Raises:
+            InputError: a place that is not there, or an unknown ablation.
+        """
+        program: dict[Row, Form] = {}
+        for place, form in what.items():
+            program |= self._program(place, form)
+        whole, left = self.evaluator.errors([{}, program]).double().mean(dim=1)
+        return Ablated(float(left.mean()), tuple(left.tolist()), float(left.mean() - whole.mean()))
+
+    def attention(self, *, roles: bool = True) -> Float[Tensor, "layer head query key"]:
+        """Mean attention of every head.
+
+        Args:
+            roles: between the 2D + 1 roles of a chain, within a chain, whatever the shuffle; otherwise between the
+                positions of the sequence.
+        """
+        if roles:
+            return self.evaluator.role_maps().same[0]
+        patterns = self.evaluator.transformer.patterns(self.evaluator.batch.inputs[None])
+        return torch.stack([pattern[0].mean(dim=0) for pattern in patterns])
+
+    def _program(self, place: str | AttentionPath | Row, form: str | Form) -> dict[Row, Form]:
+        path = place if isinstance(place, AttentionPath) else None
+        if isinstance(place, str):
+            rows, path = self._rows(place)
+        else:
+            rows = [place.row if isinstance(place, AttentionPath) else place]
+        if isinstance(form, Form):
+            return dict.fromkeys(rows, form)
+        if form == "knock_out" and path is not None:
+            return {path.row: Form(Intervention.KNOCK_OUT, (path.key,))}
+        if form not in ABLATIONS:
+            names = ", ".join(ABLATIONS)
+            raise InputError(f"an ablation is one of {names}, or knock_out of a path, got {form!r} for {place}")
+        return dict.fromkeys(rows, ABLATIONS[form])
+
+    def _rows(self, place: str) -> tuple[list[Row], AttentionPath | None]:
+        """The rows that a place written for people names, and the path if it is one."""
+        if "->" in place:
+            path = AttentionPath.parse(place, self.problem.hops)
+            return [path.row], path
+        found = re.fullmatch(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?", place.strip())
+        if found is None:
+            raise InputError(f"a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2', got {place!r}")
+        layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
+        queries = range(len(self.problem.roles)) if role is None else [role_number(role, self.problem.hops)]
+        return [Row(layer, head, query) for query in queries], None
+
+
+class ForeignModel(Subject):
+    """A module that somebody else wrote; `Model.from_torch` makes one."""
+
+    def __init__(self, transformer: Foreign, problem: RetrievalProblem) -> None:
+        self.transformer, self.problem = transformer, problem
+
+    def __repr__(self) -> str:
+        shape = self.transformer.shape
+        return (
+            f"<{type(self.transformer.module).__name__}: {shape.layers} x {shape.heads} heads, D = {self.problem.hops}>"
+        )
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The model on 256 sequences that no search sees."""
+        return ForeignEvaluator(self.transformer, self.problem, held_out(self.problem, SEQUENCES, purpose="notebook"))
+
+    def circuit(self, **search: Any) -> Circuit:
+        """Its circuit, found and certified. Keep it with `circuit.save(path)`.
+
+        Args:
+            search: as in `find_circuit`: `effort`, `bar`, `seed`, ...
+        """
+        return find_circuit(self.transformer, self.problem, **search)
