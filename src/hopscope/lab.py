@@ -75,7 +75,7 @@ class Model(Subject):
         parts: Callable[[Any], Parts],
         untrain: Callable[[Any, int, int], None] | None = None,
     ) -> ForeignModel:
-        """A module of your own, whoever trained it: look at it, cut it, and find its circuit with a certificate.
+        """A module of your own, whoever trained it: look at it, cut it, and find its circuit with a certificate::
 
             model = hs.Model.from_torch(
                 gpt,
@@ -128,7 +128,7 @@ class Model(Subject):
         """The model in TransformerLens, whose caches, hooks and patches then serve.
 
         What it takes is the stream that `model.transformer.embed` makes of inputs, [sequence, position, d_model], with
-        `start_at_layer=0`; its logits are the answers, at all positions.
+        `start_at_layer=0`; its logits are the answers, at all positions::
 
             bridge = model.to_transformer_lens()
             stream = model.transformer.embed(batch.inputs[None])[0]

@@ -169,7 +169,7 @@ def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypat
         left.unlink(missing_ok=True)
         return read_record(path, *given, **named)
 
-    monkeypatch.setattr("hopscope.circuits.find.read_record", gone)
+    monkeypatch.setattr("hopscope.circuits.search.interrupted.read_record", gone)
     assert circuit_of_run(run, 0, effort=few) == expected
 
 
