@@ -187,7 +187,7 @@ def test_the_way_can_be_cut_anywhere_and_edited_everywhere(shape):
 
 @given(shapes, st.booleans())
 def test_the_fast_form_is_the_plain_one(shape, hold):
-    """Values and gradients: in fp32 to a few 1e-6 of their size as vectors, in fp64 number by number."""
+    """Values and gradients: in fp32 to 1e-5 of their size as vectors, in fp64 number by number."""
     if hold:
         shape = replace(shape, held=(HeldHead(1, 1, "previous"), HeldHead(shape.layers, 1, "uniform"))[: shape.layers])
     for dtype in (torch.float32, torch.float64):
@@ -205,7 +205,7 @@ def test_the_fast_form_is_the_plain_one(shape, hold):
             if dtype == torch.float64:
                 torch.testing.assert_close(mine, theirs)
             # Without norms three layers raise every rounding to a high power: there fp64 is what tells.
-            assert (mine - theirs).norm() <= (3e-6 if shape.layer_norm else 1e-3) * mine.norm()
+            assert (mine - theirs).norm() <= (1e-5 if shape.layer_norm else 1e-3) * mine.norm()
     for mine, theirs in zip(plain.patterns(inputs), fast.patterns(inputs), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
 
