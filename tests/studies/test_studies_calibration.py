@@ -18,7 +18,8 @@ from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
 from hopscope.studies import calibration
-from hopscope.studies.calibration import CalibrationStudy, Certified, run, summary, table
+from hopscope.studies.calibration import CalibrationStudy, Certified, run
+from hopscope.studies.calibration_summary import summary, table
 from hopscope.studies.hosts import Host, cut_down, hand_built
 from hopscope.studies.planting import Kind, label, plant
 from hopscope.studies.work import Work

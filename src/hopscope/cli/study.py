@@ -72,7 +72,7 @@ def _text(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
 
 def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
     from hopscope.records import write_record
-    from hopscope.studies import calibration
+    from hopscope.studies import calibration, calibration_summary
 
     study = calibration.CalibrationStudy(runs=runs)
     if quick:
@@ -80,9 +80,9 @@ def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) 
     told = []
     for one in (study, study.strict):
         at = folder if one.sense == "natural" else folder / one.sense
-        found = calibration.summary(calibration.run(one, at / "runs", work), one.proof)
+        found = calibration_summary.summary(calibration.run(one, at / "runs", work), one.proof)
         write_record(at / "calibration.json", found, kind="hopscope calibration summary", schema=1)
-        told.append(f"{one.sense}\n\n{calibration.table(found)}")
+        told.append(f"{one.sense}\n\n{calibration_summary.table(found)}")
     return "\n".join(told)
 
 

@@ -15,13 +15,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 
-from hopscope.circuits.certificate import PARTS, Evidence, Proof, Sense, certify
+from hopscope.circuits.certificate import Evidence, Proof, Sense, certify
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.programs import from_json, to_json
@@ -32,7 +31,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.problem.counter import derive_seed
 from hopscope.records import read_record, write_record
-from hopscope.studies.hosts import MARGIN, TRUTH, Host, cut_down, hand_built
+from hopscope.studies.hosts import TRUTH, Host, cut_down, hand_built
 from hopscope.studies.planting import Kind, Label, label, plant
 from hopscope.studies.statistics import clopper_pearson
 from hopscope.studies.work import Work
@@ -135,52 +134,6 @@ class CalibrationResult:
         return passed, len(false), clopper_pearson(passed, len(false))[1]
 
 
-@dataclass(frozen=True)
-class Count:
-    """Circuits of a kind in the models of a family.
-
-    Attributes:
-        family: of models.
-        planted: the kind.
-        certified: how many have a label.
-        every_part: how many passed every part.
-        passed: how many passed each part.
-    """
-
-    family: str
-    planted: Kind
-    certified: int
-    every_part: int
-    passed: dict[str, int]
-
-
-@dataclass(frozen=True)
-class CalibrationSummary:
-    """The answer.
-
-    Attributes:
-        proof: behind every certificate.
-        margin: of the labels.
-        counts: by family and kind.
-        left_out: planted circuits that are equivalent to a true one, and those within the margin.
-        false_passes: false circuits that passed every part.
-        false: all of them.
-        upper: end of the 95% interval of that share.
-        holds: whether it is below `FALSE_PASSES`.
-        seconds: of computing, all certificates together.
-    """
-
-    proof: Proof
-    margin: float
-    counts: tuple[Count, ...]
-    left_out: dict[str, int]
-    false_passes: int
-    false: int
-    upper: float
-    holds: bool
-    seconds: int
-
-
 def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> CalibrationResult:
     """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`.
 
@@ -240,45 +193,6 @@ def _fill(study: CalibrationStudy, folder: Path, name: str, kinds: Sequence[Kind
 def read(folder: Path) -> CalibrationResult:
     """What has been certified so far."""
     return CalibrationResult(tuple(_read(path) for path in sorted(folder.glob("*-[0-9][0-9][0-9].json"))))
-
-
-def summary(result: CalibrationResult, proof: Proof = PROOF) -> CalibrationSummary:
-    """What `results/` keeps: counts by kind and family, and how often each part passed."""
-    families = sorted({one.family for one in result.certified})
-    kinds: tuple[Kind, ...] = get_args(Kind)
-    counts = []
-    for family, kind in product(families, kinds):
-        chosen = result.of(kind, family)
-        if chosen:
-            passed = {part: sum(part not in one.failed for one in chosen) for part in PARTS}
-            every = sum(not one.failed for one in chosen)
-            counts.append(Count(family, kind, len(chosen), every, passed))
-    left_out = {name: sum(one.label == name for one in result.certified) for name in ("equivalent", "undecided")}
-    seconds = round(sum(one.seconds for one in result.certified))
-    false_passes, false, high = result.false_passes
-    return CalibrationSummary(
-        proof, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds
-    )
-
-
-def table(found: CalibrationSummary) -> str:
-    """In Markdown: a column a kind, a row a part, the share that passes it; hand-built and trained models apart."""
-    lines = []
-    for title, of_training in (("hand-built", False), ("trained", True)):
-        rows = [count for count in found.counts if count.family.startswith("trained") == of_training]
-        kinds = [kind for kind in get_args(Kind) if any(count.planted == kind for count in rows)]
-        of = {kind: [count for count in rows if count.planted == kind] for kind in kinds}
-        number = {kind: sum(count.certified for count in of[kind]) for kind in kinds}
-        lines += [f"| {title} | " + " | ".join(f"{kind} ({number[kind]})" for kind in kinds) + " |"]
-        lines += ["|---" * (len(kinds) + 1) + "|"]
-        for part in (*PARTS, "every part"):
-            cells = []
-            for kind in kinds:
-                passed = sum(one.every_part if part == "every part" else one.passed[part] for one in of[kind])
-                cells.append(f"{passed / number[kind]:.0%}")
-            lines.append(f"| {part} | " + " | ".join(cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
 
 
 def _read(path: Path) -> Certified:

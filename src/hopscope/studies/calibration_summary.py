@@ -1,0 +1,97 @@
+"""What the calibration comes to: how often each part of a certificate passes circuits of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import get_args
+
+from hopscope.circuits.certificate import PARTS, Proof
+from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult
+from hopscope.studies.hosts import MARGIN
+from hopscope.studies.planting import Kind
+
+
+@dataclass(frozen=True)
+class Count:
+    """Circuits of a kind in the models of a family.
+
+    Attributes:
+        family: of models.
+        planted: the kind.
+        certified: how many have a label.
+        every_part: how many passed every part.
+        passed: how many passed each part.
+    """
+
+    family: str
+    planted: Kind
+    certified: int
+    every_part: int
+    passed: dict[str, int]
+
+
+@dataclass(frozen=True)
+class CalibrationSummary:
+    """The answer.
+
+    Attributes:
+        proof: behind every certificate.
+        margin: of the labels.
+        counts: by family and kind.
+        left_out: planted circuits that are equivalent to a true one, and those within the margin.
+        false_passes: false circuits that passed every part.
+        false: all of them.
+        upper: end of the 95% interval of that share.
+        holds: whether it is below `FALSE_PASSES`.
+        seconds: of computing, all certificates together.
+    """
+
+    proof: Proof
+    margin: float
+    counts: tuple[Count, ...]
+    left_out: dict[str, int]
+    false_passes: int
+    false: int
+    upper: float
+    holds: bool
+    seconds: int
+
+
+def summary(result: CalibrationResult, proof: Proof = PROOF) -> CalibrationSummary:
+    """What `results/` keeps: counts by kind and family, and how often each part passed."""
+    families = sorted({one.family for one in result.certified})
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    counts = []
+    for family, kind in product(families, kinds):
+        chosen = result.of(kind, family)
+        if chosen:
+            passed = {part: sum(part not in one.failed for one in chosen) for part in PARTS}
+            every = sum(not one.failed for one in chosen)
+            counts.append(Count(family, kind, len(chosen), every, passed))
+    left_out = {name: sum(one.label == name for one in result.certified) for name in ("equivalent", "undecided")}
+    seconds = round(sum(one.seconds for one in result.certified))
+    false_passes, false, high = result.false_passes
+    return CalibrationSummary(
+        proof, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds
+    )
+
+
+def table(found: CalibrationSummary) -> str:
+    """In Markdown: a column a kind, a row a part, the share that passes it; hand-built and trained models apart."""
+    lines = []
+    for title, of_training in (("hand-built", False), ("trained", True)):
+        rows = [count for count in found.counts if count.family.startswith("trained") == of_training]
+        kinds = [kind for kind in get_args(Kind) if any(count.planted == kind for count in rows)]
+        of = {kind: [count for count in rows if count.planted == kind] for kind in kinds}
+        number = {kind: sum(count.certified for count in of[kind]) for kind in kinds}
+        lines += [f"| {title} | " + " | ".join(f"{kind} ({number[kind]})" for kind in kinds) + " |"]
+        lines += ["|---" * (len(kinds) + 1) + "|"]
+        for part in (*PARTS, "every part"):
+            cells = []
+            for kind in kinds:
+                passed = sum(one.every_part if part == "every part" else one.passed[part] for one in of[kind])
+                cells.append(f"{passed / number[kind]:.0%}")
+            lines.append(f"| {part} | " + " | ".join(cells) + " |")
+        lines.append("")
+    return "\n".join(lines)
