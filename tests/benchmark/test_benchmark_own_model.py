@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.own_model import training
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
-from hopscope.benchmark.own_model.text import IGNORED, Texts, make_tokenizer, structure_of, write
+from hopscope.benchmark.own_model.text import ASKED, IGNORED, Texts, make_tokenizer, structure_of, write
 from hopscope.benchmark.own_model.training import schedule, train_text_model
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import Settings
@@ -127,29 +127,85 @@ def test_the_rate_rises_then_falls_to_nearly_nothing() -> None:
     assert 0 < rates[-1] < 0.06
 
 
-def test_the_same_recipe_gives_the_same_weights_and_a_stopped_training_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "LOG_EVERY", 1)
-    state = torch.random.get_rng_state()
-    train_text_model(TINY, tmp_path / "first")
-    assert torch.equal(torch.random.get_rng_state(), state)
-
+def stopping_at(step: int) -> Any:
     def stop(row: dict[str, Any]) -> None:
-        if row["step"] == 5:
+        if row["step"] == step:
             raise KeyboardInterrupt
 
+    return stop
+
+
+@pytest.mark.parametrize("saved", [2, 100])
+def test_a_stopped_training_goes_on_and_ends_in_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: int
+) -> None:
+    monkeypatch.setattr(training, "LOG_EVERY", 1)
+    monkeypatch.setattr(training, "SAVE_EVERY", saved)
+    recipe, first, second = replace(TINY, checkpoint_every=4), tmp_path / "first", tmp_path / "second"
+    state = torch.random.get_rng_state()
+    train_text_model(recipe, first)
+    assert torch.equal(torch.random.get_rng_state(), state)
     with pytest.raises(KeyboardInterrupt):
-        train_text_model(TINY, tmp_path / "second", stop)
-    assert not (tmp_path / "second").exists()
+        train_text_model(recipe, second, stopping_at(5))
+    assert not (second / "config.json").exists()
     rows: list[dict[str, Any]] = []
-    history = train_text_model(TINY, tmp_path / "second", rows.append)
-    assert [row["step"] for row in rows] == list(range(1, 9))
-    assert [json.loads(line) for line in (tmp_path / "second/training/history.jsonl").open()] == rows == history
-    first, second = weights(tmp_path / "first"), weights(tmp_path / "second")
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    train_text_model(replace(TINY, seed=1), tmp_path / "other")
-    assert any(not torch.equal(weights(tmp_path / "other")[name], tensor) for name, tensor in first.items())
+    history = train_text_model(recipe, second, rows.append)
+    assert [row["step"] for row in rows] == list(range(5 if saved == 2 else 1, 9))
+    assert [row["step"] for row in history] == list(range(1, 9))
+    assert [json.loads(line) for line in (second / "training/history.jsonl").open()] == history
+    for part in (".", "training/step-000004", "training/step-000008"):
+        mine, theirs = weights(first / part), weights(second / part)
+        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    assert not list(second.rglob("unfinished*"))
+    train_text_model(replace(recipe, seed=1), tmp_path / "other")
+    assert any(not torch.equal(weights(tmp_path / "other")[name], tensor) for name, tensor in weights(first).items())
+
+
+def test_what_is_left_of_another_training_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "LOG_EVERY", 1)
+    monkeypatch.setattr(training, "SAVE_EVERY", 2)
+    with pytest.raises(KeyboardInterrupt):
+        train_text_model(TINY, tmp_path / "own", stopping_at(4))
+    with pytest.raises(InputError, match="is another recipe"):
+        train_text_model(replace(TINY, seed=1), tmp_path / "own")
+    (kept,) = tmp_path.rglob("unfinished.safetensors")
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"unfinished\.safetensors"):
+        train_text_model(TINY, tmp_path / "own")
+
+
+def test_cut_by_the_word_the_texts_are_the_benchmarks_and_lines_are_asked_behind_their_end() -> None:
+    tokenizer, recipe = make_tokenizer("word"), replace(TINY, most_hops=3, cut="word", dense=1.0, fewer=0.0)
+    for item in (asked(3, index) for index in range(20)):
+        row, _ = write(structure_of(item.latent), {3: [item.latent.asked]}, [range(4)] * 4, "word")
+        assert tokenizer.decode(row) == f"{item.prompt}\n{item.answer}"
+        assert tokenizer(item.prompt + "\n")["input_ids"] == row[:-1]
+    ids, labels = Texts(recipe).batch(0)
+    for row, called in zip(ids.tolist(), labels.tolist(), strict=True):
+        words = [tokenizer.decode([token]) for token in row]
+        known: dict[str, str] = {}
+        for place, (word, label) in enumerate(zip(words, called, strict=True)):
+            if word == "\n":
+                name, link, value = words[place - 3 : place]
+                known[name] = known.get(value, value)
+                assert (link, tokenizer.decode([label])) == (" = ", known[name])
+            elif not word.startswith("? Say") and place < len(row) - 1:
+                assert label == IGNORED
+        assert len(known) == 12
+
+
+def test_untaught_lines_do_not_count_and_the_rest_does() -> None:
+    ids, labels = Texts(replace(TINY, dense=1.0)).batch(0)
+    logits = torch.randn(*ids.shape, 90, generator=torch.Generator().manual_seed(0))
+    others = logits.clone()
+    lines = (labels != IGNORED) & (labels != 0) & (ids != ASKED)
+    assert lines.any()
+    others[lines] += torch.randn(90, generator=torch.Generator().manual_seed(1))
+    assert training.text_loss(logits, ids, labels, 0.0) == training.text_loss(others, ids, labels, 0.0)
+    assert training.text_loss(logits, ids, labels) != training.text_loss(others, ids, labels)
+    others = logits.clone()
+    others[ids == ASKED] += torch.randn(90, generator=torch.Generator().manual_seed(1))
+    assert training.text_loss(logits, ids, labels, 0.0) != training.text_loss(others, ids, labels, 0.0)
 
 
 def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
@@ -206,5 +262,5 @@ def test_the_command_shows_its_recipe_and_refuses_in_words(tmp_path: Path) -> No
     assert json.loads(shown.stdout)["steps"] == 30
     refused = run("--set", "steps=many")
     assert refused.returncode == 2
-    assert refused.stderr == "hopscope: --set takes NAME=NUMBER, such as steps=3000, got 'steps=many'\n"
+    assert refused.stderr == "hopscope: steps is 'many': Expected int, got str\n"
     assert not (tmp_path / "own").exists()

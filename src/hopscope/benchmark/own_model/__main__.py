@@ -20,7 +20,7 @@ from hopscope.errors import InputError
 def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
     """Train a small language model on the text of equations and write it to FOLDER.
 
-    Nothing is written before it is done. Threads are PyTorch's: set OMP_NUM_THREADS.
+    Interrupted, it goes on from where it was. Threads are PyTorch's: set OMP_NUM_THREADS.
 
     \b
     Examples:
@@ -41,12 +41,12 @@ def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
 
 def _change(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--set takes NAME=VALUE, such as steps=3000, got {text!r}")
     try:
-        if equals:
-            return name, json.loads(value)
+        return name, json.loads(value)
     except json.JSONDecodeError:
-        pass
-    raise InputError(f"--set takes NAME=NUMBER, such as steps=3000, got {text!r}")
+        return name, value
 
 
 if __name__ == "__main__":

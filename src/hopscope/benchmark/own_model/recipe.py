@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -15,6 +15,7 @@ Count = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
 Hops = Annotated[int, Meta(ge=1, le=6)]  # the paper's format has 26 letters
 Share = Annotated[float, Meta(ge=0, le=1)]
+Cut = Literal["line", "word"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class TextModelRecipe:
         dense: part of the steps whose texts ask for every letter.
         fewer: part of those that draw 1 ... 4 chains instead of 4; with few, copying the right line's value is learned
             before finding it.
+        taught: how much the value of a letter counts in the loss that is asked for behind its line, beside 2 for the
+            answer to a question. Behind a line it asks for what doubling brings there; with 0 only questions teach.
+        cut: tokens of a line: `line` for its name and all the rest, `word` for name, ` = `, value and line break.
+        checkpoint_every: steps after which the model is kept as it is; 0 for never.
         seed: of weights and texts.
         held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are kept out of the
             training texts, whichever letter they ask for.
@@ -46,6 +51,9 @@ class TextModelRecipe:
     warmup: Natural = 100
     dense: Share = 0.5
     fewer: Share = 0.75
+    taught: Share = 1.0
+    cut: Cut = "line"
+    checkpoint_every: Natural = 0
     seed: Natural = 0
     held_seed: Natural = 0
     held_count: Count = 500

@@ -1,7 +1,7 @@
 """The text of equations as tokens: a tokenizer for it, and training texts by the batch.
 
-A line is two tokens, `e` and ` = a` with its line break; the words of the question are one token on either side of the
-letter. Nothing is lost: decoding gives the text back, byte for byte.
+A line is two tokens, `e` and ` = a` with its line break, or four where a recipe cuts it by the word; the words of the
+question are one token on either side of the letter. Nothing is lost: decoding gives the text back, byte for byte.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.benchmark.own_model.recipe import TextModelRecipe
+from hopscope.benchmark.own_model.recipe import Cut, TextModelRecipe
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.text.chains import Chains
 from hopscope.problem.text.equations import Equations
@@ -33,6 +33,8 @@ EQUALS = slice(NAMES.stop, NAMES.stop + len(SYMBOLS))
 """Where the two tokens of every symbol stand among the words."""
 ASKED = TOKENS[f"{INSTRUCT}\n"]
 """The last token of a question."""
+BREAK, LINK = TOKENS["\n"], len(WORDS)
+"""What ends a line and what links its symbols, where these are tokens of their own."""
 
 IGNORED = -100
 """The label of a place where nothing is asked, as everywhere in PyTorch."""
@@ -42,7 +44,12 @@ Structure = tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
 symbol's line stands where)."""
 
 
-def make_tokenizer() -> Any:
+def vocabulary(cut: Cut) -> list[str]:
+    """All words, by token."""
+    return WORDS if cut == "line" else [*WORDS, " = "]
+
+
+def make_tokenizer(cut: Cut = "line") -> Any:
     """The tokenizer, a plain `tokenizers` file to whoever loads it; text that is no equation becomes `<unknown>`."""
     from tokenizers import Regex, Tokenizer
     from tokenizers.decoders import Fuse
@@ -50,8 +57,9 @@ def make_tokenizer() -> Any:
     from tokenizers.pre_tokenizers import Split
     from transformers import PreTrainedTokenizerFast
 
-    inner = Tokenizer(WordLevel(TOKENS, unk_token=UNKNOWN))
-    inner.pre_tokenizer = Split(Regex(rf" = [a-z0-9]\n|{ASK}|\{INSTRUCT}\n?|\n|[a-z0-9]"), behavior="isolated")
+    inner = Tokenizer(WordLevel({word: token for token, word in enumerate(vocabulary(cut))}, unk_token=UNKNOWN))
+    link = r" = [a-z0-9]\n" if cut == "line" else " = "
+    inner.pre_tokenizer = Split(Regex(rf"{link}|{ASK}|\{INSTRUCT}\n?|\n|[a-z0-9]"), behavior="isolated")
     inner.decoder = Fuse()
     library: Any = PreTrainedTokenizerFast
     return library(tokenizer_object=inner, eos_token=END, unk_token=UNKNOWN, clean_up_tokenization_spaces=False)
@@ -99,7 +107,7 @@ class Texts:
         some = permutations(hops + 1, PAPER_CHAINS)[..., :chains]
         names = (some if chains < PAPER_CHAINS else some.sort(-1).values).tolist()
         texts = [
-            write(one, {depth: those[depth - 1] for depth in asking}, called)
+            write(one, {depth: those[depth - 1] for depth in asking}, called, recipe.cut)
             for one, those, called in zip(kept, asked, names, strict=False)
         ]
         ids, labels = torch.tensor(texts).unbind(1)
@@ -107,7 +115,7 @@ class Texts:
 
 
 def write(
-    structure: Structure, asked: Mapping[int, Sequence[int]], names: Sequence[Sequence[int]]
+    structure: Structure, asked: Mapping[int, Sequence[int]], names: Sequence[Sequence[int]], cut: Cut = "line"
 ) -> tuple[list[int], list[int]]:
     """A text, from its facts to the answer of the last question, and its labels.
 
@@ -118,6 +126,7 @@ def write(
         structure: the facts.
         asked: which symbols of a level are asked for behind its lines, by level; the last level has a question.
         names: which of the paper's four names of their level the symbols of levels 0 ... D have.
+        cut: tokens of a line.
     """
     ids: list[int] = []
     labels: list[int] = []
@@ -126,8 +135,10 @@ def write(
         here = [TOKENS["a"] + PAPER_CHAINS * (level - 1) + name for name in names[level]]
         said = [said[below] for below in link]
         for i in order:
-            ids += [here[i], before[link[i]] + len(SYMBOLS)]
-            labels += [IGNORED, said[i]]
+            value = before[link[i]]
+            line = [here[i], value + len(SYMBOLS)] if cut == "line" else [here[i], LINK, value, BREAK]
+            ids += line
+            labels += [*[IGNORED] * (len(line) - 1), said[i]]
         for i in asked.get(level, ()):
             ids += [TOKENS[ASK], here[i], ASKED]
             labels += [IGNORED, IGNORED, said[i]]

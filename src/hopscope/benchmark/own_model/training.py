@@ -1,7 +1,7 @@
 """Training: a Llama of a few layers on texts of equations, from random weights to a model folder.
 
 FOLDER/           config.json, model.safetensors, tokenizer.json, ...: any tool that reads model folders
-FOLDER/training/  recipe.json, history.jsonl (losses and accuracies)
+FOLDER/training/  recipe.json, history.jsonl (losses and accuracies), step-NNNNNN/ (model folders, where asked for)
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope.benchmark.own_model.recipe import TextModelRecipe
-from hopscope.benchmark.own_model.text import ASKED, EQUALS, IGNORED, NAMES, WORDS, Texts, make_tokenizer
+from hopscope.benchmark.own_model.recipe import Cut, TextModelRecipe
+from hopscope.benchmark.own_model.text import (
+    ASKED,
+    END,
+    EQUALS,
+    IGNORED,
+    NAMES,
+    TOKENS,
+    Texts,
+    make_tokenizer,
+    vocabulary,
+)  # fmt: skip
+from hopscope.benchmark.own_model.unfinished import Unfinished
 from hopscope.errors import InputError
-from hopscope.files import json_lines, number_or_null, write_json, write_text
+from hopscope.files import json_lines, number_or_null, write_text
 from hopscope.problem.counter import derive_seed
 
 Row = dict[str, Any]
-LOG_EVERY = 50
+LOG_EVERY, SAVE_EVERY = 50, 200
 
 MLP, ROPE_BASE = 32, 100_000.0
 """Width of the gated perceptrons; base of the rotary embedding, large, so that most of a head can compare symbols."""
@@ -46,9 +56,11 @@ def train_text_model(
 ) -> list[Row]:
     """Train a model and write it; the same recipe gives the same weights on the same machine and thread count.
 
+    Killed and called again it goes on where it last wrote down where it stood, and ends in the same weights.
+
     Args:
         recipe: what to train.
-        folder: new or empty; nothing is written before the training is done.
+        folder: new, empty, or of a training by the same recipe that was interrupted.
         watch: called with every row of the history as it is made.
 
     Returns:
@@ -56,41 +68,51 @@ def train_text_model(
         since the row before.
 
     Raises:
-        InputError: the folder is in use, or transformers is not installed.
+        InputError: the folder is in use, what is left of an interrupted training is damaged, or transformers is not
+            installed.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is in use; choose a new or empty folder")
-    model, texts = make_model(recipe), Texts(recipe)
+    model, texts, unfinished = make_model(recipe), Texts(recipe), Unfinished.within(folder, recipe)
     maps = [weight for name, weight in model.named_parameters() if name.endswith("_proj.weight")]
     rest = [weight for name, weight in model.named_parameters() if not name.endswith("_proj.weight")]
     groups = [{"params": maps, "weight_decay": DECAY}, {"params": rest, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98))
-    history: list[Row] = []
+    history = unfinished.resume(model, optimizer)
     tally: dict[str, list[float]] = defaultdict(list)
-    began = time.monotonic()
-    for step in range(recipe.steps):
+    first = history[-1]["step"] if history else 0
+    began = time.monotonic() - (history[-1]["seconds"] if history else 0.0)
+    for step in range(first, recipe.steps):
         ids, labels = texts.batch(step)
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate * schedule(step, recipe)
         logits = model(input_ids=ids, use_cache=False).logits
-        loss = text_loss(logits, ids, labels)
+        loss = text_loss(logits, ids, labels, recipe.taught)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        right = logits.detach().argmax(-1) == labels
+        right, answers = logits.detach().argmax(-1) == labels, ids == ASKED
         tally["loss"].append(float(loss.detach()))
-        tally["lines"].append(float(right[(ids >= EQUALS.start) & (labels != IGNORED)].float().mean()))
-        tally["answers"].append(float(right[ids == ASKED].float().mean()))
-        if (step + 1) % LOG_EVERY == 0 or step + 1 == recipe.steps:
+        tally["lines"].append(float(right[(labels != IGNORED) & (labels != TOKENS[END]) & ~answers].float().mean()))
+        tally["answers"].append(float(right[answers].float().mean()))
+        done = step + 1
+        if done % LOG_EVERY == 0 or done == recipe.steps:
             means = {name: number_or_null(round(sum(part) / len(part), 4)) for name, part in tally.items()}
-            history.append({"step": step + 1, **means, "seconds": round(time.monotonic() - began, 1)})
+            history.append({"step": done, **means, "seconds": round(time.monotonic() - began, 1)})
             tally.clear()
+            if done % SAVE_EVERY == 0:
+                unfinished.save(model, optimizer, history)
             watch(history[-1])
-    publish(model, folder)
-    write_json(folder / "training" / "recipe.json", asdict(recipe))
+        if recipe.checkpoint_every and done % recipe.checkpoint_every == 0:
+            publish(model, checkpoint_path(folder, done), recipe.cut)
     write_text(folder / "training" / "history.jsonl", json_lines(history))
+    publish(model, folder, recipe.cut)
+    unfinished.forget()
     return history
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """The model folder of a model as it was after so many steps."""
+    return folder / "training" / f"step-{step:06d}"
 
 
 def make_model(recipe: TextModelRecipe) -> Any:
@@ -100,8 +122,9 @@ def make_model(recipe: TextModelRecipe) -> Any:
     except ImportError:
         raise InputError("a model of our own needs transformers; pip install 'hopscope[llm]'") from None
     config = LlamaConfig(
-        vocab_size=len(WORDS), hidden_size=recipe.d_model, intermediate_size=MLP, num_hidden_layers=recipe.layers,
-        num_attention_heads=recipe.heads, max_position_embeddings=4096, tie_word_embeddings=False,
+        vocab_size=len(vocabulary(recipe.cut)), hidden_size=recipe.d_model, intermediate_size=MLP,
+        num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads, max_position_embeddings=4096,
+        tie_word_embeddings=False,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE}, bos_token_id=None, eos_token_id=0,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
@@ -118,8 +141,10 @@ def make_model(recipe: TextModelRecipe) -> Any:
         for layer in model.model.layers:
             _blend(layer.self_attn.o_proj.weight, layer.self_attn.v_proj.weight.T)
         embeddings, heads = model.model.embed_tokens.weight, model.lm_head.weight
-        _blend(embeddings[EQUALS], embeddings[NAMES])
-        _blend(heads[NAMES], embeddings[EQUALS] * (heads.std() / embeddings.std()))
+        values = EQUALS if recipe.cut == "line" else NAMES
+        if values != NAMES:
+            _blend(embeddings[values], embeddings[NAMES])
+        _blend(heads[NAMES], embeddings[values] * (heads.std() / embeddings.std()))
         model.model.norm.weight.fill_(GAIN)
     return model
 
@@ -136,18 +161,23 @@ def schedule(step: int, recipe: TextModelRecipe) -> float:
 
 
 def text_loss(
-    logits: Float[Tensor, "row pos word"], ids: Int[Tensor, "row pos"], labels: Int[Tensor, "row pos"]
+    logits: Float[Tensor, "row pos word"],
+    ids: Int[Tensor, "row pos"],
+    labels: Int[Tensor, "row pos"],
+    taught: float = 1.0,
 ) -> Float[Tensor, ""]:
-    """Weighted mean cross-entropy where something is asked, in nats; the end after the answer counts as a line."""
-    weights = (labels != IGNORED) * torch.where(ids == ASKED, ANSWER_WEIGHT, 1.0)
+    """Weighted mean cross-entropy where something is asked, in nats: after lines, questions, and the last answer."""
+    asked = torch.where(ids == ASKED, ANSWER_WEIGHT, torch.where(labels == TOKENS[END], 1.0, taught))
+    weights = (labels != IGNORED) * asked
     each = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
     return (each * weights).sum() / weights.sum()
 
 
-def publish(model: Any, folder: Path) -> None:
+def publish(model: Any, folder: Path, cut: Cut = "line") -> None:
     """Write the model folder; config.json, by which it is known, comes last."""
-    make_tokenizer().save_pretrained(folder)
-    fresh = folder / "training"
+    make_tokenizer(cut).save_pretrained(folder)
+    fresh = folder / "unfinished"
     model.save_pretrained(fresh)
     for path in sorted(fresh.iterdir(), key=lambda path: path.name == "config.json"):
         path.replace(folder / path.name)
+    fresh.rmdir()

@@ -1,0 +1,91 @@
+"""A training of a model of our own that is not done: where it stood when it last wrote that down.
+
+FOLDER/training/recipe.json             the recipe, written first and kept
+FOLDER/training/unfinished.safetensors  weights and AdamW's moments; goes when the model is written
+FOLDER/training/unfinished.json         the history up to there; likewise
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hopscope.benchmark.own_model.recipe import TextModelRecipe
+from hopscope.errors import InputError
+from hopscope.files import read_json, write_json
+from hopscope.records import content_hash
+from hopscope.tensor_files import load_tensors, save_tensors
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """What is kept of it.
+
+    Attributes:
+        folder: that of the training.
+        recipe: hash of it.
+    """
+
+    folder: Path
+    recipe: str
+
+    @classmethod
+    def within(cls, folder: Path, recipe: TextModelRecipe) -> Unfinished:
+        """That of a model folder; its recipe is written down where the folder is new.
+
+        Raises:
+            InputError: the folder holds something else, a finished model, or a training by another recipe.
+        """
+        training = folder / "training"
+        mine = training / "recipe.json"
+        begun = mine.is_file() and not (folder / "config.json").exists()
+        if not begun and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{folder} is in use; choose a new or empty folder")
+        if begun and read_json(mine, "the recipe of a model of our own") != asdict(recipe):
+            raise InputError(f"{mine} is another recipe, of a training that was interrupted; choose another folder")
+        training.mkdir(parents=True, exist_ok=True)
+        write_json(mine, asdict(recipe))
+        return cls(training, content_hash(asdict(recipe)))
+
+    @property
+    def _tensors(self) -> Path:
+        return self.folder / "unfinished.safetensors"
+
+    @property
+    def _history(self) -> Path:
+        return self.folder / "unfinished.json"
+
+    def save(self, model: Any, optimizer: torch.optim.Optimizer, history: list[dict[str, Any]]) -> None:
+        """Write down where it stands; the weights last, since they say of which step they are."""
+        state = {f"weights {name}": weight for name, weight in model.named_parameters()}
+        for name, weight in model.named_parameters():
+            state |= {f"{moment} {name}": optimizer.state[weight][moment] for moment in _MOMENTS}
+        write_json(self._history, history)
+        save_tensors(self._tensors, state, history[-1]["step"], self.recipe)
+
+    def resume(self, model: Any, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+        """Put model and optimizer back to where it stood; its history up to there, empty where it is new.
+
+        Raises:
+            InputError: what is kept is damaged, or of another recipe.
+        """
+        if not self._tensors.exists():
+            return []
+        step, state = load_tensors(self._tensors, self.recipe)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                weight.copy_(state[f"weights {name}"])
+                optimizer.state[weight] = {moment: state[f"{moment} {name}"].clone() for moment in _MOMENTS}
+                optimizer.state[weight]["step"] = torch.tensor(float(step))
+        history: list[dict[str, Any]] = read_json(self._history, "the history of a training")
+        return [row for row in history if row["step"] <= step]
+
+    def forget(self) -> None:
+        """The model is written."""
+        self._tensors.unlink(missing_ok=True)
+        self._history.unlink(missing_ok=True)
