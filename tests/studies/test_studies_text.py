@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,27 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from hopscope.circuits.compare import kinds_looked_up
+from hopscope.circuits.record import Circuit
 from hopscope.cli import program
-from hopscope.studies.text import Answered, TextResult, judge, table
+from hopscope.studies.text import Answered, Grown, TextResult, judge, table
 
 DOUBLING = ((1, 1, ">x2", "x1>"), (2, 2, ">x1", ">x2"), (3, 1, "answer", ">x1"))
+RECORDS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"
 
 
 def answered(seed: int, hops: int = 2, **changes: Any) -> Answered:
     """A model in which all is as it should be."""
     good = Answered(
-        seed, hops, 1.0, 0.99, 0.04, {"full": 0.0, "imposed": 0.01, "natural": 0.01, "nothing": 1.0}, True, (),
-        "doubling", 3, 3, True, DOUBLING,
+        "arm", seed, hops, 1.0, 0.99, 0.04, {"full": 0.0, "imposed": 0.01, "natural": 0.01, "nothing": 1.0}, True, (),
+        "doubling", 3, 3, True, {"value": 2}, DOUBLING,
     )  # fmt: skip
     return replace(good, **changes)
+
+
+def grown(seed: int, first: list[float], second: list[float]) -> Grown:
+    steps = tuple(range(100, 100 * len(first) + 1, 100))
+    return Grown("arm", seed, steps, {"1": tuple(first), "2": tuple(second)}, {})
 
 
 def verdicts(*found: Answered) -> list[str]:
@@ -30,40 +39,88 @@ def verdicts(*found: Answered) -> list[str]:
 
 
 def test_three_good_models_are_as_asked() -> None:
-    assert verdicts(*map(answered, range(3))) == ["as asked"] * 3
+    assert verdicts(*map(answered, range(3))) == ["as asked"] * 5
 
 
 @pytest.mark.parametrize(
     ("changes", "place"),
     [
-        ({"certified": False, "failed": ("necessity",)}, 0),
-        ({"certified": False, "paths": (), "strategy": "none"}, 0),
-        ({"delivers": False}, 1),
-        ({"layers_used": 2}, 1),
+        ({"certified": False, "failed": ("necessity",)}, 1),
+        ({"certified": False, "paths": (), "strategy": "none", "looked_up": {}}, 1),
+        ({"delivers": False}, 2),
+        ({"layers_used": 2}, 2),
+        ({"looked_up": {"value": 1, "end": 1}}, 4),
+        ({"looked_up": {"end": 2}}, 4),
     ],
 )
 def test_one_model_that_is_otherwise_is_against_it(changes: dict[str, Any], place: int) -> None:
-    assert verdicts(answered(0), answered(1), answered(2, **changes))[place] == "not as asked"
+    found = verdicts(answered(0), answered(1), answered(2, **changes))
+    assert found[place] == "not as asked"
+    assert [one for number, one in enumerate(found) if number != place] == ["as asked"] * 4 or "paths" in changes
 
 
 def test_strategies_that_differ_are_inconclusive_and_none_that_doubles_is_against_it() -> None:
     serial = {"strategy": "serial"}
-    assert verdicts(answered(0), answered(1, **serial), answered(2))[2] == "inconclusive"
-    assert verdicts(*(answered(seed, **serial) for seed in range(3)))[2] == "not as asked"
+    assert verdicts(answered(0), answered(1, **serial), answered(2))[3] == "inconclusive"
+    assert verdicts(*(answered(seed, **serial) for seed in range(3)))[3] == "not as asked"
 
 
 def test_models_that_do_not_answer_do_not_count() -> None:
     found = [answered(seed, lowest=0.94) for seed in range(3)]
-    assert verdicts(*found) == ["not run"] * 3
-    assert verdicts(answered(0), answered(1), answered(2, lowest=0.94)) == ["inconclusive"] * 3
+    assert verdicts(*found) == ["not as asked", *["not run"] * 4]
+    mixed = verdicts(answered(0), answered(1), answered(2, lowest=0.94))
+    assert mixed == ["not as asked", *["inconclusive"] * 4]
     assert "no: necessity" in table(TextResult((answered(0, certified=False, failed=("necessity",)),)))
+
+
+def test_arms_are_judged_by_themselves() -> None:
+    others = [answered(seed, arm="other", strategy="serial") for seed in range(3)]
+    found = judge(TextResult((*map(answered, range(3)), *others)))
+    assert [one.verdict for one in found if "where they stand" in one.asked] == ["as asked", "not as asked"]
+
+
+def test_hops_are_learned_in_order_from_the_checkpoint_on_which_they_stay_learned() -> None:
+    good = grown(0, [0.3, 0.9, 1.0, 1.0], [0.2, 0.3, 0.7, 1.0])
+    assert (good.learned(1), good.learned(2), good.in_order) == (200, 300, True)
+    lucky = grown(1, [0.3, 0.9, 1.0, 1.0], [0.7, 0.3, 0.7, 1.0])  # once above half-way by chance, and lost
+    assert (lucky.learned(2), lucky.in_order) == (300, True)
+    against = grown(2, [0.3, 0.3, 0.3, 1.0], [0.2, 0.3, 0.7, 1.0])
+    never = grown(3, [0.3, 0.3, 0.9, 1.0], [0.2, 0.3, 0.3, 0.3])
+    assert not against.in_order
+    assert never.learned(2) is None
+    assert never.in_order
+    found, worse = tuple(map(answered, range(3))), replace(against, seed=1)
+    histories = [(good, replace(good, seed=1), replace(good, seed=2)), (good, worse)]
+    assert [judge(TextResult(found, many))[-1].verdict for many in histories] == ["as asked", "not as asked"]
+    silent = (answered(0), answered(1, lowest=0.5), answered(2))
+    assert judge(TextResult(silent, (good, worse)))[-1].verdict == "inconclusive"  # who does not answer is left out
+
+
+def place(role: str) -> tuple[int, str]:
+    """Line and kind of a token, read off its name."""
+    if role in {"x0?", "answer", "text"}:
+        return 0, "question"
+    if role.startswith(">"):
+        return int(role[2:]), "value"
+    number, kind = int(role[1:-1]), {">": "name", "=": "link", ".": "end"}[role[-1]]
+    return (number, kind) if kind == "end" else (number + 1, kind)
+
+
+@pytest.mark.parametrize("record", sorted(RECORDS.glob("*.json")), ids=lambda path: path.stem)
+def test_look_ups_are_told_by_the_token_they_land_on(record: Path) -> None:
+    circuit = Circuit.load(record)
+    looks = [(place(query), place(key)) for _, _, query, key in (one.path.names(circuit.hops) for one in circuit.paths)]
+    wanted = Counter(key[1] for query, key in looks if 0 < key[0] != query[0])
+    assert kinds_looked_up(circuit) == wanted
 
 
 def test_the_verb_trains_asks_judges_and_goes_on(tmp_path: Path) -> None:
     for _ in range(2):
         done = CliRunner().invoke(program, ["study", "text", str(tmp_path), "--quick"], catch_exceptions=False)
         assert done.exit_code == 0
-        assert "| 1 hop: every model has a certified circuit | not run | no model answers | 0 |" in done.stdout
+        assert "| quick, 1 hop: every model has a certified circuit | not run | no model answers | 0 |" in done.stdout
     stored = json.loads((tmp_path / "text.json").read_text())
     assert [one["seed"] for one in stored["found"]] == [0]
-    assert (tmp_path / "circuits" / "seed-0-1-hops.json").exists()
+    assert (tmp_path / "circuits" / "quick-seed-0-1-hops.json").exists()
+    (history,) = stored["grown"]
+    assert (history["steps"], len(history["accuracy"]["1"])) == ([2, 4], 2)

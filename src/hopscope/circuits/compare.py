@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
-from hopscope.problem.roles import pair_of, query_role
+from hopscope.problem.roles import end_role, first_member, link_role, pair_of, query_role, second_member
 
 Where = tuple[int, int, str, str]
 """A path as records name it: layer and head from 1, query and key role."""
@@ -110,6 +110,20 @@ def strategy(circuit: Circuit) -> str:
         return "none"
     pairs = [(pair_of(one.path.query, circuit.hops), pair_of(one.path.key, circuit.hops)) for one in circuit.paths]
     return "doubling" if any(0 < query != key > 0 for query, key in pairs) else "serial"
+
+
+def kinds_looked_up(circuit: Circuit) -> dict[str, int]:
+    """How many paths into a line from outside it land on its name, link, value or end; kinds without any left out."""
+    hops, counts = circuit.hops, {"name": 0, "link": 0, "value": 0, "end": 0}
+    for path in (one.path for one in circuit.paths):
+        pair = pair_of(path.key, hops)
+        if 0 < pair != pair_of(path.query, hops):
+            kinds = {
+                first_member(pair): "name", link_role(pair, hops): "link", second_member(pair): "value",
+                end_role(pair, hops): "end",
+            }  # fmt: skip
+            counts[kinds[path.key]] += 1
+    return {kind: count for kind, count in counts.items() if count}
 
 
 def first_head_ties_pairs(circuit: Circuit) -> bool:

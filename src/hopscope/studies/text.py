@@ -1,17 +1,30 @@
-"""Which circuits answer questions in language models of our own?
+"""Which circuits answer questions in language models of our own, and how do they come to be?
 
-Three models of the text of equations, each from a seed of its own, trained on one and two hops; each asked for its
-circuit at both, by the thorough search, on questions that no training saw. Of models of vectors the paper says that
-circuits double; nobody has looked at text.
+Models of the text of equations, three seeds an arm, asked for their circuits at every number of hops they were trained
+on, on questions that no training saw:
 
-Rules, by number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least 95%):
+- `two-hops`: 4 layers, one and two hops. Behind every line the loss asks for the value of its letter.
+- `four-hops`: 5 layers, one to four hops, a longer training; lines are asked for, as in `two-hops`.
+- `not-taught`: as `four-hops`, but only questions are asked. What a line comes to is taught nowhere, so that what
+  happens there is the model's own choice.
+- `by-the-word`: as `two-hops`, but only questions are asked, and a line is four tokens, not two: its name, ` = `, its
+  value, the line break.
 
-1. Every model has a circuit that is certified in the natural reading. As asked: each has. Not as asked: one that
-   answers has none. Inconclusive: fewer than three models answer.
-2. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. As asked: so
+Rules, by arm and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least 95%):
+
+1. Every model answers. As asked: each does. Not as asked: one does not.
+2. Every model that answers has a circuit that is certified in the natural reading. As asked: each has. Not as asked:
+   one has none. Inconclusive: fewer than three models answer.
+3. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. As asked: so
    it is in every circuit. Not as asked: there is one in which it is not.
-3. Lines are resolved where they stand: some path brings a value from another line to a line, before the question
+4. Lines are resolved where they stand: some path brings a value from another line to a line, before the question
    (doubling). Only from two hops on. As asked: in every circuit; not as asked: in none; else inconclusive.
+5. One kind of token says what a line says: all look-ups into lines, of all circuits, land on names, or on links, or on
+   values, or on line ends. As asked: on one kind. Not as asked: on several.
+
+And by arm, of the models that answer at every number of hops: hops are learned in order, the accuracy at each passing
+half of the way from guessing to certain, on 256 questions, at no earlier checkpoint than at the hop before. As asked:
+in all. Not as asked: in one they are not.
 
     hopscope study text results/studies/text
 """
@@ -19,14 +32,17 @@ Rules, by number of hops, over the models that answer (lower 95% Wilson bound of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
-from hopscope.circuits.compare import Where, strategy
+from hopscope.circuits.compare import Where, kinds_looked_up, strategy
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.errors import InputError
+from hopscope.files import read_json, write_json
+from hopscope.records import convert, plain
 from hopscope.studies.judgements import Judgement
 from hopscope.studies.work import Work
 
@@ -36,22 +52,55 @@ ANSWERS = 0.95
 FEWEST = 3
 """Models below which nothing is said of all."""
 
+HALF_WAY = 0.625
+"""Accuracy half of the way from guessing among four to certain."""
+
+QUESTIONS = 256
+"""Asked of every checkpoint."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Models that differ in their seeds alone.
+
+    Attributes:
+        name: of the arm.
+        recipe: of the models; `seed` is varied.
+        effort: of the search.
+        seeds: of the models.
+    """
+
+    name: str
+    recipe: TextModelRecipe
+    effort: Effort = "thorough"
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    @property
+    def hops(self) -> range:
+        """What is asked."""
+        return range(self.recipe.least_hops, self.recipe.most_hops + 1)
+
+
+_TWO = TextModelRecipe()
+_FOUR = TextModelRecipe(layers=5, most_hops=4, steps=6_000, checkpoint_every=500)
+
+ARMS = (
+    Arm("two-hops", _TWO),
+    Arm("four-hops", _FOUR, "quick"),
+    Arm("not-taught", replace(_FOUR, taught=0.0), "quick"),
+    Arm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
+)
+
 
 @dataclass(frozen=True)
 class TextStudy:
     """What is trained and asked.
 
     Attributes:
-        recipe: of the models; `seed` is varied.
-        seeds: of the models.
-        hops: what is asked.
-        effort: of the search.
+        arms: of the study.
     """
 
-    recipe: TextModelRecipe = field(default_factory=TextModelRecipe)
-    seeds: tuple[int, ...] = (0, 1, 2)
-    hops: tuple[int, ...] = (1, 2)
-    effort: Effort = "thorough"
+    arms: tuple[Arm, ...] = ARMS
 
 
 @dataclass(frozen=True)
@@ -59,6 +108,7 @@ class Answered:
     """What was found in one model at one number of hops.
 
     Attributes:
+        arm: of the model.
         seed: of the model.
         hops: D.
         accuracy: of the model.
@@ -71,9 +121,11 @@ class Answered:
         layers_used: layers with a path that matters.
         layers_needed: by theory.
         delivers: whether the paths carry x{D} to where the answer is written, by theory.
+        looked_up: how many look-ups into lines land on each kind of token.
         paths: of the circuit.
     """
 
+    arm: str
     seed: int
     hops: int
     accuracy: float
@@ -86,6 +138,7 @@ class Answered:
     layers_used: int
     layers_needed: int
     delivers: bool
+    looked_up: dict[str, int]
     paths: tuple[Where, ...]
 
     @property
@@ -94,11 +147,12 @@ class Answered:
         return self.lowest >= ANSWERS
 
     @classmethod
-    def of(cls, circuit: Circuit, seed: int) -> Answered:
+    def of(cls, circuit: Circuit, arm: str, seed: int) -> Answered:
         """What is kept of a circuit."""
         assert circuit.text is not None
         flow = circuit.certificate.get("deliverability", {})
         return cls(
+            arm=arm,
             seed=seed,
             hops=circuit.hops,
             accuracy=circuit.text.scores["full"].accuracy,
@@ -111,8 +165,41 @@ class Answered:
             layers_used=flow.get("layers_used", 0),
             layers_needed=flow.get("layers_needed", 0),
             delivers=bool(flow.get("passed", False)),
+            looked_up=kinds_looked_up(circuit),
             paths=tuple(one.path.names(circuit.hops) for one in circuit.paths),
         )
+
+
+@dataclass(frozen=True)
+class Grown:
+    """How one model came to answer.
+
+    Attributes:
+        arm: of the model.
+        seed: of the model.
+        steps: of its checkpoints.
+        accuracy: at each of them, by number of hops.
+        attention: at each of them, of every path of its circuit at the end, by number of hops and path.
+    """
+
+    arm: str
+    seed: int
+    steps: tuple[int, ...]
+    accuracy: dict[str, tuple[float, ...]]
+    attention: dict[str, dict[str, tuple[float, ...]]]
+
+    def learned(self, hops: int) -> int | None:
+        """The first checkpoint from which on the accuracy is half-way; None if there is none."""
+        below = [step for step, value in zip(self.steps, self.accuracy[str(hops)], strict=True) if value < HALF_WAY]
+        later = [step for step in self.steps if not below or step > below[-1]]
+        return min(later, default=None)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether no hop was learned at an earlier checkpoint than the one before."""
+        steps = [self.learned(int(hops)) for hops in sorted(self.accuracy, key=int)]
+        found = [float("inf") if step is None else step for step in steps]
+        return all(one <= other for one, other in pairwise(found))
 
 
 @dataclass(frozen=True)
@@ -120,59 +207,118 @@ class TextResult:
     """Everything that was found.
 
     Attributes:
-        found: by model and number of hops.
+        found: by arm, model and number of hops.
+        grown: by arm and model, where checkpoints were kept.
     """
 
     found: tuple[Answered, ...]
+    grown: tuple[Grown, ...] = ()
 
-    def at(self, hops: int) -> list[Answered]:
-        """Of the models that answer at a number of hops."""
-        return [one for one in self.found if one.hops == hops and one.answers]
+    def at(self, arm: str, hops: int) -> list[Answered]:
+        """What an arm came to at a number of hops."""
+        return [one for one in self.found if (one.arm, one.hops) == (arm, hops)]
+
+    def answering(self, arm: str) -> list[Grown]:
+        """Models of an arm that answer at every number of hops, as they grew."""
+        failing = {one.seed for one in self.found if one.arm == arm and not one.answers}
+        return [one for one in self.grown if one.arm == arm and one.seed not in failing]
 
 
 def quick() -> TextStudy:
     """That it works: a model that cannot have learned anything."""
-    return TextStudy(TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=3), (0,), (1,), "quick")
+    recipe = TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=4, checkpoint_every=2)
+    return TextStudy((Arm("quick", recipe, "quick", (0,)),))
 
 
 def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
-    """Train what is not trained yet, and find the circuit of every model at every number of hops."""
-    if not work.idle:
-        work.each("models of text", ask, [(study, seed, folder) for seed in study.seeds])
-    paths = [(seed, _record(folder, seed, hops)) for seed in study.seeds for hops in study.hops]
-    return TextResult(tuple(Answered.of(Circuit.load(path), seed) for seed, path in paths if path.exists()))
+    """Train what is not trained yet, find the circuit of every model at every number of hops, and watch them grow.
+
+    Circuits that are there already, as records beside the study, need no model.
+    """
+    models = [(arm, seed) for arm in study.arms for seed in arm.seeds]
+    work.each("models of text", ask, [(arm, seed, folder) for arm, seed in models])
+    records = [(arm, seed, _record(folder, arm, seed, hops)) for arm, seed in models for hops in arm.hops]
+    histories = [_history(folder, arm, seed) for arm, seed in models]
+    return TextResult(
+        tuple(Answered.of(Circuit.load(path), arm.name, seed) for arm, seed, path in records if path.exists()),
+        tuple(convert(read_json(path, "how a model grew"), Grown, str(path)) for path in histories if path.exists()),
+    )
 
 
-def ask(study: TextStudy, seed: int, folder: Path) -> None:
-    """One model: trained, asked, its circuits kept beside the study."""
+def ask(arm: Arm, seed: int, folder: Path) -> None:
+    """One model: trained, asked, watched; what was found is kept beside the study."""
     from hopscope.benchmark.own_model.training import train_text_model
     from hopscope.circuits.text_model import TextModel
 
-    model = folder / "runs" / f"seed-{seed}"
+    missing = [hops for hops in arm.hops if not _record(folder, arm, seed, hops).exists()]
+    if not missing and (not arm.recipe.checkpoint_every or _history(folder, arm, seed).exists()):
+        return
+    model = folder / "runs" / arm.name / f"seed-{seed}"
     if not (model / "config.json").exists():
-        train_text_model(study.recipe.varied({"seed": seed}), model)
+        train_text_model(arm.recipe.varied({"seed": seed}), model)
     asked = TextModel(model)
-    for hops in study.hops:
-        circuit = asked.circuit("equations", hops, effort=study.effort)
-        circuit.save(_record(folder, seed, hops))
+    for hops in missing:
+        asked.circuit("equations", hops, effort=arm.effort).save(_record(folder, arm, seed, hops))
+    if arm.recipe.checkpoint_every:
+        write_json(_history(folder, arm, seed), plain(watched(arm, seed, folder, model)))
+
+
+def watched(arm: Arm, seed: int, folder: Path, model: Path) -> Grown:
+    """How a model came to answer, and the paths of its circuits to be."""
+    from hopscope.benchmark.own_model.training import checkpoint_path
+    from hopscope.circuits.text_model import TextModel
+    from hopscope.circuits.texts import TextTask
+
+    steps = range(arm.recipe.checkpoint_every, arm.recipe.steps + 1, arm.recipe.checkpoint_every)
+    circuits = {hops: Circuit.load(_record(folder, arm, seed, hops)) for hops in arm.hops}
+    accuracy: dict[str, list[float]] = {str(hops): [] for hops in arm.hops}
+    attention: dict[str, dict[str, list[float]]] = {
+        str(hops): {one.path.describe(hops): [] for one in circuit.paths} for hops, circuit in circuits.items()
+    }
+    for step in steps:
+        asked = TextModel(checkpoint_path(model, step))
+        for hops, circuit in circuits.items():
+            evaluator = asked.evaluator(TextTask.of("equations", hops), QUESTIONS, seed=1)
+            accuracy[str(hops)].append(evaluator.scores({}).accuracy)
+            maps = evaluator.role_maps().same[0]
+            for path in (one.path for one in circuit.paths):
+                attention[str(hops)][path.describe(hops)].append(round(float(maps[path]), 4))
+    return convert(
+        {"arm": arm.name, "seed": seed, "steps": list(steps), "accuracy": accuracy, "attention": attention}, Grown, "it"
+    )
 
 
 def judge(result: TextResult) -> list[Judgement]:
-    """By the rules above, hop by hop."""
+    """By the rules above, arm by arm and hop by hop."""
     found = []
-    for hops in sorted({one.hops for one in result.found}):
-        models, asked = result.at(hops), f"{hops} hop{'s' if hops > 1 else ''}: "
-        circuits = [one for one in models if one.paths]
-        lacking = sum(not one.certified for one in models)
-        flows = [one.delivers and one.layers_used >= one.layers_needed for one in circuits]
-        found += [
-            _all(asked + "every model has a certified circuit", [one.certified for one in models], lacking > 0),
-            _all(asked + "no circuit beats the theory, and each carries the answer", flows, not all(flows)),
-        ]
-        if hops > 1:
-            doubling = [one.strategy == "doubling" for one in circuits]
-            found.append(_all(asked + "lines are resolved where they stand", doubling, not any(doubling)))
+    for arm in dict.fromkeys(one.arm for one in result.found):
+        for hops in sorted({one.hops for one in result.found if one.arm == arm}):
+            found += _judge(result.at(arm, hops), f"{arm}, {hops} hop{'s' if hops > 1 else ''}: ")
+        grown = [one.in_order for one in result.answering(arm)]
+        if any(one.arm == arm for one in result.grown):
+            found.append(_all(f"{arm}: hops are learned in order", grown, not all(grown)))
     return found
+
+
+def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
+    models = [one for one in asked if one.answers]
+    circuits = [one for one in models if one.paths]
+    certified = [one.certified for one in models]
+    flows = [one.delivers and one.layers_used >= one.layers_needed for one in circuits]
+    kinds = sorted({kind for one in circuits for kind, count in one.looked_up.items() if count})
+    found = [
+        _all(where + "every model answers", [one.answers for one in asked], len(models) < len(asked)),
+        _all(where + "every model has a certified circuit", certified, not all(certified)),
+        _all(where + "no circuit beats the theory, and each carries the answer", flows, not all(flows)),
+    ]
+    if asked[0].hops > 1:
+        doubling = [one.strategy == "doubling" for one in circuits]
+        found.append(_all(where + "lines are resolved where they stand", doubling, not any(doubling)))
+    one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason="no model answers")
+    if circuits:
+        verdict = _all(one_kind.asked, [len(kinds) == 1] * len(circuits), len(kinds) > 1)
+        one_kind = replace(verdict, ours=" and ".join(f"{kind}s" for kind in kinds))
+    return [*found, one_kind]
 
 
 def _all(asked: str, models: Sequence[bool], against: bool) -> Judgement:
@@ -191,12 +337,14 @@ def _all(asked: str, models: Sequence[bool], against: bool) -> Judgement:
 def table(result: TextResult) -> str:
     """A line a model and number of hops."""
     columns: dict[str, Callable[[Answered], str]] = {
+        "arm": lambda one: one.arm,
         "seed": lambda one: str(one.seed),
         "hops": lambda one: str(one.hops),
         "accuracy": lambda one: f"{one.accuracy:.1%}",
         "paths": lambda one: str(len(one.paths)),
         "layers": lambda one: f"{one.layers_used} ({one.layers_needed} needed)",
         "strategy": lambda one: one.strategy,
+        "look-ups land on": lambda one: ", ".join(f"{kind} {count}" for kind, count in one.looked_up.items()) or "-",
         "loss alone": lambda one: f"{one.losses['imposed']:.3f}" if one.paths else "-",
         "certified": lambda one: "yes" if one.certified else "no: " + ", ".join(one.failed),
     }
@@ -207,5 +355,9 @@ def table(result: TextResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _record(folder: Path, seed: int, hops: int) -> Path:
-    return folder / "circuits" / f"seed-{seed}-{hops}-hops.json"
+def _record(folder: Path, arm: Arm, seed: int, hops: int) -> Path:
+    return folder / "circuits" / f"{arm.name}-seed-{seed}-{hops}-hops.json"
+
+
+def _history(folder: Path, arm: Arm, seed: int) -> Path:
+    return folder / "grown" / f"{arm.name}-seed-{seed}.json"
