@@ -4,11 +4,11 @@ Models of the text of equations, three seeds an arm, asked for their circuits at
 on, on questions that no training saw:
 
 - `two-hops`: 4 layers, one and two hops. Behind every line the loss asks for the value of its letter.
+- `by-the-word`: as `two-hops`, but only questions are asked, and a line is four tokens, not two: its name, ` = `, its
+  value, the line break.
 - `four-hops`: 5 layers, one to four hops, a longer training; lines are asked for, as in `two-hops`.
 - `not-taught`: as `four-hops`, but only questions are asked. What a line comes to is taught nowhere, so that what
   happens there is the model's own choice.
-- `by-the-word`: as `two-hops`, but only questions are asked, and a line is four tokens, not two: its name, ` = `, its
-  value, the line break.
 
 Rules, by arm and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least 95%):
 
@@ -86,9 +86,9 @@ _FOUR = TextModelRecipe(layers=5, most_hops=4, steps=6_000, checkpoint_every=500
 
 ARMS = (
     Arm("two-hops", _TWO),
+    Arm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
     Arm("four-hops", _FOUR, "quick"),
     Arm("not-taught", replace(_FOUR, taught=0.0), "quick"),
-    Arm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
 )
 
 
