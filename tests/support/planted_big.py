@@ -14,7 +14,7 @@ import torch
 from hopscope.benchmark.own_model.text import EQUALS, NAMES, WORDS
 
 POSITIONS, COUNT = 16, 16
-"""Of a question of one hop there are twelve positions; it has the first ten digits and the first four letters."""
+"""Of a question of one hop there are eleven positions; it has the first ten digits and the first four letters."""
 PLACE = slice(0, POSITIONS)
 NAME = slice(PLACE.stop, PLACE.stop + COUNT)
 VALUE = slice(NAME.stop, NAME.stop + COUNT)
