@@ -179,6 +179,14 @@ def holding(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
         raise InputError(busy) from None
 
 
+def free_memory() -> int:
+    """Bytes of memory that may still be had; where the system does not say, all that there are."""
+    told = Path("/proc/meminfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    free = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return memory() if free is None else 1024 * int(free)
+
+
 def number_or_null(value: float) -> float | None:
     """A number fit for JSON: null where a diverged model gives NaN or infinity."""
     return value if math.isfinite(value) else None

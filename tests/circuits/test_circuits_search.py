@@ -149,7 +149,10 @@ def test_progress_names_every_stage() -> None:
     evaluator, units = searched(disguised_witness(1))
     journal = Journal(watch=lambda at, done, of: stages.append(f"{done}/{of} {at}"))
     Orders(evaluator, units, QUICK, journal=journal).run()
-    assert stages == ["0/4 least-cost", "1/4 random-1", "2/4 growing-1", "3/4 subsets", "4/4 done"]
+    down = [
+        f"{at}{of}" for at in ("0/4 least-cost", "1/4 random-1") for of in ("", ": heads", ": rows", ": one by one")
+    ]
+    assert stages == [*down, "2/4 growing-1", "3/4 subsets", "4/4 done"]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,9 @@ _BASES = {
 }
 
 
+MIXING = (Intervention.RESAMPLE, Intervention.POSITIONAL)
+"""What puts patterns of other sequences of the batch in place, so that these must come through together."""
+
 HeadForms = tuple[tuple[int, Form], ...]
 """The forms of one head's rows: query roles, ascending, with what is put there."""
 

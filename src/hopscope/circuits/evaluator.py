@@ -16,18 +16,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.apply import Drawer, LayerForms, ProgramEdit, by_layer, check
+from hopscope.circuits.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_layer, check
 from hopscope.circuits.coordinates import Sequences, coordinates
 from hopscope.circuits.form import Form, Program
-from hopscope.circuits.role_maps import RoleMaps, role_maps
+from hopscope.circuits.role_maps import RoleMaps, joined, role_maps
 from hopscope.errors import InputError
-from hopscope.model.edit import Edit, Seam, Stream
+from hopscope.model.edit import Edit, Recorder, Seam, Stream
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 from hopscope.theory.scene import Scene
 
 _ROWS_AT_ONCE = 16_384
 """Positions that go through together: beyond it activations leave a CPU's caches."""
+
+ACTIVATIONS = 1 << 28
+"""Bytes of activations at most, whatever the model's width: where positions are wide, fewer go through together."""
+
+STREAMS = 1 << 28
+"""Bytes of streams kept under the program that candidates depart from; of a deep model not every layer's."""
+
+BYTES_A_POSITION = 4 * 24
+"""Of activations, beside the width: what stands in memory at once while an MLP of four times the width is computed."""
 
 
 class Evaluator(ABC):
@@ -50,10 +59,11 @@ class Evaluator(ABC):
         self.where = coordinates(batch, self.shape.causal)
         self._evaluations = 0
         self._parts: dict[int, Evaluator] = {}
+        self._whole: Evaluator | None = None
         self.drawer = Drawer(self.where)
         self._checked: dict[Row, Form] = {}
         self._trunk: list[LayerForms] = [{} for _ in range(self.shape.layers)]
-        self._streams: list[Stream] = []
+        self._streams: dict[int, Stream] = {}
 
     @property
     @abstractmethod
@@ -129,7 +139,9 @@ class Evaluator(ABC):
 
     @cached_property
     def own(self) -> Float[Tensor, " sequence"]:
-        """Losses of the model as it is, by sequence."""
+        """Losses of the model as it is, by sequence; a part of a batch has them from the whole."""
+        if self._whole is not None:
+            return self._whole.own[: self.sequences]
         self._evaluations -= 1  # once in a process, so that a search that was interrupted would count it twice
         return self.errors([{}])[0].double().mean(dim=1)
 
@@ -139,25 +151,52 @@ class Evaluator(ABC):
             return self
         if sequences not in self._parts:
             self._parts[sequences] = self.on(self.batch[:sequences])
+            self._parts[sequences]._whole = self
         return self._parts[sequences]
 
     @torch.no_grad()
     def errors(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
         """Squared errors under each program, by sequence and hop asked for."""
+        if shares := self._shares_for(programs):
+            found = torch.cat([share.errors(programs) for share in shares], dim=1)
+        else:
+            found = self._errors_at_once(programs)
+        self._evaluations += len(programs)
+        return found
+
+    def _errors_at_once(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
+        """Errors of all sequences in one pass, for as many programs at a time as go through together."""
         for program in programs:
             self._check(program)
         forms = [by_layer(program, self.shape.layers) for program in programs]
         starts = [min(self._shared(one), self.shape.layers - 1) for one in forms]
         order = sorted(range(len(programs)), key=lambda number: starts[number])
-        at_once = max(1, _ROWS_AT_ONCE // (self.where.role.numel()))
+        at_once = max(1, self._positions_at_once // self.where.role.numel())
         results: list[Tensor | None] = [None] * len(programs)
         for first in range(0, len(order), at_once):
             chosen = order[first : first + at_once]
             errors = self._errors([forms[number] for number in chosen], starts[chosen[0]])
             for number, error in zip(chosen, errors, strict=True):
                 results[number] = error
-        self._evaluations += len(programs)
         return torch.stack([result for result in results if result is not None])
+
+    @property
+    def _positions_at_once(self) -> int:
+        """Positions that go through together."""
+        return min(_ROWS_AT_ONCE, ACTIVATIONS // (BYTES_A_POSITION * self.shape.d_model))
+
+    @cached_property
+    def _shares(self) -> tuple[Evaluator, ...]:
+        """Shares of a batch of more positions than go through together; none of a smaller one."""
+        at_once = max(1, self._positions_at_once // self.where.role.shape[1])
+        starts = range(0, self.sequences, at_once)
+        return tuple(self.on(self.batch[start : start + at_once]) for start in starts) if len(starts) > 1 else ()
+
+    def _shares_for(self, programs: Sequence[Program]) -> tuple[Evaluator, ...]:
+        """Shares in which programs may be evaluated; none where sequences must stand together to be mixed."""
+        if not self._shares or any(form.kind in MIXING for one in programs for form in one.values()):
+            return ()
+        return self._shares
 
     def mse(self, programs: Sequence[Program]) -> list[float]:
         """Mean squared error under each program."""
@@ -170,12 +209,24 @@ class Evaluator(ABC):
         """Make `program` the one whose layers are computed once; candidates near it are then cheap."""
         forms = by_layer(program, self.shape.layers)
         same = self._shared(forms)
-        self._trunk, self._streams = forms, self._streams[: same + 1]
+        self._trunk = forms
+        self._streams = {layer: x for layer, x in self._streams.items() if layer <= same}
+        for share in self._shares:
+            share.depart_from(program)
 
     @torch.no_grad()
     def role_maps(self, program: Program | None = None) -> RoleMaps:
         """Role maps, of the model as it is or under a program."""
-        return role_maps(self.transformer.patterns(self.batch.inputs[None], self.edit(program or {})), self.where)
+        maps = []
+        shares = self._shares_for([program or {}]) or (self,)
+        edits = [share.edit(program or {}) for share in shares]
+        streams = [self.transformer.embed(share.batch.inputs[None]) for share in shares]
+        for layer in range(self.shape.layers):  # one at a time: patterns of all would fill the memory
+            seen = [Recorder(edit) for edit in edits]
+            for number, recorder in enumerate(seen):
+                streams[number] = self.transformer.run(streams[number], start=layer, stop=layer + 1, edit=recorder)
+            maps.append(role_maps([torch.cat([one.patterns[0] for one in seen], dim=1)], self.where))
+        return joined(maps)
 
     def edit(self, program: Program) -> ProgramEdit:
         """One program as an edit of the transformer's way through this batch.
@@ -198,17 +249,24 @@ class Evaluator(ABC):
         return next((layer for layer, (mine, trunk) in pairs if mine != trunk), self.shape.layers)
 
     def _stream(self, layer: int) -> Stream:
-        """What enters a layer under the trunk."""
+        """What enters a layer under the trunk; it is kept."""
         if not self._streams:
-            self._streams.append(self.transformer.embed(self.batch.inputs[None]))
+            self._streams[0] = self.transformer.embed(self.batch.inputs[None])
         edit = ProgramEdit([self._trunk], self.shape.heads, self.drawer)
-        while len(self._streams) <= layer:
-            last = len(self._streams) - 1
-            self._streams.append(self.transformer.run(self._streams[-1], start=last, stop=last + 1, edit=edit))
+        while (last := max(self._streams)) < layer:
+            stop = last + self._stride
+            self._streams[stop] = self.transformer.run(self._streams[last], start=last, stop=stop, edit=edit)
         return self._streams[layer]
+
+    @cached_property
+    def _stride(self) -> int:
+        """Every how many layers the stream under the trunk is kept."""
+        needed = 4 * self.where.role.numel() * self.shape.d_model * self.shape.layers
+        return -(-needed // STREAMS)
 
     def _errors(self, forms: list[list[LayerForms]], start: int) -> Float[Tensor, "candidate sequence hop"]:
         """Errors of candidates that agree with the trunk before layer `start`."""
+        start -= start % self._stride
         x = self._stream(start).repeat(1, len(forms), 1, 1)
         edit = ProgramEdit(forms, self.shape.heads, self.drawer)
         x = self.transformer.run(x, start=start, edit=edit, reads=self.shape.reads)

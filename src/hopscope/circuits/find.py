@@ -133,7 +133,7 @@ def circuit_in(
         return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
     first = outcome.found[0]
     evidence = Evidence(evaluator, units.hypotheses, first.program, budget.bar, seed + 1, proof)
-    certificate = certify(evidence, lambda part: journal.watch(f"certificate: {part}", 1, 1)).to_json()
+    certificate = certify(evidence, journal).to_json()
     paths, helpers = explained(evidence)
     return Circuit(
         **known,
@@ -184,7 +184,7 @@ def circuit_of_run(
     at = max(run.checkpoints, default=0) if step is None else step
     model = run.model_hashes[number] if at == run.plan.end else content_hash([run.model_hashes[number], at])
     asked = _asked(budget, seed) | {"model": model, "bar": budget.bar}
-    search = Interrupted.beside(path, asked, run.record.content_hash)
+    search = Interrupted.beside(path, asked | {"proof": asdict(proof or Proof())}, run.record.content_hash)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run.record.content_hash)
         if asked.items() <= (circuit.search | {"model": circuit.model, "bar": circuit.bar}).items():

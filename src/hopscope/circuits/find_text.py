@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
+from hopscope.circuits.search.forecast import Forecast, check_memory
 from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.text_record import Asked, Scores
 from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
@@ -72,7 +74,8 @@ def find_text_circuit(
         journal: what is told of it on the way, and remembered.
 
     Raises:
-        InputError: a tokenizer in which roles or answers cannot be told, or a value out of range.
+        InputError: a tokenizer in which roles or answers cannot be told, a value out of range, or less memory than it
+            takes.
     """
     check_number("faithfulness", faithfulness, 0.0)
     if not 0 < faithfulness < 1:
@@ -81,12 +84,16 @@ def find_text_circuit(
     proof, journal = proof or Proof(sequences=_CONFIRMING, few=_SEQUENCES), journal or Journal()
     batch = text_batch(task, tokenizer, budget.confirming, derive_seed(seed, "circuit search"))
     evaluator = TextEvaluator(model, tokenizer, task, batch)
+    check_memory(evaluator, model.size, proof)
     told = _told(evaluator, named)
     origin, search = Origin(named.content, seed), asked(effort, faithfulness, seed)
-    (full,), guessing = evaluator.mse([{}]), 1 - 1 / batch.candidates.shape[1]
+    began = time.monotonic()
+    full, guessing = float(evaluator.own.mean()), 1 - 1 / batch.candidates.shape[1]
+    forecast = Forecast(evaluator, budget, proof, (time.monotonic() - began) / evaluator.sequences)
     bar = tidy(full + (1 - faithfulness) * (guessing - full))
     if told.lowest <= told.floor or not full < bar < _HIGHEST:
         return _none(evaluator, told, origin, full, min(max(bar, 1e-3), _HIGHEST), search)
+    journal = replace(journal, watch=forecast.told(journal.watch))
     circuit = circuit_in(evaluator, replace(budget, bar=bar), seed, origin, proof, journal, strict=False)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
     return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from jaxtyping import Float, Int
@@ -33,6 +34,11 @@ def role_maps(patterns: list[Pattern], where: Coordinates) -> RoleMaps:
     parts = [_one_layer(pattern, where) for pattern in patterns]
     same, other, expected = (torch.stack(part, dim=1) for part in zip(*parts, strict=True))
     return RoleMaps(same, other, expected)
+
+
+def joined(maps: Sequence[RoleMaps]) -> RoleMaps:
+    """Maps of layers, first layer first, as one."""
+    return RoleMaps(*(torch.cat([getattr(one, field.name) for one in maps], dim=1) for field in fields(RoleMaps)))
 
 
 def _one_layer(

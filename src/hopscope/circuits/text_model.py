@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,8 @@ class TextModel:
         task = TextTask.of(formulation, hops, search.pop("extensions", None))
         path = record_path(self.path, task)
         wanted = asked(**search)
-        unfinished = Interrupted.beside(path, wanted | {"model": self.named.content})
+        proof = asdict(search["proof"]) if search.get("proof") else {}
+        unfinished = Interrupted.beside(path, wanted | {"model": self.named.content, "proof": proof})
         if path.exists() and not anew:
             circuit = Circuit.load(path)
             if circuit.model == self.named.content and wanted.items() <= circuit.search.items():

@@ -202,8 +202,8 @@ class TextEvaluator(Evaluator):
     @torch.no_grad()
     def scores(self, program: Program) -> Scores:
         """How well the questions are answered under a program."""
-        x = self._model.run(self._model.embed(self.batch.inputs[None]), edit=self.edit(program))
-        logits = self._asked(x)
+        shares = [one for one in self._shares_for([program]) if isinstance(one, TextEvaluator)] or [self]
+        logits = torch.cat([share._logits(program) for share in shares])
         chance = logits.gather(-1, self.batch.candidates).double().log_softmax(-1)
         right = chance.gather(-1, self.batch.right[:, None])[:, 0]
         mass = logits.double().softmax(-1).gather(-1, self.batch.candidates).sum(-1)
@@ -214,6 +214,10 @@ class TextEvaluator(Evaluator):
             brier=float(self._brier(chance.float()).mean()),
             mass=float(mass.mean()),
         )
+
+    def _logits(self, program: Program) -> Float[Tensor, "question vocabulary"]:
+        """What follows every question under a program."""
+        return self._asked(self._model.run(self._model.embed(self.batch.inputs[None]), edit=self.edit(program)))
 
     def _among(self, x: Stream) -> Float[Tensor, "row candidate"]:
         """Logits of the acceptable answers."""

@@ -60,6 +60,11 @@ class LanguageModel:
         model.set_attn_implementation(_NAME)
         self._check(probe, own)
 
+    @property
+    def size(self) -> int:
+        """Bytes of its weights."""
+        return sum(weight.numel() * weight.element_size() for weight in self._model.parameters())
+
     def embed(self, inputs: Int[Tensor, "1 batch pos"]) -> Stream:
         """The stream that enters the first layer."""
         return self._through(inputs[0], None, 0, 0, None)[None]
@@ -103,12 +108,14 @@ class LanguageModel:
     @torch.no_grad()
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> LanguageModel:
         """A copy in which some heads, (layer, head) from 0, have initial weights: queries and output, and keys and
-        values where these are not shared with other heads.
+        values where these are not shared with other heads. Layers without any of them are the model's own, not copies.
 
         Raises:
             InputError: a family whose projections are not known.
         """
-        mixed = deepcopy(self._model)
+        touched = {layer for layer, _ in heads}
+        changed = {id(weight) for number in touched for weight in self._layers[number].parameters()}
+        mixed = deepcopy(self._model, {id(one): one for one in self._model.parameters() if id(one) not in changed})
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             fresh = type(self._model)(self._model.config).requires_grad_(False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from hopscope.circuits.certificate.circuit_alone import minimality, necessity, sufficiency
 from hopscope.circuits.certificate.evidence import Evidence
@@ -12,6 +14,7 @@ from hopscope.circuits.certificate.keys import random_keys
 from hopscope.circuits.certificate.outside import completeness, families, outside, recovery
 from hopscope.circuits.certificate.part import Certificate, Part, Sense, tidy
 from hopscope.circuits.certificate.untrained import untrained
+from hopscope.circuits.search.journal import Journal
 
 PARTS: Mapping[str, Callable[[Evidence], Part]] = {
     "harness": harness,
@@ -29,19 +32,26 @@ PARTS: Mapping[str, Callable[[Evidence], Part]] = {
 """By name."""
 
 
-def certify(evidence: Evidence, watch: Callable[[str], None] | None = None) -> Certificate:
+def certify(evidence: Evidence, journal: Journal | None = None) -> Certificate:
     """Judge a circuit. Nothing is tuned here; a circuit that fails a part is reported with the part it fails.
 
     Args:
         evidence: the circuit, fresh sequences, and the sense that is asked for.
-        watch: told the name of each part before it begins.
+        journal: told the name of each part before it begins; remembers what is done.
     """
     found = {}
     for name, judge in PARTS.items():
-        if watch is not None:
-            watch(name)
-        found[name] = judge(evidence).seeded(evidence.seed)
+        if journal is None:
+            found[name] = judge(evidence).seeded(evidence.seed)
+            continue
+        journal.watch(f"certificate: {name}", 1, 1)
+        made = journal.once(f"certificate: {name}", partial(_judged, judge, evidence), evidence.evaluator)
+        found[name] = Part.from_json(made)
     return Certificate(evidence.sense, found)
+
+
+def _judged(judge: Callable[[Evidence], Part], evidence: Evidence) -> dict[str, Any]:
+    return judge(evidence).seeded(evidence.seed).to_json()
 
 
 def no_circuit(loss: float, bar: float, seed: int, sense: Sense = "natural") -> Certificate:

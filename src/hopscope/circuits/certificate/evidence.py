@@ -295,24 +295,31 @@ class Evidence:
         return {row: loss - full for row, loss in zip(self.rows, losses, strict=True)}
 
     def settled(self, programs: list[Rows], limit: float, near: Rows | None = None) -> list[float]:
-        """Mean losses; more sequences where a few leave it open on which side of `limit` a loss is.
+        """Mean losses; on twice as many sequences, up to `few`, while it is open on which side of `limit` a loss is.
 
         Args:
             programs: what is measured.
             limit: what it is compared with.
             near: a program from which they depart, whose first layers are computed once; by default the circuit.
         """
-        if not programs:
-            return []
-        for evaluator in (self.rough, self.few):
-            evaluator.depart_from(self.base if near is None else near)
-        errors = by_sequence(self.rough, programs)
-        losses: list[float] = errors.mean(dim=1).tolist()
-        doubts = (_SURE * errors.std(dim=1) / errors.shape[1] ** 0.5).tolist()
-        close = [n for n, doubt in enumerate(doubts) if abs(losses[n] - limit) <= doubt]
-        for number, loss in zip(close, self.few.mse([programs[number] for number in close]), strict=True):
-            losses[number] = loss
+        near = self.base if near is None else near
+        losses, close = [0.0] * len(programs), [*range(len(programs))]
+        for evaluator in self._rising:
+            if close:
+                evaluator.depart_from(near)
+                errors = by_sequence(evaluator, [programs[number] for number in close])
+                doubts = _SURE * errors.std(dim=1) / evaluator.sequences**0.5
+                for number, loss in zip(close, errors.mean(dim=1).tolist(), strict=True):
+                    losses[number] = loss
+                close = [n for n, doubt in zip(close, doubts.tolist(), strict=True) if abs(losses[n] - limit) <= doubt]
         return losses
+
+    @cached_property
+    def _rising(self) -> list[Evaluator]:
+        """`rough` sequences, twice as many, and so on up to `few`."""
+        rough, few = self.proof.rough, self.proof.few
+        counts = [rough << doubled for doubled in range((few // rough).bit_length())]
+        return [self.evaluator.part(count) for count in sorted({*counts, few})]
 
     def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
         """Means with their intervals, each over as many sequences as it has."""

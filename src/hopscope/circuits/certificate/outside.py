@@ -75,7 +75,7 @@ def families(evidence: Evidence) -> Part:
         if (row.layer, row.head) not in used:
             unused[row.layer, row.head][row] = IDENTITY
     alone: list[Rows] = [{**evidence.base, **rows} for rows in unused.values()]
-    losses = evidence.settled([*programs, *alone], evidence.levels.at(_MOST))
+    losses = evidence.settled(programs, evidence.levels.at(_MOST)) + evidence.settled(alone, evidence.levels.at(_HALF))
     by_way = {**dict(zip(ways, losses, strict=False)), "identity": max(losses[len(ways) :], default=losses[0])}
     kept = {name: tidy(evidence.levels.faithfulness(loss)) for name, loss in by_way.items()}
     judged = [name for name in kept if name != "all_identity"]

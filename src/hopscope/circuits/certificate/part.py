@@ -36,6 +36,12 @@ class Part:
         """As records have it: the numbers beside `passed`, `says` and `seed`."""
         return {"passed": self.passed, "says": self.says, **self.numbers, "seed": self.seed}
 
+    @classmethod
+    def from_json(cls, made: Mapping[str, Any]) -> Part:
+        """What `to_json` gave."""
+        numbers = {name: value for name, value in made.items() if name not in ("passed", "says", "seed")}
+        return cls(made["passed"], made["says"], numbers, made["seed"])
+
 
 @dataclass(frozen=True)
 class Certificate:

@@ -27,17 +27,26 @@ _AT_ONCE = 4
 """How many such sizes are tried before it is seen whether to go on."""
 
 
-def spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """Heads and rows that are easily done without switched off, the least costly first, several at a time."""
-    gauge, program, heads = Gauge.scanning(evaluator, budget), units.base, evaluator.shape.heads
+def heads_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+    """Heads that are easily done without switched off, the least costly first, many at a time."""
+    gauge, heads = Gauge.scanning(evaluator, budget), evaluator.shape.heads
     by_head: dict[int, Rows] = {}
-    for row in units.on(program):
+    for row in units.on(units.base):
         by_head.setdefault(row.layer * heads + row.head, {})[row] = UNIFORM
-    order = head_order(gauge.evaluator)
-    if order:
-        program = _in_order(gauge, program, [by_head[head] for head in order if head in by_head], gauge.limit(HEADS))
-    else:
-        program = _eliminated(gauge, program, list(by_head.values()), gauge.limit(HEADS), generator)
+    moves = [by_head[head] for head in head_order(gauge.evaluator) if head in by_head]
+    if len(moves) > _SIZES[-1]:
+        return _in_halves(gauge, units.base, moves, gauge.limit(HEADS))
+    if moves:
+        return _in_order(gauge, units.base, moves, gauge.limit(HEADS))
+    return _eliminated(gauge, units.base, list(by_head.values()), gauge.limit(HEADS), generator)
+
+
+def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+    """Rows of the heads that are left, likewise."""
+    gauge, program = Gauge.scanning(evaluator, budget), units.base
+    rows = units.on(program)
+    if len(rows) > _SIZES[-1]:  # each alone would take too long; so they go as they come, but many at a time
+        program = _in_halves(gauge, program, [{row: UNIFORM} for row in rows], gauge.limit(ROWS))
     for share in (ROWS, LAST):
         program = trimmed(gauge, units, program, gauge.limit(share), generator)
     return program
@@ -85,7 +94,7 @@ def _eliminated(
     while moves:
         gauge.rough.depart_from(program)
         now, *scores = gauge.rough.mse([program, *({**program, **move} for move in moves)])
-        room = limit - gauge.scores([program])[0]
+        room = limit - gauge.score(program)
         fitting = [number for number, score in enumerate(scores) if score - now <= ROUGHLY * room]
         least, noise = min(scores), jitter(len(moves), generator)
         costs = [(score - least) * factor for score, factor in zip(scores, noise, strict=True)]
@@ -104,6 +113,31 @@ def _in_order(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> R
         program, taken = _longest_prefix(gauge, program, moves, limit)
         moves = moves[max(taken, 1) :]
     return program
+
+
+def _in_halves(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> Rows:
+    """As many of very many moves, in the given order, as the limit allows; where some do not fit, each half of them.
+
+    Few sequences say which are worth trying, all together is then tried on more. So what k moves that do not fit cost
+    is some 2 k log(moves / k) programs on few sequences, and few programs on more.
+    """
+    fitting = _halved(gauge.roughly(), program, moves, limit)
+    chosen = [move for move in moves if all(fitting[row] == form for row, form in move.items())]
+    return _halved(gauge, program, chosen, limit)
+
+
+def _halved(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) -> Rows:
+    """All moves together if the limit allows it, else those of the first half that it allows, then of the second."""
+    together = dict(program)
+    for move in moves:
+        together |= move
+    gauge.evaluator.depart_from(program)
+    if gauge.passes(together, limit):
+        return together
+    if len(moves) < 2:
+        return program
+    middle = len(moves) // 2
+    return _halved(gauge, _halved(gauge, program, moves[:middle], limit), moves[middle:], limit)
 
 
 def _longest_prefix(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) -> tuple[Rows, int]:

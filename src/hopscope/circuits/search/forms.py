@@ -41,9 +41,9 @@ def _form(gauge: Gauge, units: Units, program: Rows, row: Row) -> Form:
     forms = [form for form in units.hypotheses.of(row) if form != KEEP and not units.hypotheses.is_off(row, form)]
     near = [{**program, row: form} for form in forms]
     costs, _ = gauge.costs(program, near)
-    (current,) = gauge.scores([program])
+    current = gauge.score(program)
     most = max(gauge.limit(), current)
     good = min(most, current + max(min(costs, default=0.0), 0.0) + NEARLY_AS_GOOD * (most - current))
     gauge.evaluator.depart_from(program)
-    passing = (n for n, cost in enumerate(costs) if current + cost <= good and gauge.scores([near[n]])[0] <= good)
+    passing = (n for n, cost in enumerate(costs) if current + cost <= good and gauge.score(near[n]) <= good)
     return next((forms[number] for number in passing), KEEP)

@@ -35,7 +35,8 @@ class Gauge:
         self.middle: Evaluator | None = None
         self._deciding = 0
         self._last: tuple[Float[Tensor, " sequence"], float, float] | None = None
-        self._full = self.scores([{}])[0]
+        self._known: tuple[Rows, Float[Tensor, " sequence"]] = {}, self.evaluator.own
+        self._full = float(self._scores(self.evaluator.own[None])[0])
 
     @classmethod
     def scanning(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
@@ -51,10 +52,14 @@ class Gauge:
         gauge.middle, gauge._deciding = evaluator.part(budget.sequences), budget.deciding
         return gauge
 
+    def roughly(self) -> Gauge:
+        """The same bar on the few sequences that decide nothing."""
+        return Gauge(self.rough, self.rough, self.bar, self._doubt, self._anchor)
+
     @cached_property
-    def _more(self) -> Evaluator | None:
+    def _more(self) -> Evaluator:
         """Further sequences, many of them."""
-        return self.evaluator.fresh(self._deciding, 0, "circuit search, in doubt") if self._deciding else None
+        return self.evaluator.fresh(self._deciding, 0, "circuit search, in doubt")
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
@@ -66,6 +71,10 @@ class Gauge:
             return []
         found: list[float] = self._scores(self.evaluator.errors(programs).double().mean(dim=2)).tolist()
         return found
+
+    def score(self, program: Rows) -> float:
+        """The score of one program; not measured again where it was the last one asked for."""
+        return float(self._scores(self._losses(program)[None])[0])
 
     def _scores(self, losses: Float[Tensor, "program sequence"]) -> Float[Tensor, " program"]:
         scores = _above(losses, self._doubt)
@@ -80,30 +89,53 @@ class Gauge:
         measured on them has there and by how much this one differs from it, then by its own loss there.
         """
         limit = self.limit() if limit is None else limit
-        losses = self.evaluator.errors([program]).double().mean(dim=2)
-        if float(self._scores(losses)) <= limit:
+        losses = self._losses(program)
+        if self.score(program) <= limit:
             return True
-        if self._more is None or float(_above(losses, -self._doubt)) > limit:
+        if not self._deciding or float(_above(losses, -self._doubt)) > limit:
             return False
-        mean, error, precise = self._by_difference(losses[0])
+        mean, error, precise = self._by_difference(losses)
         if not precise and mean - self._doubt * error <= limit:
-            mean, error = self._measured(self._more, program, losses[0])
+            mean, error = self._measured(program)
         return mean + self._doubt * error <= limit
 
     def sharp(self, program: Rows) -> float:
         """The score of a program on as many sequences as there are."""
-        losses = self.evaluator.errors([program]).double().mean(dim=2)
-        if self._more is None:
-            return float(self._scores(losses))
-        mean, error = self._measured(self._more, program, losses[0])
-        return min(float(self._scores(losses)), mean + self._doubt * error)
+        if not self._deciding:
+            return self.score(program)
+        mean, error = self._measured(program)
+        return min(self.score(program), mean + self._doubt * error)
 
-    def _measured(self, more: Evaluator, program: Rows, losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
-        """The loss on more sequences with its standard error; `losses` are those on the others."""
-        self.evaluator.count(1)
-        mean, error = _mean(more.errors([program])[0].double().mean(dim=1))
-        self._last = losses, mean, error
-        return mean, error
+    def hopeful(self, program: Rows, least: Sequence[float], limit: float) -> list[int]:
+        """Numbers of the changes of a program that may be within a limit.
+
+        More sequences are asked only where it hangs on the doubt whether a change may be.
+
+        Args:
+            program: that is changed.
+            least: what each change costs at least.
+            limit: the highest score.
+        """
+        low, high = float(_above(self._losses(program), -self._doubt)), self.score(program)
+        if self._deciding and any(low + one <= limit < high + one for one in least):
+            high = self.sharp(program)
+        return [number for number, one in enumerate(least) if high + one <= limit]
+
+    def _losses(self, program: Rows) -> Float[Tensor, " sequence"]:
+        """Losses of one program; not measured again where it was the last one asked for."""
+        known, losses = self._known
+        if known != program:
+            losses = self.evaluator.errors([program])[0].double().mean(dim=1)
+            self._known = program, losses
+        return losses
+
+    def _measured(self, program: Rows) -> tuple[float, float]:
+        """The loss on more sequences with its standard error."""
+        losses = self._losses(program)
+        if self._last is None or self._last[0] is not losses:
+            self.evaluator.count(1)
+            self._last = losses, *_mean(self._more.errors([program])[0].double().mean(dim=1))
+        return self._last[1:]
 
     def _by_difference(self, losses: Float[Tensor, " sequence"]) -> tuple[float, float, bool]:
         """The loss of a program on more sequences, by its difference from the last one measured there.
@@ -139,11 +171,10 @@ class Gauge:
         A generator perturbs the order.
         """
         costs, least = self.costs(program, near)
-        score = self.sharp(program)
-        hopeful = [number for number, low in enumerate(least) if score + low <= limit]
+        hopeful = self.hopeful(program, least, limit)
         if self.middle is not None:
             _, least = self.costs(program, [near[number] for number in hopeful], self.middle)
-            hopeful = [number for number, low in zip(hopeful, least, strict=True) if score + low <= limit]
+            hopeful = [hopeful[number] for number in self.hopeful(program, least, limit)]
         margin, factors = JITTERED * self.bar, jitter(len(near), generator)
         weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
         return sorted(hopeful, key=lambda n: (weighed[n], n))

@@ -1,29 +1,45 @@
 """What gradients say of rows and heads: the rise of the loss when one is made uniform, to first order.
 
-Estimated at four points on the way from a pattern to the uniform one (integrated gradients): two passes a point and
-layer, for all its heads together. In models with so many heads that trying each alone takes long, the estimate says in
-which order heads are tried; whether one goes is decided by exact scores. It is checked against exact scores all the
-same, and not used where they disagree.
+Estimated at four points on the way from a pattern to the uniform one (integrated gradients), for a block of layers
+together: two passes a point and block. A deep model has no more blocks than one of twelve layers, and as many fewer
+sequences as it is deeper. In models with so many heads that trying each alone takes long, the estimate says in which
+order heads are tried; whether one goes is decided by exact scores. It is checked against exact scores all the same, and
+not used where they disagree.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluator import BYTES_A_POSITION, Evaluator
 from hopscope.circuits.form import UNIFORM, Program
+from hopscope.circuits.search.budget import FEW
 from hopscope.model.edit import Edit, Pattern
 from hopscope.theory.path import Row
 
 _POINTS = (0.125, 0.375, 0.625, 0.875)
 
+BLOCKS = 12
+"""Into how many blocks the layers are put at most. Up to so many, each layer is a block of its own."""
+
+SEQUENCES = 64
+"""On which is estimated in models of up to `BLOCKS` layers."""
+
+SAVED = 1 << 30
+"""Bytes that a backward pass may keep."""
+
 _MANY_HEADS, _MANY_A_LAYER = 32, 8
 """From how many heads, and in a layer, gradients are asked."""
 
-_CHECKED = 24
+_TOO_MANY = 256
+"""Heads beyond which trying each alone again and again is no way out where gradients disagree."""
+
+CHECKED = 24
 """Heads that are also scored exactly: those with the highest and lowest estimates, and some between."""
 
 _AGREEMENT = 0.5
@@ -31,26 +47,40 @@ _AGREEMENT = 0.5
 
 
 def head_order(evaluator: Evaluator) -> tuple[int, ...]:
-    """Numbers (layer x heads + head) of all heads by rising estimate; none where not asked or not good enough."""
+    """Numbers (layer x heads + head) of all heads by rising estimate; none where not asked or not good enough.
+
+    In models of more than `_TOO_MANY` heads for which it is not good enough, by exact scores on a few sequences.
+    """
     shape = evaluator.shape
     if shape.heads < _MANY_A_LAYER or shape.layers * shape.heads < _MANY_HEADS:
         return ()
-    order, agreement = estimated_order(evaluator)
-    return order if agreement >= _AGREEMENT else ()
+    order, agreement = estimated_order(evaluator.part(max(FEW, SEQUENCES * BLOCKS // max(shape.layers, BLOCKS))))
+    if agreement >= _AGREEMENT:
+        return order
+    if len(order) <= _TOO_MANY:
+        return ()
+    costs = _exact(evaluator.part(FEW), sorted(order))
+    return tuple(sorted(range(len(costs)), key=costs.__getitem__))
 
 
 def estimated_order(evaluator: Evaluator) -> tuple[tuple[int, ...], float]:
     """The order of the heads, and its rank correlation with exact scores."""
     scores = row_scores(evaluator).sum(dim=-1).flatten()
     order: list[int] = scores.argsort(stable=True).tolist()
-    third = _CHECKED // 3
+    third = CHECKED // 3
     between = order[third:-third][:: max(1, (len(order) - 2 * third) // third)]
-    chosen = list(dict.fromkeys([*order[:third], *order[-third:], *between]))[:_CHECKED]
+    chosen = list(dict.fromkeys([*order[:third], *order[-third:], *between]))[:CHECKED]
+    return tuple(order), rank_correlation(scores[chosen], torch.tensor(_exact(evaluator, chosen)))
+
+
+def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
+    """Losses without each of some heads."""
     heads, roles = evaluator.shape.heads, evaluator.where.roles
+    evaluator.depart_from({})
     programs: list[Program] = [
-        {Row(number // heads, number % heads, query): UNIFORM for query in range(roles)} for number in chosen
+        {Row(number // heads, number % heads, query): UNIFORM for query in range(roles)} for number in numbers
     ]
-    return tuple(order), rank_correlation(scores[chosen], torch.tensor(evaluator.mse(programs)))
+    return evaluator.mse(programs)
 
 
 def rank_correlation(left: Float[Tensor, " n"], right: Float[Tensor, " n"]) -> float:
@@ -62,34 +92,54 @@ def rank_correlation(left: Float[Tensor, " n"], right: Float[Tensor, " n"]) -> f
 
 def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     """The estimated rise of the loss when a row is made uniform, for every row."""
-    where, seam = evaluator.where, evaluator.transformer
-    allowed = where.allowed.float()
-    uniform = allowed / allowed.sum(dim=-1, keepdim=True)
-    total = torch.zeros(evaluator.shape.layers, evaluator.shape.heads, where.roles)
-    part = max(1, 4096 // where.role.shape[1])
+    shape, positions = evaluator.shape, evaluator.where.role.shape[1]
+    saved = BYTES_A_POSITION * shape.d_model * shape.layers * positions
+    part = max(1, min(4096 // positions, SAVED // saved))
+    total = torch.zeros(shape.layers, shape.heads, evaluator.where.roles)
     for start in range(0, evaluator.sequences, part):
-        piece, role = evaluator.on(evaluator.batch[start : start + part]), where.role[start : start + part]
-        entering = seam.embed(piece.batch.inputs[None])
-        clean = [pattern.detach() for pattern in seam.patterns(piece.batch.inputs[None])]
-        for point in _POINTS:
-            leaves = [(pattern + point * (uniform - pattern)).requires_grad_() for pattern in clean]
-            # One layer at a time stands at the point; the others keep their own patterns, whose gradients are theirs.
-            for layer, leaf in enumerate(leaves):
-                with torch.enable_grad():
-                    x = seam.run(entering, edit=_At(layer, leaf), reads=evaluator.shape.reads)
-                    (gradient,) = torch.autograd.grad(piece.squared_errors(x).mean(dim=-1).sum(), leaf)
-                change = (gradient * (uniform - clean[layer])).detach().sum(dim=-1)[0]  # batch head query
-                index = role[:, None].expand_as(change)
-                by_role = change.new_zeros(*change.shape[:-1], where.roles).scatter_add_(-1, index, change)
-                total[layer] += by_role.sum(dim=0) / len(_POINTS)
+        total += _summed_scores(evaluator.on(evaluator.batch[start : start + part]))
     return total / evaluator.sequences
 
 
-class _At(Edit):
-    """One layer's pattern put in place; the others keep their own. Queries may be fewer where fewer are read."""
+def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
+    """Estimates summed over sequences few enough for one backward pass."""
+    where, seam, shape = evaluator.where, evaluator.transformer, evaluator.shape
+    total = torch.zeros(shape.layers, shape.heads, where.roles)
+    size = -(-shape.layers // BLOCKS)
+    entering = seam.embed(evaluator.batch.inputs[None])
+    for first in range(0, shape.layers, size):
+        block = range(first, min(first + size, shape.layers))
+        for point in _POINTS:
+            # One block at a time stands at the point; the others keep their own patterns, whose gradients are theirs.
+            edit = _TowardsUniform(block, point, evaluator)
+            with torch.enable_grad():
+                x = seam.run(entering, start=first, edit=edit, reads=shape.reads)
+                changes = torch.autograd.grad(evaluator.squared_errors(x).mean(dim=-1).sum(), edit.shares)
+            for layer, change in zip(block, changes, strict=True):
+                index = where.role[:, None].expand_as(change[0])
+                by_role = change.new_zeros(*change.shape[1:-1], where.roles).scatter_add_(-1, index, change[0])
+                total[layer] += by_role.sum(dim=0) / len(_POINTS)
+        entering = seam.run(entering, start=first, stop=block.stop)
+    return total
 
-    def __init__(self, layer: int, leaf: Tensor) -> None:
-        self._layer, self._leaf = layer, leaf
+
+class _TowardsUniform(Edit):
+    """The patterns of some layers as far as `point` on the way to the uniform one, each row by a share of its own.
+
+    Attributes:
+        shares: by layer: how far on the way every row is.
+    """
+
+    def __init__(self, block: range, point: float, evaluator: Evaluator) -> None:
+        allowed, size = evaluator.where.allowed.float(), evaluator.where.role.shape
+        self._uniform = allowed / allowed.sum(dim=-1, keepdim=True)
+        self._first = block.start
+        self.shares = [torch.full((1, size[0], evaluator.shape.heads, size[1]), point).requires_grad_() for _ in block]
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        return self._leaf[..., -pattern.shape[-2] :, :] if layer == self._layer else pattern
+        """Queries may be fewer where fewer are read."""
+        if not 0 <= layer - self._first < len(self.shares):
+            return pattern
+        queries = pattern.shape[-2]
+        share = self.shares[layer - self._first][..., -queries:, None]
+        return pattern + share * (self._uniform[-queries:] - pattern)

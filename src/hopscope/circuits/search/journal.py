@@ -15,6 +15,9 @@ Watch = Callable[[str, int, int], None]
 Memory = dict[str, Any]
 """What was finished, by name, as plain JSON."""
 
+COST = "evaluations of "
+"""Before the name of what is remembered, in the name of what it cost."""
+
 
 @dataclass(frozen=True)
 class Journal:
@@ -33,14 +36,17 @@ class Journal:
     def once(self, name: str, make: Callable[[], Any], evaluator: Evaluator) -> Any:
         """What is remembered under a name; made, and remembered, if it is not.
 
-        The evaluator is told what the making had cost, so that an interrupted search counts as one that was not.
+        The evaluator is told what the making had cost, so that an interrupted search counts as one that was not. What
+        was remembered of the making, under names that begin with this one and a colon, is let go when it is done.
         """
-        cost = f"evaluations of {name}"
+        cost = f"{COST}{name}"
         if name in self.memory:
             evaluator.count(self.memory.get(cost, 0))
         else:
             before = evaluator.evaluations
             self.memory[name] = make()
+            for part in [one for one in self.memory if one.removeprefix(COST).startswith(f"{name}: ")]:
+                del self.memory[part]
             self.memory[cost] = evaluator.evaluations - before
             self.remember(self.memory)
         return self.memory[name]

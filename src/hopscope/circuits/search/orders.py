@@ -19,7 +19,7 @@ from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.search.budget import LAST, Budget
-from hopscope.circuits.search.down import minimal, one_by_one, spared, trimmed
+from hopscope.circuits.search.down import heads_spared, minimal, one_by_one, rows_spared, trimmed
 from hopscope.circuits.search.forms import simplest
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.journal import Journal
@@ -28,6 +28,9 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.up import grown
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
+
+Algorithm = Callable[[Evaluator, Units, Budget, torch.Generator | None], Rows]
+"""What every file of a search is: from the units it sets out from to a smaller program."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Orders:
         self._evaluator, self._units, self._budget, self._seed = evaluator, units, budget, seed
         self._journal = journal or Journal()
         self._ends: dict[tuple[Row, ...], Rows | None] = {}
+        self._at = 0, 1
 
     def run(self) -> Outcome:
         """Search. The same model, problem, budget and seed give the same result, resumed or not."""
@@ -103,7 +107,8 @@ class Orders:
         names = [*down, *(f"growing-{number}" for number in range(1, self._budget.growing + 1))]
         ends: list[tuple[str, Rows]] = []
         for number, name in enumerate(names):
-            self._journal.watch(name, number, len(names) + 1)
+            self._at = number, len(names) + 1
+            self._journal.watch(name, *self._at)
             way = partial(self._descend, name) if name in down else partial(self._grow, name, down)
             made = self._journal.once(name, way, self._evaluator)
             end = made["end"]
@@ -121,10 +126,27 @@ class Orders:
     def _descend(self, name: str) -> dict[str, Any]:
         """One way down: what is left when the easily spared is off, and the circuit it ends in."""
         generator = None if name == "least-cost" else self._generator(name)
-        pool = spared(self._evaluator, self._units, self._budget, generator)
-        small = one_by_one(self._evaluator, self._units.within(pool), self._budget, generator)
+        heads = self._stage(name, "heads", heads_spared, self._units.base, generator)
+        pool = self._stage(name, "rows", rows_spared, heads, generator)
+        small = self._stage(name, "one by one", one_by_one, pool, generator)
         end = self._end(pool, small)
         return {"pool": self._plain(pool), "small": self._plain(small), "end": self._plain(end)}
+
+    def _stage(
+        self, order: str, name: str, algorithm: Algorithm, start: Rows, generator: torch.Generator | None
+    ) -> Rows:
+        """One stage of a way down, remembered until its order is finished; also where the random numbers then stand."""
+
+        def made() -> dict[str, Any]:
+            program = algorithm(self._evaluator, self._units.within(start), self._budget, generator)
+            state = "" if generator is None else bytes(generator.get_state().tolist()).hex()
+            return {"program": self._plain(program), "random": state}
+
+        self._journal.watch(f"{order}: {name}", *self._at)
+        found = self._journal.once(f"{order}: {name}", made, self._evaluator)
+        if generator is not None:
+            generator.set_state(torch.tensor(list(bytes.fromhex(found["random"])), dtype=torch.uint8))
+        return self._read(found["program"])
 
     def _grow(self, name: str, down: list[str]) -> dict[str, Any]:
         """One way up, out of what a way down had left."""
@@ -156,7 +178,7 @@ class Orders:
         start = some if gauge.passes(some, gauge.bar) else program
         return self._apply(simplest, minimal(gauge, self._units, start, None, gauge.bar))
 
-    def _apply(self, algorithm: Callable[..., Rows], program: Rows) -> Rows:
+    def _apply(self, algorithm: Algorithm, program: Rows) -> Rows:
         return algorithm(self._evaluator, self._units.within(program), self._budget, None)
 
     def _distinct(self, ends: list[tuple[str, Rows]]) -> list[Found]:

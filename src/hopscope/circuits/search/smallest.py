@@ -43,10 +43,10 @@ def tried(rows: int, budget: Budget) -> Minimality:
 
 def _first_passing(gauge: Gauge, program: Rows, parts: Sequence[Rows]) -> Rows | None:
     """The first part within the limit. Few sequences rule out what is hopeless; the rest are confirmed."""
-    few, score = gauge.evaluator.part(FEW), gauge.sharp(program)
+    few = gauge.evaluator.part(FEW)
     for first in range(0, len(parts), _AT_ONCE):
         chosen = parts[first : first + _AT_ONCE]
-        for part, cost in zip(chosen, gauge.costs(program, chosen, few)[1], strict=True):
-            if score + cost <= gauge.bar and gauge.passes(part, gauge.bar):
-                return part
+        for number in gauge.hopeful(program, gauge.costs(program, chosen, few)[1], gauge.bar):
+            if gauge.passes(chosen[number], gauge.bar):
+                return chosen[number]
     return None

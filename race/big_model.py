@@ -1,0 +1,103 @@
+"""The search at a size: a planted circuit among a thousand heads, how long it takes and how much memory.
+
+    python race/big_model.py FOLDER [--layers 32] [--heads 32] [--width 1024] [--threads 2] [--json FILE]
+
+Makes a GPT-2 of that size in FOLDER, of which two heads answer equations of one hop and all others are random (from
+`tests/support/planted_big.py`), and finds its circuit as `hopscope circuit FOLDER` would. Ends with status 1 unless
+that is the planted one and nothing else. Interrupted, it goes on where it was when called again; time is counted over
+all calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+import hopscope as hs
+from hopscope import own_process
+from hopscope.benchmark.own_model.training import publish
+from hopscope.files import read_json, write_json
+from hopscope.theory.path import AttentionPath
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+from planted_big import Stand, planted_big
+
+
+class Clock:
+    """Time spent, over all calls, in a file beside the model.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._began, self._worked = path, time.monotonic(), time.process_time()
+        self._before = (
+            read_json(path, "time spent") if path.exists() else {"minutes": 0.0, "core_minutes": 0.0, "gb": 0}
+        )
+
+    def spent(self) -> dict[str, float]:
+        """Minutes by the clock and of all cores together, and the most memory held (GB); kept."""
+        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        spent = {
+            "minutes": self._before["minutes"] + (time.monotonic() - self._began) / 60,
+            "core_minutes": self._before["core_minutes"] + (time.process_time() - self._worked) / 60,
+            "gb": max(self._before["gb"], held),
+        }
+        write_json(self._path, spent)
+        return spent
+
+
+def processor() -> str:
+    """Its name."""
+    told = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    return next((line.partition(":")[2].strip() for line in told if line.startswith("model name")), "unknown")
+
+
+def main() -> None:
+    """Make, search, compare, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="of the model; made if it is not there")
+    parser.add_argument("--layers", type=int, default=32)
+    parser.add_argument("--heads", type=int, default=32, help="of a layer [default: 32]")
+    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, default=None, help="also write the numbers to this file")
+    asked = parser.parse_args()
+    own_process.claim()
+    own_process.settle()
+    torch.set_num_threads(asked.threads)
+    layers, heads = asked.layers, asked.heads
+    stand = Stand(layers, heads, asked.width, (layers // 5, heads // 3), (2 * layers // 3, heads // 2))
+    if not (asked.folder / "config.json").exists():
+        publish(planted_big(stand), asked.folder)
+    clock = Clock(asked.folder / "spent.time")
+
+    def watch(stage: str, done: int, stages: int) -> None:
+        spent = clock.spent()
+        print(f"{spent['minutes']:7.1f} min {spent['gb']:5.1f} GB  {stage}", flush=True)
+
+    circuit = hs.TextModel(asked.folder).circuit("equations", 1, effort="quick", watch=watch)
+    spent = {name: round(value, 1) for name, value in clock.spent().items()}
+    found = sorted(one.path for one in circuit.paths)
+    planted = sorted(AttentionPath.parse(path, hops=1) for path in stand.circuit)
+    result = {
+        "layers": layers, "heads": heads, "width": asked.width, "threads": asked.threads, "processor": processor(),
+        **spent, "found_exactly": found == planted, "paths": [path.describe(1) for path in found],
+        "certified": list(circuit.certified), "evaluations": circuit.search["evaluations"],
+    }  # fmt: skip
+    print(json.dumps(result, indent=1))
+    if asked.json is not None:
+        write_json(asked.json, result)
+    if found != planted:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What a search of a language model takes: the memory, said before it begins, and the time that is left, as it goes.
+
+Times are told and stand in no record: the same model and settings give the same record.
+"""
+
+from __future__ import annotations
+
+from math import log2
+
+from hopscope.circuits.certificate.evidence import Proof
+from hopscope.circuits.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
+from hopscope.circuits.search.budget import FEW, Budget
+from hopscope.circuits.search.gradients import BLOCKS, CHECKED, SAVED, SEQUENCES
+from hopscope.circuits.search.journal import Watch
+from hopscope.errors import InputError
+from hopscope.files import free_memory, in_words
+
+_ROWS, _HEADS = 8, 4
+"""Of a circuit that is expected."""
+
+_BATCHES = 8
+"""On which streams are kept at once: parts of the questions of the search and of the certificate."""
+
+_WORTH_TELLING = 60.0
+"""Seconds from which it is said how long it takes."""
+
+
+def check_memory(evaluator: Evaluator, weights: int, proof: Proof) -> None:
+    """See that a search fits into the memory that is free, beside the model's weights, which are there already.
+
+    Args:
+        evaluator: the model, on as many questions as decide.
+        weights: bytes of them.
+        proof: how much stands behind the certificate.
+
+    Raises:
+        InputError: it does not fit.
+    """
+    needed, free = memory_needed(evaluator, weights, proof), free_memory()
+    if needed > free:
+        shape = evaluator.shape
+        raise InputError(
+            f"a search among {shape.layers} x {shape.heads} heads, on questions of {evaluator.where.role.shape[1]} "
+            f"tokens, takes {in_words(needed)} of memory beside the weights and {in_words(free)} are free; free some, "
+            "or take a machine with more"
+        )
+
+
+def memory_needed(evaluator: Evaluator, weights: int, proof: Proof) -> int:
+    """Bytes that a search takes at the most beside the weights.
+
+    One pass, forwards or backwards; streams and patterns of all questions; and a second model, from which heads with
+    initial weights are taken.
+    """
+    shape, positions = evaluator.shape, evaluator.where.role.shape[1]
+    asked = max(evaluator.sequences, proof.sequences)
+    stream, pattern = 4 * positions * shape.d_model, 4 * shape.heads * positions**2
+    kept = _BATCHES * min(STREAMS, asked * stream * shape.layers)
+    mixed = asked * positions * BYTES_A_POSITION * shape.d_model
+    patterns = 4 * asked * pattern + 2 * proof.rough * shape.layers * pattern
+    return max(ACTIVATIONS, SAVED, mixed) + kept + patterns + weights + weights // shape.layers
+
+
+class Forecast:
+    """How long a search takes, by what one question takes and how many are passed through the model.
+
+    For a circuit of up to eight rows in four heads; a larger one takes longer.
+
+    Args:
+        evaluator: the model.
+        budget: of the search.
+        proof: of the certificate.
+        seconds: that a question takes through all layers.
+    """
+
+    def __init__(self, evaluator: Evaluator, budget: Budget, proof: Proof, seconds: float) -> None:
+        self._stages, self._seconds = _stages(evaluator, budget, proof), seconds
+
+    def left(self, stage: str) -> float:
+        """Seconds from the beginning of a stage on, or of the first of those whose names begin so; of no other, 0."""
+        names = [*self._stages]
+        at = next((number for number, name in enumerate(names) if name.startswith(stage)), len(names))
+        return self._seconds * sum(self._stages[name] for name in names[at:])
+
+    def told(self, watch: Watch) -> Watch:
+        """A watch that is also told how long it may take from there on, where that is worth telling."""
+
+        def also(stage: str, done: int, stages: int) -> None:
+            left = self.left(stage)
+            watch(f"{stage}, some {left / 60:.0f} min left" if left >= _WORTH_TELLING else stage, done, stages)
+
+        return also
+
+
+def _stages(evaluator: Evaluator, budget: Budget, proof: Proof) -> dict[str, float]:
+    """Questions that go through all layers, by stage, in order."""
+    heads, roles, layers = evaluator.shape.layers * evaluator.shape.heads, evaluator.where.roles, evaluator.shape.layers
+    scan, all_of_them, rough = budget.sequences, budget.confirming, budget.rough
+    estimated = min(SEQUENCES, SEQUENCES * BLOCKS / layers)
+    ranking = estimated * (8 * min(BLOCKS, layers) / 2 + CHECKED / 2)
+    stages = {}
+    for number in range(budget.orders):
+        name = f"random-{number}" if number else "least-cost"
+        halving = 2 * _HEADS * log2(max(2.0, heads / _HEADS))
+        stages[f"{name}: heads"] = ranking + halving * rough + 8 * scan
+        stages[f"{name}: rows"] = 3 * _HEADS * roles * rough + 12 * scan
+        stages[f"{name}: one by one"] = _ROWS * (12 * rough + 2 * scan) + 4 * all_of_them
+    for number in range(1, budget.growing + 1):
+        stages[f"growing-{number}"] = 6 * scan + 4 * _ROWS * rough
+    stages["subsets"] = 2 * all_of_them + 2**_ROWS * FEW
+    few, many = proof.few, proof.sequences
+    certificate = {
+        "harness": 4 * (layers + 4) * proof.rough,
+        "sufficiency": 4 * many,
+        "necessity": (4 + _ROWS) * few + 2 * _ROWS * proof.rough,
+        "minimality": 2**_ROWS * proof.rough,
+        "random_keys": _ROWS * (few + roles * proof.rough),
+        "recovery": 3 * proof.draws * proof.rough,
+        "families": heads * proof.rough / 2 + 4 * few,
+        "outside": proof.halves * proof.rough + many,
+        "completeness": (proof.halves / 2 + 2 * _ROWS) * few,
+        "deliverability": _ROWS * proof.rough,
+        "untrained": (_HEADS + 1) * few + (_ROWS + 4) * many,
+    }
+    # The last stages of the search and of the certificate end in what is told under no name: forms, scores, the record.
+    return stages | {f"certificate: {name}": questions for name, questions in certificate.items()}

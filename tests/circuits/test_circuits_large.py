@@ -1,0 +1,291 @@
+"""The search among many heads: what bounds its passes and its memory changes nothing of what it finds."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from planted_big import Stand, planted_big
+from planted_models import shared_answer
+from small_models import disguised_witness
+
+from hopscope.benchmark.own_model.text import make_tokenizer
+from hopscope.circuits import evaluator as evaluators
+from hopscope.circuits.certificate import Evidence, Proof, certify
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Program, one_hot
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.role_maps import role_maps
+from hopscope.circuits.search import down, forecast, gradients
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.forecast import Forecast, check_memory, memory_needed
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.gradients import estimated_order, head_order, row_scores
+from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.search.orders import Orders
+from hopscope.circuits.search.units import Units
+from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.errors import InputError
+from hopscope.model.language import LanguageModel
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.training.data import held_out
+
+STAND = Stand(layers=8, heads=16, width=272, before=(1, 5), value=(5, 8))
+PATHS = [AttentionPath.parse(path, hops=1) for path in STAND.circuit]
+BUDGET = Budget(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
+
+
+@cache
+def planted() -> LanguageModel:
+    """128 heads, of which two are needed."""
+    return LanguageModel(planted_big(STAND))
+
+
+def on_text(questions: int = 32) -> TextEvaluator:
+    tokenizer, task = make_tokenizer(), TextTask("equations", 1)
+    return TextEvaluator(planted(), tokenizer, task, text_batch(task, tokenizer, questions, seed=5))
+
+
+def on_vectors(hops: int = 2, sequences: int = 32) -> Evaluator:
+    witness = disguised_witness(hops)
+    return VectorEvaluator(witness.transformer, witness.problem, held_out(witness.problem, sequences, 0, "large"))
+
+
+def some_programs(evaluator: Evaluator) -> list[Program]:
+    """Changes in different layers, and one that mixes sequences."""
+    last, query = evaluator.shape.layers - 1, evaluator.where.roles - 1
+    nothing: Program = dict.fromkeys(evaluator.rows, UNIFORM)
+    late: Program = {Row(last, 0, query): one_hot(0)}
+    return [{}, late, nothing, {**nothing, **late}, {Row(0, 0, query): POSITIONAL}]
+
+
+def test_heads_are_halved_until_the_planted_circuit_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With so many heads none is scored alone: fails where halves lose a head that is needed or keep an idle one."""
+    monkeypatch.setattr(down, "_SIZES", (1, 2, 4, 8))
+    monkeypatch.setattr(down, "_eliminated", _few_at_most(down._eliminated, 24))
+    evaluator = on_text(16)
+    budget = Budget(bar=0.05, orders=1, growing=0, sequences=16, confirming=16, deciding=16)
+    outcome = Orders(evaluator, Units.of(evaluator), budget).run()
+    assert sorted(Units.of(evaluator).paths(outcome.found[0].program)) == sorted(PATHS)
+    assert evaluator.evaluations < 250
+
+
+def _few_at_most(eliminated: Any, most: int) -> Any:
+    def checked(gauge: Gauge, program: Rows, moves: list[Rows], *rest: Any) -> Rows:
+        assert len(moves) <= most, "each of many is scored alone"
+        found: Rows = eliminated(gauge, program, moves, *rest)
+        return found
+
+    return checked
+
+
+def test_halves_leave_out_what_does_not_fit_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against every order of a few moves: what is needed stays, all else goes."""
+    evaluator = on_text(16)
+    gauge, base = Gauge.scanning(evaluator, Budget(bar=0.05, sequences=16, confirming=16)), Units.of(evaluator).base
+    needed = [{row: UNIFORM for row in evaluator.rows if row[:2] == path.row[:2]} for path in (PATHS[0], PATHS[2])]
+    idle = [{row: UNIFORM for row in evaluator.rows if row[:2] == (layer, 0)} for layer in range(3)]
+    for first, second in ((0, 1), (0, 4), (2, 3), (4, 3)):
+        moves = list(idle)
+        for place, one in sorted(zip((first, second), needed, strict=True), key=lambda pair: pair[0]):
+            moves.insert(place, one)
+        end = down._in_halves(gauge, base, moves, gauge.limit())
+        off = [all(end[row] == UNIFORM for row in move if row in evaluator.live_rows) for move in moves]
+        assert [move for move, gone in zip(moves, off, strict=True) if not gone] == [m for m in moves if m in needed]
+
+
+@pytest.mark.parametrize("make", [on_text, on_vectors])
+def test_shares_of_a_batch_and_streams_left_out_change_no_loss(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a share forgets the program that candidates depart from, or mixes its own sequences alone."""
+    whole = make()
+    programs = some_programs(whole)
+    expected, maps = whole.errors(programs), whole.role_maps(programs[1]).expected
+    monkeypatch.setattr(evaluators, "_ROWS_AT_ONCE", 5 * whole.where.role.shape[1])
+    monkeypatch.setattr(evaluators, "STREAMS", 4 * 5 * whole.where.role.shape[1] * whole.shape.d_model)
+    shared = make()
+    assert len(shared._shares) == 7
+    assert shared._shares[0]._stride == shared.shape.layers
+    for trunk in programs[:4]:
+        shared.depart_from(trunk)
+        torch.testing.assert_close(shared.errors(programs), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(shared.role_maps(programs[1]).expected, maps, rtol=1e-4, atol=1e-5)
+    if isinstance(whole, TextEvaluator):
+        assert shared.scores({}).log_loss == pytest.approx(whole.scores({}).log_loss, abs=1e-5)
+
+
+def test_streams_are_kept_every_few_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator = on_text(8)
+    programs: list[Program] = [{Row(layer, 0, 6): UNIFORM} for layer in range(8)]
+    expected = evaluator.errors(programs)
+    monkeypatch.setattr(evaluators, "STREAMS", 3 * 4 * evaluator.where.role.numel() * 272)
+    sparse = on_text(8)
+    one_by_one = torch.cat([sparse.errors([program]) for program in programs])
+    torch.testing.assert_close(one_by_one, expected, rtol=1e-4, atol=1e-6)
+    assert sorted(sparse._streams) == [0, 3, 6]
+
+
+def test_role_maps_layer_by_layer_are_those_of_all_patterns_at_once() -> None:
+    evaluator = on_text(8)
+    at_once = role_maps(planted().patterns(evaluator.batch.inputs[None]), evaluator.where)
+    torch.testing.assert_close(evaluator.role_maps().same, at_once.same, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(evaluator.role_maps().expected, at_once.expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were the patterns of a block themselves held, a first look-up that only steers a second would look idle."""
+    evaluator = on_vectors(hops=3)
+    apart = row_scores(evaluator)
+    monkeypatch.setattr(gradients, "BLOCKS", 1)
+    order, agreement = estimated_order(evaluator)
+    together = row_scores(evaluator)
+    assert agreement >= 0.5
+    needed = {(path.layer, path.head) for path in disguised_witness(3).circuit}
+    heads = evaluator.shape.heads
+    assert {(number // heads, number % heads) for number in order[-len(needed) :]} == needed
+    assert gradients.rank_correlation(apart.sum(-1).flatten(), together.sum(-1).flatten()) > 0.7
+
+
+def test_estimates_in_small_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator = on_vectors(sequences=7)
+    expected = row_scores(evaluator)
+    monkeypatch.setattr(gradients, "SAVED", 1)
+    torch.testing.assert_close(row_scores(evaluator), expected, rtol=1e-3, atol=1e-6)
+
+
+def test_where_gradients_disagree_many_heads_are_ordered_by_exact_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than each scored again after every change."""
+    evaluator = on_text(8)
+    monkeypatch.setattr(gradients, "FEW", 4)
+    monkeypatch.setattr(gradients, "estimated_order", lambda evaluator: (tuple(range(128)), 0.1))
+    assert head_order(evaluator) == ()
+    monkeypatch.setattr(gradients, "_TOO_MANY", 100)
+    order = head_order(evaluator)
+    assert sorted(order) == [*range(128)]
+    assert {*order[-2:]} == {1 * 16 + 5, 5 * 16 + 8}
+
+
+def test_many_questions_are_asked_only_where_it_hangs_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = shared_answer()
+    evaluator = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 32, 0, "circuit search"))
+    gauge = Gauge.confirming(evaluator, Budget(sequences=16, confirming=32, deciding=64))
+    program: Rows = {Row(made.circuit[-1].layer, made.circuit[-1].head, made.circuit[-1].query): UNIFORM}
+    score = gauge.score(program)
+    low = 2 * float(gauge._losses(program).mean()) - score
+    assert low < score
+    asked: list[Program] = []
+    errors = gauge._more.errors
+    monkeypatch.setattr(gauge._more, "errors", lambda programs: asked.extend(programs) or errors(programs))
+    assert gauge.hopeful(program, [0.0, 1.0], score + 0.5) == [0]
+    assert asked == []
+    between = (low + score) / 2
+    assert gauge.hopeful(program, [0.0], between) == ([0] if gauge.sharp(program) <= between else [])
+    assert asked == [program]
+
+
+def test_a_search_interrupted_within_an_order_goes_on_from_its_last_stage() -> None:
+    """After every thing that is remembered: the same circuits, as many evaluations, no stage twice, random ones too."""
+    evaluator, memory = on_vectors(), dict[str, Any]()
+    units, left = Units.of(evaluator), list[dict[str, Any]]()
+    journal = Journal(memory=memory, remember=lambda saved: left.append(dict(saved)))
+    whole = Orders(evaluator, units, BUDGET, journal=journal).run()
+    spent = evaluator.evaluations
+    assert [len(one) for one in left] == [2, 4, 6, 2, 4, 6, 8, 4, 6], "stages are let go when their order is done"
+    for saved in left:
+        stages: list[str] = []
+        again = on_vectors()
+        on = Journal(memory=dict(saved), remember=lambda now: stages.append([*now][-2]))  # noqa: B023
+        assert Orders(again, units, BUDGET, journal=on).run() == whole
+        assert again.evaluations == spent
+        assert not {*stages} & {*saved}
+
+
+def test_a_certificate_goes_on_from_its_last_part() -> None:
+    evaluator, made = on_vectors(), disguised_witness(2)
+    hypotheses = Units.of(evaluator).hypotheses
+    program: Rows = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
+    proof = Proof(sequences=32, deciding=32, few=16, draws=6)
+
+    def evidence() -> Evidence:
+        return Evidence(evaluator, hypotheses, program, 0.05, 1, proof)
+
+    journal = Journal()
+    whole = certify(evidence(), journal)
+    assert whole.to_json() == certify(evidence()).to_json()
+    half = {name: one for name, one in journal.memory.items() if name.endswith(("harness", "sufficiency"))}
+    told: list[str] = []
+    on = Journal(memory=half, remember=lambda now: told.append([*now][-2]))
+    assert certify(evidence(), on).to_json() == whole.to_json()
+    assert len(told) == len(whole.parts) - 2
+
+
+def test_what_is_in_doubt_is_seen_on_twice_as_many_until_it_is_clear() -> None:
+    """Two hundred random circuits on all questions would take an hour in a large model."""
+    evaluator = on_text(32)
+    program: Rows = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
+    proof = Proof(sequences=32, deciding=32, few=32, rough=4)
+    evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, proof)
+    nothing: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
+    (of_all,) = evidence.few.mse([nothing])
+    assert evidence.settled([nothing], of_all) == [pytest.approx(of_all)]
+    seen = [one.sequences for one in evidence._rising]
+    assert seen == [4, 8, 16, 32]
+    (clear,) = evidence.settled([program], 0.5)
+    assert clear == pytest.approx(evidence.rough.mse([program])[0])
+
+
+def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator, proof = on_text(32), Proof()
+    needed = memory_needed(evaluator, planted().size, proof)
+    assert needed > 2 * planted().size
+    monkeypatch.setattr(forecast, "free_memory", lambda: needed)
+    check_memory(evaluator, planted().size, proof)
+    monkeypatch.setattr(forecast, "free_memory", lambda: needed - 1)
+    with pytest.raises(InputError, match=r"8 x 16 heads, on questions of 11 tokens, takes .* GB of memory beside"):
+        check_memory(evaluator, planted().size, proof)
+
+
+def test_the_time_that_is_left_falls_from_stage_to_stage() -> None:
+    told: list[str] = []
+    expected = Forecast(on_text(8), Budget.of("quick"), Proof(), seconds=1.0)
+    watch = expected.told(lambda stage, done, stages: told.append(stage))
+    names = ["least-cost", "least-cost: rows", "growing-1", "certificate: harness", "certificate: untrained", "done"]
+    left = [expected.left(name) for name in names]
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 0 < left[-2]
+    for name in names:
+        watch(name, 0, 1)
+    assert told[-1] == "done"
+    assert told[0] == f"least-cost, some {left[0] / 60:.0f} min left"
+    slow, quick = (Forecast(on_text(8), Budget.of("quick"), Proof(), seconds) for seconds in (2.0, 1e-6))
+    assert slow.left("least-cost") == pytest.approx(2 * left[0])
+    quick.told(lambda stage, done, stages: told.append(stage))("least-cost", 0, 1)
+    assert told[-1] == "least-cost", "what takes seconds needs no forecast"
+
+
+def test_an_untrained_head_copies_its_own_layer_alone() -> None:
+    model = planted()
+    before = {name: weight.clone() for name, weight in model._model.named_parameters()}
+    mixed = model.with_untrained([(1, 5)], seed=0)
+    for name, weight in mixed._model.named_parameters():
+        own = model._model.get_parameter(name)
+        assert (weight is own) == (".h.1." not in name), name
+        torch.testing.assert_close(own, before[name], rtol=0, atol=0)
+    changed = [name for name, weight in mixed._model.named_parameters() if not torch.equal(weight, before[name])]
+    assert changed
+    assert all(".h.1.attn." in name for name in changed)
+
+
+def test_the_stand_in_answers_and_no_random_head_is_needed() -> None:
+    evaluator = on_text(4)
+    programs: list[Program] = [{}]
+    for layer, head in product(range(8), range(16)):
+        programs.append({row: UNIFORM for row in evaluator.rows if row[:2] == (layer, head)})
+    full, *without = evaluator.mse(programs)
+    assert full < 0.02
+    needed = {divmod(number, 16) for number, loss in enumerate(without) if loss > 0.1}
+    assert needed == {STAND.before, STAND.value}
+    assert len({*without}) > 100, "random heads change the loss, if little"
