@@ -25,6 +25,7 @@ from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.text import describe, describe_census, describe_comparison
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
@@ -56,7 +57,7 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         heads=heads,
         bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
-        paths=tuple(CircuitPath(AttentionPath.named(*path, hops), **numbers) for path in paths),
+        paths=tuple(CircuitPath(AttentionPath.named(*path, text_role_names(hops)), **numbers) for path in paths),
         program=(),
         others=(),
         search={},

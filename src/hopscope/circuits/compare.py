@@ -14,7 +14,6 @@ from typing import Any, get_args
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
-from hopscope.problem.roles import pair_of, query_role
 
 Where = tuple[int, int, str, str]
 """A path as records name it: layer and head from 1, query and key role."""
@@ -56,9 +55,9 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
         identical=set(mine) == set(theirs),
         same_order=order(first) == order(second),
         same_mechanism=mechanism(first) == mechanism(second),
-        shared=tuple(path.describe(first.hops) for path in mine if path in theirs),
-        only_first=tuple(path.describe(first.hops) for path in mine if path not in theirs),
-        only_second=tuple(path.describe(second.hops) for path in theirs if path not in mine),
+        shared=tuple(path.describe(first.roles) for path in mine if path in theirs),
+        only_first=tuple(path.describe(first.roles) for path in mine if path not in theirs),
+        only_second=tuple(path.describe(second.roles) for path in theirs if path not in mine),
         shared_steps=tuple(f"{query} -> {key}" for query, key in sorted(steps[0] & steps[1])),
         step_overlap=overlap(*steps),
     )
@@ -104,28 +103,30 @@ def overlap(one: set[Any], other: set[Any]) -> float:
 def strategy(circuit: Circuit) -> str:
     """`serial` if the query walks the chain alone, `doubling` if positions on the way jump too, `none` if no circuit.
 
-    A jump is a path between two pairs; the question's own are left out.
+    A jump is a path between two pairs, or two facts; the question's own are left out.
     """
     if not circuit.found:
         return "none"
-    pairs = [(pair_of(one.path.query, circuit.hops), pair_of(one.path.key, circuit.hops)) for one in circuit.paths]
-    return "doubling" if any(0 < query != key > 0 for query, key in pairs) else "serial"
+    fact_of = circuit.problem.fact_of
+    facts = [(fact_of(one.path.query), fact_of(one.path.key)) for one in circuit.paths]
+    return "doubling" if any(0 < query != key > 0 for query, key in facts) else "serial"
 
 
 def first_head_ties_pairs(circuit: Circuit) -> bool:
-    """Whether the first layer in use ties second members to the first members of their pairs (C8)."""
+    """Whether the first layer in use ties second members to the first members of their pairs, values to keys (C8)."""
+    fact_of = circuit.problem.fact_of
     paths = [one.path for one in circuit.paths]
     first = min((path.layer for path in paths), default=0)
     return any(
-        path.key == path.query - 1 and pair_of(path.query, circuit.hops) == pair_of(path.key, circuit.hops) > 0
+        path.key < path.query and fact_of(path.query) == fact_of(path.key) > 0
         for path in paths
-        if path.layer == first and path.query < query_role(circuit.hops)
+        if path.layer == first and path.query < len(circuit.problem.roles)
     )
 
 
 def _names(circuit: Circuit) -> list[Where]:
     """The paths, layer and head from 1, roles by name."""
-    return [one.path.names(circuit.hops) for one in circuit.paths]
+    return [one.path.names(circuit.roles) for one in circuit.paths]
 
 
 def census(circuits: Sequence[Circuit]) -> dict[str, Any]:

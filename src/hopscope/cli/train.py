@@ -58,6 +58,7 @@ def command(
       hopscope train runs/a --recipe a                      transformer A of the paper; b, c and d likewise
       hopscope train runs/deep --layers 6 --hops 5 --seeds 0-3
       hopscope train runs/plain --no-curriculum --steps 3000
+      hopscope train runs/functions --graph functions --chains 2 --layers 5
     """
     start = recipes.BY_NAME[name]
     setup = replace(
@@ -84,8 +85,8 @@ def command(
         return
     for model in run.result.models:
         hops = "  ".join(
-            f"x{hop} {loss:.4f}" if loss is not None else f"x{hop} diverged"
-            for hop, loss in zip(setup.problem.target_hops, model.held_out_partial_losses, strict=True)
+            f"{symbol} {loss:.4f}" if loss is not None else f"{symbol} diverged"
+            for symbol, loss in zip(setup.problem.target_symbols, model.held_out_partial_losses, strict=True)
         )
         click.echo(f"seed {model.seed}  {hops}")
     click.echo(f"{run.path}")

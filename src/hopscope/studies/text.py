@@ -111,7 +111,7 @@ class Answered:
             layers_used=flow.get("layers_used", 0),
             layers_needed=flow.get("layers_needed", 0),
             delivers=bool(flow.get("passed", False)),
-            paths=tuple(one.path.names(circuit.hops) for one in circuit.paths),
+            paths=tuple(one.path.names(circuit.roles) for one in circuit.paths),
         )
 
 
