@@ -56,6 +56,8 @@ def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = Fals
         hop: from 1 to D.
         one_head: whether layers have one head, in place of as many as one likes.
     """
+    if problem.graph != "chain":
+        return minimum_layers(problem, hop)
     if one_head:
         return minimum_one_head(hop)
     order = ",".join(str(pair) for pair in problem.blocks if pair <= hop)

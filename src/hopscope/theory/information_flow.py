@@ -118,17 +118,22 @@ def simulate(problem: RetrievalProblem, layers: int) -> Flow:
     return Flow(scene, tuple(history))
 
 
-def minimum_layers(problem: RetrievalProblem) -> int:
-    """The smallest number of layers after which the query can hold the last symbol, with any number of heads.
+def minimum_layers(problem: RetrievalProblem, lookup: int | None = None) -> int:
+    """The smallest number of layers after which the query can hold a symbol, with any number of heads.
 
     Chains share nothing with each other, so one is simulated.
+
+    Args:
+        problem: whose.
+        lookup: which symbol, in the order of look-up from 1; None for the last.
 
     Raises:
         InputError: it never reaches the query.
     """
     scene = problem_scene(problem)
+    wanted = scene.target if lookup is None else scene.lookups[lookup - 1]
     for layer, holdings in enumerate(spread(scene)):
-        if holdings[scene.asker] >> scene.target & 1:
+        if holdings[scene.asker] >> wanted & 1:
             return layer
     raise InputError(
         f"{problem.facts.values[-1]} cannot reach the query with position={problem.position!r}: the members of a pair "
