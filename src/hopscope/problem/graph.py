@@ -124,3 +124,8 @@ Where does Eve live?
 
 CONDITIONAL = {"functions": FUNCTIONS, "relatives": RELATIVES}
 """The graphs in which look-ups meet, by name."""
+
+
+def look_ups(graph: str, otherwise: int = 3) -> int:
+    """How many look-ups a graph of that name makes; of a chain, as many as are asked for."""
+    return len(CONDITIONAL[graph].steps) if graph in CONDITIONAL else otherwise

@@ -87,14 +87,15 @@ def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu"
 def compose(
     problem: RetrievalProblem,
     symbols: Float[Tensor, "*batch chain symbol d_symbol"],
-    order: Int[Tensor, "*batch block chain"],
+    order: Int[Tensor, "*batch block every_chain"],
 ) -> Batch:
     """Lay chains out as a sequence.
 
     Args:
         problem: the problem.
         symbols: vectors of all symbols of every whole chain: x0 ... xD, or those that the layout counts.
-        order: for the block of pair 1, ..., pair D, then the queries: which rank each chain has in it, a permutation.
+        order: for the block of pair 1, ..., pair D, then the queries: which rank each chain has in it, distractors too;
+            a permutation.
     """
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
