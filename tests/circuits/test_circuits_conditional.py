@@ -38,7 +38,7 @@ def evidence(*written: str) -> Evidence:
     evaluator = VectorEvaluator(random_model(PROBLEM, layers=3, heads=3), PROBLEM, some_batch(PROBLEM, 6))
     units = Units.of(evaluator)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths(*written)}
-    proof = Proof(sequences=8, deciding=8, few=4, rough=4, draws=2, halves=2)
+    proof = Proof(sequences=8, deciding=8, few=4, rough=4, draws=2, halves=4)
     return Evidence(evaluator, units.hypotheses, program, 0.05, 1, proof)
 
 
@@ -94,7 +94,7 @@ def test_a_record_names_its_own_roles(tmp_path: Path) -> None:
     assert Circuit.load(tmp_path / "circuit.json") == one
     assert one.to_json()["paths"][-1]["key"] == ">3"
     assert "i? -> >3" in describe(one)
-    assert "functions, 3 layers x 3 heads" in describe(one)
+    assert "functions, 3 layers x 3" in describe(one)
 
 
 def test_a_role_of_a_chain_is_none_of_a_graph(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hopscope.studies.conditional import ConditionalResult, meeting, parallel
 
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]
+DEPTHS = {"functions": (3, 4, 2), "relatives": (4, 5, 3)}
 SIDE_BY_SIDE: tuple[Where, ...] = ((2, 1, "i?", ">0"), (2, 3, "i?", ">a"), (3, 1, "i?", ">3"), (4, 1, "i?", ">0"))
 ONE_BY_ONE: tuple[Where, ...] = ((2, 1, "i?", ">0"), (3, 3, "i?", ">a"), (4, 1, "i?", ">3"))
 
@@ -40,7 +41,8 @@ def verdict(result: ConditionalResult, asked: str) -> str:
 
 
 def test_arms_stand_at_the_minimum_and_beside_it() -> None:
-    assert NAMES == [f"functions-{n}-layers" for n in (3, 4, 2)] + [f"relatives-{n}-layers" for n in (4, 5, 3)]
+    functions, relatives = ([f"{graph}-{n}-layers" for n in depths] for graph, depths in DEPTHS.items())
+    assert functions + relatives == NAMES
     assert {arm.problem.hops for arm in STUDY.arms} == {3, 4}
 
 
