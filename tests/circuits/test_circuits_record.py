@@ -148,7 +148,7 @@ def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> N
         ({"layer": 0}, "count from 1, got layer 0"),
         ({"layer": 99}, "has layer 99, but the model has 3"),
         ({"head": 1.5}, "head is 1.5: Expected int"),
-        ({"query": ">x7"}, "'>x7' is not a role of a chain with 2 hops"),
+        ({"query": ">x7"}, "'>x7' is not a role here; the roles are x0>, >x1"),
         ({"interval": [2, 1]}, "an interval must be its lowest and highest number, got 2"),
         ({"feeds": [{"into": "soul"}]}, "paths[1].feeds[0].into is 'soul'"),
         ({"feeds": [{"into": "key", "colour": 1}]}, "no field paths[1].feeds[0].colour"),
