@@ -195,7 +195,7 @@ class Run(RunFolder, Sequence[Model]):
         return in_notebook(self)
 
     def __repr__(self) -> str:
-        return f"<run {self.path}: {len(self)} x {self.recipe.layers} layers, D = {self.problem.hops}>"
+        return f"<run {self.path}: {len(self)} x {self.recipe.layers} layers, {self.problem.named}>"
 
 
 def train(

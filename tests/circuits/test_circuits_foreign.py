@@ -20,6 +20,7 @@ from hopscope.circuits.subject import ABLATIONS
 from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
+from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
 
 FEW = Budget(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
@@ -207,7 +208,7 @@ def test_a_pattern_that_is_only_shown_is_refused() -> None:
 
 def test_a_row_of_it_is_named_like_any() -> None:
     model = hs.Model.from_torch(PlainGPT2(random_model(PROBLEM, layers=2, heads=2)), PROBLEM, parts)
-    path = AttentionPath.parse("L2.H1 x0? -> >x1", 2)
+    path = AttentionPath.parse("L2.H1 x0? -> >x1", role_names(2))
     assert model.ablate({"L2.H1 x0? -> >x1": "uniform"}) == model.ablate({path: "uniform"})
     with pytest.raises(InputError, match="layer must be from 0 to 1, got 2"):
         model.ablate({"L3.H1": "uniform"})

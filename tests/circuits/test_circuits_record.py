@@ -25,6 +25,7 @@ from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.text import describe, describe_census, describe_comparison
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
@@ -56,7 +57,7 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         heads=heads,
         bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
-        paths=tuple(CircuitPath(AttentionPath.named(*path, hops), **numbers) for path in paths),
+        paths=tuple(CircuitPath(AttentionPath.named(*path, text_role_names(hops)), **numbers) for path in paths),
         program=(),
         others=(),
         search={},
@@ -147,7 +148,7 @@ def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> N
         ({"layer": 0}, "count from 1, got layer 0"),
         ({"layer": 99}, "has layer 99, but the model has 3"),
         ({"head": 1.5}, "head is 1.5: Expected int"),
-        ({"query": ">x7"}, "'>x7' is not a role of a chain with 2 hops"),
+        ({"query": ">x7"}, "'>x7' is not a role here; the roles are x0>, >x1"),
         ({"interval": [2, 1]}, "an interval must be its lowest and highest number, got 2"),
         ({"feeds": [{"into": "soul"}]}, "paths[1].feeds[0].into is 'soul'"),
         ({"feeds": [{"into": "key", "colour": 1}]}, "no field paths[1].feeds[0].colour"),

@@ -54,11 +54,11 @@ def searched(witness: Witness, budget: Budget = QUICK) -> tuple[Evaluator, Units
 
 
 def paths_of(circuit: Circuit) -> set[tuple[int, int, str, str]]:
-    return {one.path.names(circuit.hops) for one in circuit.paths}
+    return {one.path.names(circuit.roles) for one in circuit.paths}
 
 
 def built_in(witness: Witness) -> set[tuple[int, int, str, str]]:
-    return {path.names(witness.problem.hops) for path in witness.circuit}
+    return {path.names(witness.problem.roles) for path in witness.circuit}
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])

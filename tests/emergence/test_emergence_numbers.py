@@ -18,6 +18,7 @@ from hopscope.emergence.track import _settled
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_names
 from hopscope.studies.held_head import judge
 from hopscope.theory.path import AttentionPath
 from hopscope.training.metrics import Metrics, rows_of
@@ -146,7 +147,7 @@ def test_the_sign_of_a_copy_counts():
 def test_a_path_is_drawn_with_the_furthest_symbol_it_touches():
     right = {("x0?", "x0>"): 1, ("x0?", ">x1"): 1, (">x1", "x0>"): 1, (">x1", ">x3"): 3, ("x2>", ">x2"): 2}
     for (query, key), hop in right.items():
-        assert hop_of(AttentionPath.named(1, 1, query, key, 3), 3) == hop
+        assert hop_of(AttentionPath.named(1, 1, query, key, role_names(3)), 3) == hop
 
 
 def lasting(left):

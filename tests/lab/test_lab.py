@@ -13,6 +13,7 @@ from hopscope import lab
 from hopscope.circuits import subject
 from hopscope.circuits.form import UNIFORM
 from hopscope.errors import InputError
+from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.losses import squared_errors
 
@@ -47,7 +48,7 @@ def test_loss_is_the_mean_squared_error_by_hand(run):
 
 def test_places_are_written_for_people_and_all_spellings_agree(run):
     model = run[0]
-    path = AttentionPath.parse("L2.H1 x0? -> >x1", 2)
+    path = AttentionPath.parse("L2.H1 x0? -> >x1", role_names(2))
     written = model.ablate({"L2.H1 x0? -> >x1": "uniform"})
     assert written == model.ablate({path: "uniform"}) == model.ablate({path.row: UNIFORM})
     assert written == model.ablate({"L2.H1 x0?": "uniform"})

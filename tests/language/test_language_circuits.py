@@ -25,12 +25,13 @@ from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
+from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath
 
 pytestmark = pytest.mark.xdist_group("language circuits")  # or each worker would search `folder`
 
 TASK = TextTask("equations", 1)
-PATHS = [AttentionPath.parse(path, hops=1) for path in CIRCUIT]
+PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in CIRCUIT]
 
 
 @cache
@@ -137,7 +138,7 @@ def test_each_row_of_the_circuit_is_needed_and_programs_may_depart_from_one_anot
 def test_a_wrong_key_does_not_pass() -> None:
     ours = evaluator()
     circuit: Program = {path.row: one_hot(path.key) for path in PATHS}
-    wrong = AttentionPath.parse("L2.H2 answer -> x0>", hops=1)
+    wrong = AttentionPath.parse("L2.H2 answer -> x0>", text_role_names(1))
     imposed = {**dict.fromkeys(ours.rows, UNIFORM), **circuit, wrong.row: one_hot(wrong.key)}
     assert ours.mse([imposed])[0] > 0.5
 

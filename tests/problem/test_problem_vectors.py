@@ -255,10 +255,10 @@ def test_unknown_field_in_a_record():
 
 def test_role_names_and_numbers():
     assert role_names(2) == ("x0>", ">x1", "x1>", ">x2", "x0?")
-    assert [role_number(name, 2) for name in role_names(2)] == [0, 1, 2, 3, 4]
+    assert [role_number(name, role_names(2)) for name in role_names(2)] == [0, 1, 2, 3, 4]
     assert [symbol_of(role, 2) for role in range(5)] == [0, 1, 1, 2, 0]
     with pytest.raises(InputError, match="x5>"):
-        role_number("x5>", 2)
+        role_number("x5>", role_names(2))
 
 
 def test_sample_command_prints_what_an_outsider_can_check():

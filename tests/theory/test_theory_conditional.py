@@ -12,14 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
+from hopscope.problem.graph import Step
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import convert
 from hopscope.theory.conditional import (
-    FUNCTIONS,
     NAMED,
-    RELATIVES,
     ConditionalProblem,
-    Step,
     growth,
     load,
     minimum_layers,
@@ -99,8 +97,8 @@ def _learn(
 
 
 def test_growth_in_words() -> None:
-    assert growth(FUNCTIONS) == (("i",), ("f", "i"), ("f", "i", "0", "a"), ("f", "i", "0", "a", "3"))
-    assert growth(RELATIVES)[3] == ("Eve", "lawyer", "mother")
+    assert growth(NAMED["functions"]) == (("i",), ("f", "i"), ("f", "i", "0", "a"), ("f", "i", "0", "a", "3"))
+    assert growth(NAMED["relatives"])[3] == ("Eve", "lawyer", "mother")
 
 
 def test_one_key_of_two_is_not_enough() -> None:
@@ -159,9 +157,9 @@ def test_records_of_another_shape(tmp_path: Path, record: object, sentence: str)
 
 
 def test_from_a_file(tmp_path: Path) -> None:
-    record = {"steps": [{"keys": list(s.keys), "value": s.value} for s in RELATIVES.steps], "known": ["Eve"]}
+    record = {"steps": [{"keys": list(s.keys), "value": s.value} for s in NAMED["relatives"].steps], "known": ["Eve"]}
     file = tmp_path / "graph.json"
     file.write_text(json.dumps({**record, "target": "Brazil"}))
-    assert load(str(file)) == RELATIVES
+    assert load(str(file)) == NAMED["relatives"]
     with pytest.raises(InputError, match="does not exist"):
         load(str(tmp_path / "nothing.json"))

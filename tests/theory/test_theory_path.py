@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
+from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
 
 
@@ -19,19 +20,19 @@ def paths(draw: st.DrawFn) -> tuple[AttentionPath, int]:
 
 @given(paths())
 def test_there_and_back(drawn: tuple[AttentionPath, int]) -> None:
-    path, hops = drawn
-    layer, head, query, key = path.names(hops)
+    path, roles = drawn[0], role_names(drawn[1])
+    layer, head, query, key = path.names(roles)
     assert (layer, head) == (path.layer + 1, path.head + 1)
-    assert AttentionPath.named(layer, head, query, key, hops) == path
-    assert AttentionPath.parse(f"L{layer}.H{head} {query} -> {key}", hops) == path
-    assert path.describe(hops) == f"layer {layer} head {head}: {query} -> {key}"
+    assert AttentionPath.named(layer, head, query, key, roles) == path
+    assert AttentionPath.parse(f"L{layer}.H{head} {query} -> {key}", roles) == path
+    assert path.describe(roles) == f"layer {layer} head {head}: {query} -> {key}"
     assert path.row == Row(path.layer, path.head, path.query)
 
 
 def test_a_path_in_words() -> None:
-    path = AttentionPath.parse("  L3.H1 x0? -> >x2 ", 3)
+    path = AttentionPath.parse("  L3.H1 x0? -> >x2 ", role_names(3))
     assert path == (2, 0, 6, 3)
-    assert path.names(3) == (3, 1, "x0?", ">x2")
+    assert path.names(role_names(3)) == (3, 1, "x0?", ">x2")
 
 
 @pytest.mark.parametrize(
@@ -42,15 +43,15 @@ def test_a_path_in_words() -> None:
         ("L3.H0 x0? -> >x2", "is written like"),
         ("L3 x0? -> >x2", "is written like"),
         ("L3.H1 x0? -> >x2 -> >x3", "is written like"),
-        ("L3.H1 x0? -> >x4", "'>x4' is not a role of a chain with 3 hops"),
+        ("L3.H1 x0? -> >x4", "'>x4' is not a role here; the roles are x0>, >x1"),
     ],
 )
 def test_what_is_no_path(text: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        AttentionPath.parse(text, 3)
+        AttentionPath.parse(text, role_names(3))
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 1)])
 def test_records_count_from_1(numbers: tuple[int, int]) -> None:
     with pytest.raises(InputError, match="count from 1, got"):
-        AttentionPath.named(*numbers, "x0?", ">x1", 3)
+        AttentionPath.named(*numbers, "x0?", ">x1", role_names(3))

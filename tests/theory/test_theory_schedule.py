@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_names
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_one_head, minimum_paths, minimum_without_mask
 from hopscope.theory.information_flow import minimum_layers, simulate
@@ -27,7 +28,7 @@ settings = st.builds(
 
 
 def path(text: str, hops: int = 3) -> AttentionPath:
-    return AttentionPath.parse(text, hops)
+    return AttentionPath.parse(text, role_names(hops))
 
 
 @given(settings, st.booleans())
@@ -67,7 +68,7 @@ def test_no_smaller_schedule_exists(hops: int, layers: int) -> None:
 
 
 def test_pointer_doubling_in_words() -> None:
-    assert [path.describe(3) for path in shortest_schedule(RetrievalProblem(hops=3), one_place=True)] == [
+    assert [path.describe(role_names(3)) for path in shortest_schedule(RetrievalProblem(hops=3), one_place=True)] == [
         "layer 1 head 1: >x1 -> x0>",
         "layer 1 head 1: >x2 -> x1>",
         "layer 1 head 1: >x3 -> x2>",
@@ -125,5 +126,5 @@ def test_empty_circuit() -> None:
 
 @pytest.mark.parametrize("bad", [(-1, 0, 4, 1), (0, 0, 5, 1), (0, 0, 4, -1)])
 def test_bad_paths(bad: tuple[int, int, int, int]) -> None:
-    with pytest.raises(InputError, match="a path of a chain with 2 hops has a layer from 0 on and roles 0 to 4, got"):
+    with pytest.raises(InputError, match="a path of a chain with 5 roles has a layer from 0 on and roles 0 to 4, got"):
         deliver(2, [AttentionPath(*bad)])

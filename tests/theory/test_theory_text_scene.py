@@ -61,5 +61,5 @@ def test_text_needs_no_fewer_layers_than_vectors_and_one_more_at_the_most(hops: 
     ],
 )
 def test_what_paths_of_a_text_carry(paths: list[str], delivered: bool) -> None:
-    flow = deliver(1, [AttentionPath.parse(path, 1) for path in paths], text_scene(problem(1)))
+    flow = deliver(1, [AttentionPath.parse(path, text_role_names(1)) for path in paths], text_scene(problem(1)))
     assert flow.delivered == delivered

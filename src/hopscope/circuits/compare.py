@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
-from hopscope.problem.roles import end_role, first_member, link_role, pair_of, query_role, second_member
+from hopscope.problem.roles import end_role, first_member, link_role, second_member
 
 Where = tuple[int, int, str, str]
 """A path as records name it: layer and head from 1, query and key role."""
@@ -56,9 +56,9 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
         identical=set(mine) == set(theirs),
         same_order=order(first) == order(second),
         same_mechanism=mechanism(first) == mechanism(second),
-        shared=tuple(path.describe(first.hops) for path in mine if path in theirs),
-        only_first=tuple(path.describe(first.hops) for path in mine if path not in theirs),
-        only_second=tuple(path.describe(second.hops) for path in theirs if path not in mine),
+        shared=tuple(path.describe(first.roles) for path in mine if path in theirs),
+        only_first=tuple(path.describe(first.roles) for path in mine if path not in theirs),
+        only_second=tuple(path.describe(second.roles) for path in theirs if path not in mine),
         shared_steps=tuple(f"{query} -> {key}" for query, key in sorted(steps[0] & steps[1])),
         step_overlap=overlap(*steps),
     )
@@ -104,20 +104,22 @@ def overlap(one: set[Any], other: set[Any]) -> float:
 def strategy(circuit: Circuit) -> str:
     """`serial` if the query walks the chain alone, `doubling` if positions on the way jump too, `none` if no circuit.
 
-    A jump is a path between two pairs; the question's own are left out.
+    A jump is a path between two pairs, or two facts; the question's own are left out.
     """
     if not circuit.found:
         return "none"
-    pairs = [(pair_of(one.path.query, circuit.hops), pair_of(one.path.key, circuit.hops)) for one in circuit.paths]
-    return "doubling" if any(0 < query != key > 0 for query, key in pairs) else "serial"
+    fact_of = circuit.problem.fact_of
+    facts = [(fact_of(one.path.query), fact_of(one.path.key)) for one in circuit.paths]
+    return "doubling" if any(0 < query != key > 0 for query, key in facts) else "serial"
 
 
 def kinds_looked_up(circuit: Circuit) -> dict[str, int]:
     """How many paths into a line from outside it land on its name, link, value or end; kinds without any left out."""
-    hops, counts = circuit.hops, {"name": 0, "link": 0, "value": 0, "end": 0}
+    hops, fact_of = circuit.hops, circuit.problem.fact_of
+    counts = {"name": 0, "link": 0, "value": 0, "end": 0}
     for path in (one.path for one in circuit.paths):
-        pair = pair_of(path.key, hops)
-        if 0 < pair != pair_of(path.query, hops):
+        pair = fact_of(path.key)
+        if 0 < pair != fact_of(path.query):
             kinds = {
                 first_member(pair): "name", link_role(pair, hops): "link", second_member(pair): "value",
                 end_role(pair, hops): "end",
@@ -127,19 +129,20 @@ def kinds_looked_up(circuit: Circuit) -> dict[str, int]:
 
 
 def first_head_ties_pairs(circuit: Circuit) -> bool:
-    """Whether the first layer in use ties second members to the first members of their pairs (C8)."""
+    """Whether the first layer in use ties second members to the first members of their pairs, values to keys (C8)."""
+    fact_of = circuit.problem.fact_of
     paths = [one.path for one in circuit.paths]
     first = min((path.layer for path in paths), default=0)
     return any(
-        path.key == path.query - 1 and pair_of(path.query, circuit.hops) == pair_of(path.key, circuit.hops) > 0
+        path.key < path.query and fact_of(path.query) == fact_of(path.key) > 0
         for path in paths
-        if path.layer == first and path.query < query_role(circuit.hops)
+        if path.layer == first and path.query < len(circuit.problem.roles)
     )
 
 
 def _names(circuit: Circuit) -> list[Where]:
     """The paths, layer and head from 1, roles by name."""
-    return [one.path.names(circuit.hops) for one in circuit.paths]
+    return [one.path.names(circuit.roles) for one in circuit.paths]
 
 
 def census(circuits: Sequence[Circuit]) -> dict[str, Any]:

@@ -62,6 +62,11 @@ class Coordinates:
         """2D + 1 in vectors, 4D + 3 in text."""
         return self.place.shape[-1]
 
+    @property
+    def whole(self) -> Int[Tensor, "batch chain role"]:
+        """`place` of the chains that have every role: of vectors, all but the rows of distractors."""
+        return self.place[:, (self.place >= 0).all(dim=-1).all(dim=0)]
+
 
 def coordinates(batch: Sequences, causal: bool) -> Coordinates:
     """Coordinates of a batch with one leading axis."""

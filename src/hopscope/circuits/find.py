@@ -80,7 +80,7 @@ def find_circuit(
         >>> from hopscope.theory.witness import build_witness
         >>> witness = build_witness(hops=1)
         >>> circuit = find_circuit(witness.transformer, witness.problem, effort="quick")
-        >>> [one.path.describe(hops=1) for one in circuit.paths]
+        >>> [one.path.describe(circuit.roles) for one in circuit.paths]
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
     budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)

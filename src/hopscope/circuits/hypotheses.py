@@ -7,7 +7,7 @@ from torch import Tensor
 
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.role_maps import RoleMaps
-from hopscope.problem.roles import pair_of, symbol_of
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 
 Rows = dict[Row, Form]
@@ -23,11 +23,11 @@ class Hypotheses:
     Args:
         maps: role maps of the model as it is.
         visible: whether a role may attend to another.
-        hops: D.
+        problem: whose roles they are.
     """
 
-    def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], hops: int) -> None:
-        self._maps, self._visible, self._hops = maps, visible, hops
+    def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], problem: RetrievalProblem) -> None:
+        self._maps, self._visible, self._problem = maps, visible, problem
 
     def of(self, row: Row) -> list[Form]:
         """The hypotheses about a row in use: one role, two roles, the mean pattern, the positional one, its own.
@@ -75,12 +75,13 @@ class Hypotheses:
 
     def heavy(self, row: Row) -> list[int]:
         """Other roles that a row attends to in its own chain, in order of preference."""
-        query, excess = row.query, self._excess(row)
+        query, excess, problem = row.query, self._excess(row), self._problem
+        symbols_of_pairs = 2 * problem.hops if problem.graph == "chain" else -1
 
         def preference(key: int) -> tuple[int, float]:
-            if 0 < pair_of(key, self._hops) == pair_of(query, self._hops):
-                return (0, -excess[key] if max(key, query) > 2 * self._hops else 0.0)
-            if 0 <= symbol_of(key, self._hops) == symbol_of(query, self._hops):
+            if 0 < problem.fact_of(key) == problem.fact_of(query):
+                return (0, -excess[key] if max(key, query) > symbols_of_pairs else 0.0)
+            if 0 <= problem.symbol_of(key) == problem.symbol_of(query):
                 return (1, -excess[key])
             return (2, -excess[key])
 

@@ -136,8 +136,8 @@ class Patcher:
         return alone
 
     def _attention(self, pattern: Pattern, path: AttentionPath) -> float:
-        """Mean attention along a path."""
-        place = self._evaluator.where.place
+        """Mean attention along a path, in whole chains."""
+        place = self._evaluator.where.whole
         head = pattern[0, :, path.head]
         rows = head.gather(1, place[:, :, path.query, None].expand(-1, -1, head.shape[-1]))
         return float(rows.gather(2, place[:, :, path.key, None]).mean())

@@ -8,13 +8,13 @@ from hopscope.circuits.form import UNIFORM, Form, Intervention
 from hopscope.circuits.hypotheses import Rows
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import role_number, text_role_names
+from hopscope.problem.roles import role_number
 from hopscope.theory.path import Row
 
 
 def to_json(program: Rows, problem: RetrievalProblem) -> list[dict[str, Any]]:
     """Rows with layer and head from 1, roles by name; rows at `uniform` are left out."""
-    names = text_role_names(problem.hops)
+    names = problem.all_roles
     return [
         {
             "layer": row.layer + 1,
@@ -43,10 +43,10 @@ def from_json(rows: Any, problem: RetrievalProblem) -> Rows:
                 raise InputError(f"{row['form']!r} is no form of a row; the forms are {', '.join(kinds)}")
             edit = Form(
                 kinds[row["form"]],
-                tuple(role_number(key, problem.hops, text=True) for key in row["keys"]),
+                tuple(role_number(key, problem.all_roles) for key in row["keys"]),
                 tuple(float(weight) for weight in row["weights"]),
             )
-            query = role_number(row["query"], problem.hops, text=True)
+            query = role_number(row["query"], problem.all_roles)
             program[Row(int(row["layer"]) - 1, int(row["head"]) - 1, query)] = edit
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, InputError):

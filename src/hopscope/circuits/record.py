@@ -23,6 +23,7 @@ text         of a language model: what was asked and how well it answers (`text_
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -64,11 +65,11 @@ class Feed:
     change: float = 0.0
     attention: float = 0.0
 
-    def describe(self, hops: int) -> str:
+    def describe(self, roles: Sequence[str]) -> str:
         """`K of layer 5 (x0? -> >x1)`, or `the answer`."""
         if self.reader is None:
             return "the answer"
-        layer, _, query, key = self.reader.names(hops)
+        layer, _, query, key = self.reader.names(roles)
         return f"{self.into[0].upper()} of layer {layer} ({query} -> {key})"
 
 
@@ -101,9 +102,9 @@ class CircuitPath:
             if low > high:
                 raise InputError(f"an interval must be its lowest and highest number, got {low}, {high}")
 
-    def uses(self, hops: int) -> tuple[str, ...]:
+    def uses(self, roles: Sequence[str]) -> tuple[str, ...]:
         """What it feeds, in words, the strongest first; two heads that read it alike are one use."""
-        return tuple(dict.fromkeys(feed.describe(hops) for feed in self.feeds))
+        return tuple(dict.fromkeys(feed.describe(roles) for feed in self.feeds))
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,9 @@ class Circuit:
         for one in self.paths:
             for name, value, most in (("layer", one.path.layer, self.layers), ("head", one.path.head, self.heads)):
                 if value >= most:
-                    raise InputError(f"{one.path.describe(self.hops)} has {name} {value + 1}, but the model has {most}")
+                    raise InputError(
+                        f"{one.path.describe(self.roles)} has {name} {value + 1}, but the model has {most}"
+                    )
         for name, part in (*self.certificate.items(), *(self.strict.certificate.items() if self.strict else ())):
             if not isinstance(part.get("passed"), bool):
                 raise InputError(f"part {name!r} of the certificate lacks `passed`")
@@ -196,11 +199,14 @@ class Circuit:
         return self.problem.hops
 
     @property
+    def roles(self) -> tuple[str, ...]:
+        """Names of the roles that its paths may have, by number."""
+        return self.problem.all_roles
+
+    @property
     def rows(self) -> tuple[Row, ...]:
         """Rows in use: those with a path, and helpers."""
-        helpers = (
-            Row(one.layer - 1, one.head - 1, role_number(one.query, self.hops, text=True)) for one in self.helpers
-        )
+        helpers = (Row(one.layer - 1, one.head - 1, role_number(one.query, self.roles)) for one in self.helpers)
         return tuple(sorted({*(one.path.row for one in self.paths), *helpers}))
 
     @property
@@ -237,10 +243,10 @@ class Circuit:
         """As on disk: paths by layer and head from 1 and names of roles."""
         fields = plain(self)
         for path in fields["paths"]:
-            path["feeds"] = [_named(feed, "reader", self.hops) for feed in path["feeds"]]
-        fields["paths"] = [_named(path, "path", self.hops) for path in fields["paths"]]
+            path["feeds"] = [_named(feed, "reader", self.roles) for feed in path["feeds"]]
+        fields["paths"] = [_named(path, "path", self.roles) for path in fields["paths"]]
         for other in fields["others"]:
-            other["paths"] = [_named({"path": path}, "path", self.hops) for path in other["paths"]]
+            other["paths"] = [_named({"path": path}, "path", self.roles) for path in other["paths"]]
         return {"hops": self.hops, "found": self.found, "certified": list(self.certified), **fields}
 
 
@@ -260,28 +266,28 @@ class _Names:
     query: str | None = None
     key: str | None = None
 
-    def path(self, hops: int) -> AttentionPath | None:
+    def path(self, roles: Sequence[str]) -> AttentionPath | None:
         """The path."""
         if self.layer is None or self.head is None or self.query is None or self.key is None:
             if self != _Names():
                 raise InputError(f"a path needs layer, head, query and key, got {plain(self)}")
             return None
-        return AttentionPath.named(self.layer, self.head, self.query, self.key, hops)
+        return AttentionPath.named(self.layer, self.head, self.query, self.key, roles)
 
 
-def _named(fields: dict[str, Any], name: str, hops: int) -> dict[str, Any]:
+def _named(fields: dict[str, Any], name: str, roles: Sequence[str]) -> dict[str, Any]:
     """An object whose field `name` is a path, with layer, head, query and key in its place."""
     path = fields[name]
-    names = AttentionPath(*path).names(hops) if path else (None,) * 4
+    names = AttentionPath(*path).names(roles) if path else (None,) * 4
     rest = {other: value for other, value in fields.items() if other != name}
     return dict(zip(_NAMES, names, strict=True)) | rest
 
 
-def _numbered(fields: Any, name: str, hops: int, what: str) -> dict[str, Any]:
+def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[str, Any]:
     """The inverse of `_named`."""
     given = convert(fields, dict[str, Any], what)
     names = convert({key: value for key, value in given.items() if key in _NAMES}, _Names, what)
-    return {name: names.path(hops)} | {key: value for key, value in given.items() if key not in _NAMES}
+    return {name: names.path(roles)} | {key: value for key, value in given.items() if key not in _NAMES}
 
 
 def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
@@ -297,16 +303,16 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
     """
     told: dict[str, Any] = {name: fields[name] for name in ("hops", "found") if name in fields}
     given = {name: value for name, value in fields.items() if name not in ("hops", "found", "certified")}
-    hops = convert(given.get("problem"), RetrievalProblem, "problem").hops
+    roles = convert(given.get("problem"), RetrievalProblem, "problem").all_roles
     for name in ("paths", "others"):
         given[name] = convert(given.get(name), list[dict[str, Any]], name)
     for number, path in enumerate(given["paths"], start=1):
         feeds = convert(path.get("feeds"), list[dict[str, Any]], f"feeds of path {number}")
-        path["feeds"] = [_numbered(feed, "reader", hops, f"a feed of path {number}") for feed in feeds]
-    given["paths"] = [_numbered(path, "path", hops, f"path {n}") for n, path in enumerate(given["paths"], start=1)]
+        path["feeds"] = [_numbered(feed, "reader", roles, f"a feed of path {number}") for feed in feeds]
+    given["paths"] = [_numbered(path, "path", roles, f"path {n}") for n, path in enumerate(given["paths"], start=1)]
     for other in given["others"]:
         paths = convert(other.get("paths"), list[dict[str, Any]], "paths of another circuit")
-        other["paths"] = [_numbered(path, "path", hops, "a path of another circuit")["path"] for path in paths]
+        other["paths"] = [_numbered(path, "path", roles, "a path of another circuit")["path"] for path in paths]
     circuit = convert(given, Circuit, "the record")
     for name, value in (("hops", circuit.hops), ("found", circuit.found)):
         if told.get(name) != value:

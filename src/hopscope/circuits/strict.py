@@ -24,7 +24,7 @@ def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence:
         units: of the search.
         evidence: of the best end, in the strict sense.
     """
-    best, hops = ends[0], evidence.problem.hops
+    best, roles = ends[0], evidence.problem.all_roles
     uniform = best
     for head in best.heads if best.paths else ():
         uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
@@ -33,13 +33,13 @@ def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence:
     without = [min(_losses(evidence, [left.program for left in best.without(path)]), key=_mse) for path in best.paths]
     (natural,) = _losses(evidence, [units.natural(best.program)])
     return StrictReading(
-        paths=tuple(StrictPath(*path.names(hops), loss) for path, loss in zip(best.paths, without, strict=True)),
+        paths=tuple(StrictPath(*path.names(roles), loss) for path, loss in zip(best.paths, without, strict=True)),
         **dict(zip(get_args(Fill), by_fill, strict=True)),
         fill=next(fill for fill in get_args(Fill) if FILLS[fill] == best.fill),
         first_layer_uniform=first_uniform,
         fewest_heads=tuple(sorted({(row.layer + 1, row.head + 1) for row in units.on(heads)})),
         fewest_heads_loss=whole,
-        others=tuple(tuple(path.names(hops) for path in end.paths) for end in ends[1:]),
+        others=tuple(tuple(path.names(roles) for path in end.paths) for end in ends[1:]),
         natural=natural,
         certificate=certify(evidence).to_json() if best.paths else {},
     )

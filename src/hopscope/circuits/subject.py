@@ -123,13 +123,13 @@ class Subject(ABC):
     def _rows(self, place: str) -> tuple[list[Row], AttentionPath | None]:
         """The rows that a place written for people names, and the path if it is one."""
         if "->" in place:
-            path = AttentionPath.parse(place, self.problem.hops)
+            path = AttentionPath.parse(place, self.problem.roles)
             return [path.row], path
         found = re.fullmatch(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?", place.strip())
         if found is None:
             raise InputError(f"a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2', got {place!r}")
         layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
-        queries = range(len(self.problem.roles)) if role is None else [role_number(role, self.problem.hops)]
+        queries = range(len(self.problem.roles)) if role is None else [role_number(role, self.problem.roles)]
         return [Row(layer, head, query) for query in queries], None
 
 
@@ -141,9 +141,7 @@ class ForeignModel(Subject):
 
     def __repr__(self) -> str:
         shape = self.transformer.shape
-        return (
-            f"<{type(self.transformer.module).__name__}: {shape.layers} x {shape.heads} heads, D = {self.problem.hops}>"
-        )
+        return f"<{type(self.transformer.module).__name__}: {shape.layers} x {shape.heads} heads, {self.problem.named}>"
 
     @cached_property
     def evaluator(self) -> Evaluator:

@@ -18,11 +18,11 @@ def describe(circuit: Circuit) -> str:
             ["layer", "head", "path", "weight", "MSE without", "own patterns", "feeds"],
             [
                 [
-                    *_where(*one.path.names(circuit.hops)),
+                    *_where(*one.path.names(circuit.roles)),
                     f"{one.weight:.2f}",
                     f"{one.ablation_mse:.3f}",
                     f"{one.natural_mse:.3f}",
-                    "; ".join(one.uses(circuit.hops)) or "-",
+                    "; ".join(one.uses(circuit.roles)) or "-",
                 ]
                 for one in circuit.paths
             ],
@@ -75,7 +75,8 @@ def _where(layer: int, head: int, query: str, key: str) -> list[str]:
 
 
 def _headline(circuit: Circuit) -> str:
-    what = f"model {circuit.model} (seed {circuit.seed}), D = {circuit.hops}, {circuit.layers} layers x {circuit.heads}"
+    what = f"model {circuit.model} (seed {circuit.seed}), {circuit.problem.named}, "
+    what += f"{circuit.layers} layers x {circuit.heads}"
     if not circuit.found:
         return f"no circuit: {what}, loss {circuit.losses['full']:.3f}"
     verdict = f"certified ({', '.join(circuit.certified)})" if circuit.certified else "not certified"

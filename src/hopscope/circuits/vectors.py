@@ -16,7 +16,8 @@ from hopscope.model.untrained import with_untrained_heads
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.theory.depth import minimum_in_order
-from hopscope.theory.scene import Scene, chain_scene
+from hopscope.theory.facts_scene import problem_scene
+from hopscope.theory.scene import Scene
 from hopscope.training.data import held_out
 from hopscope.training.losses import squared_errors
 
@@ -35,13 +36,13 @@ class OnVectors(Evaluator):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the 2D + 1 roles."""
+        """Names of the roles, 2D + 1 of a chain."""
         return self.problem.roles
 
     @property
     def scene(self) -> Scene:
         """One chain."""
-        return chain_scene(RetrievalProblem(hops=self.problem.hops, chains=1))
+        return problem_scene(self.problem)
 
     @property
     def layers_needed(self) -> int:

@@ -47,7 +47,7 @@ def crowded(progress: Progress, engine: Engine, seconds: float) -> str | None:
 @contextmanager
 def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], None]]:
     """A bar for one run; gives the function that moves it and says, once, if other work holds the run up."""
-    what = f"{len(setup.seeds)} x {setup.recipe.layers} layers, D = {setup.problem.hops}"
+    what = f"{len(setup.seeds)} x {setup.recipe.layers} layers, {setup.problem.named}"
     columns = (
         bars.TextColumn("{task.description}"),
         bars.BarColumn(bar_width=24),
@@ -78,9 +78,9 @@ def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], 
 
 
 def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:
-    """Mean over models, hop by hop: `x1 0.012  x2 0.754`; of those that have not diverged."""
+    """Mean over models, look-up by look-up: `x1 0.012  x2 0.754`; of those that have not diverged."""
     shown = []
-    for hop, losses in zip(problem.target_hops, zip(*partial_losses, strict=True), strict=True):
+    for symbol, losses in zip(problem.target_symbols, zip(*partial_losses, strict=True), strict=True):
         known = [loss for loss in losses if loss is not None and math.isfinite(loss)]
-        shown.append(f"x{hop} {sum(known) / len(known):.3f}" if known else f"x{hop} diverged")
+        shown.append(f"{symbol} {sum(known) / len(known):.3f}" if known else f"{symbol} diverged")
     return "  ".join(shown)

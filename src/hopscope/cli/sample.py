@@ -13,6 +13,7 @@ import click
 from hopscope.cli._common import SEED, field_options, given
 from hopscope.errors import InputError
 from hopscope.files import check_fits, replacing
+from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.formulation import Formulation
@@ -32,7 +33,8 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--hops", type=int, default=3, show_default=True, help="D, retrieval steps a chain.")
+@click.option("--hops", type=int, default=None, help="D, retrieval steps a chain. [default: 3, or the graph's]")
+@click.option("--graph", default="chain", show_default=True, help="chain, functions or relatives.")
 @click.option("--chains", type=int, default=4, show_default=True, help="N, interleaved chains.")
 @click.option("--symbol-dim", type=int, default=4, show_default=True, help="K, numbers in a symbol.")
 @click.option(
@@ -43,20 +45,22 @@ def command() -> None:
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Sequences to print.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: inputs, targets, roles.")
-def vectors(count: int, seed: int, as_json: bool, **fields: Any) -> None:
+def vectors(hops: int | None, graph: Any, count: int, seed: int, as_json: bool, **fields: Any) -> None:
     """Sequences of the vector formulation (Section 6).
 
     \b
     `inputs`  N(2D+1) rows of 2K numbers: the symbol, then the position code
     `targets` N rows, one a query in the order the queries stand
-    `roles`   N(2D+1) pairs [chain, role], role as in "x0>", ">x1" or "x0?"
+    `roles`   N(2D+1) pairs [chain, role], role as in "x0>", ">x1" or "x0?"; rows of distractors, which conditional
+              graphs have, are chains after the N whole ones
 
     \b
     Examples:
       hopscope sample vectors --hops 3 --count 8 --seed 0 --json
       hopscope sample vectors --hops 1 --chains 2
+      hopscope sample vectors --graph relatives
     """
-    problem = RetrievalProblem(**fields)
+    problem = RetrievalProblem(look_ups(graph) if hops is None else hops, graph=graph, **fields)
     check_fits(32 * count * problem.sequence_length * (problem.input_dim + problem.target_dim))
 
     import torch

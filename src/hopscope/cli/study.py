@@ -103,6 +103,10 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),
     "census": ("Which circuits do models learn, how alike, and do they change?", _of_recipe("census")),
     "descent": ("Does the last circuit descend from the first, and do spikes rebuild it?", _of_recipe("descent")),
+    "conditional": (
+        "Are questions in which look-ups meet learned at the theory's depth, and how?",
+        _of_recipe("conditional"),
+    ),
     "text": ("Which circuits answer questions in language models of our own?", _text),
     "calibration": ("How often does a certificate pass a false circuit?", _calibration),
     "searches": ("What do different searches find in the same models?", _searches),

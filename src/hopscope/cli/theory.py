@@ -163,7 +163,7 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
     from hopscope.theory.schedule import shortest_schedule
 
     schedule = shortest_schedule(problem, one_place=one_head)
-    named = [path.names(problem.hops) for path in schedule]
+    named = [path.names(problem.roles) for path in schedule]
     flow = simulate(problem, minimum_layers(problem))
     record = {
         "hops": problem.hops,
@@ -184,13 +184,15 @@ def _witness(problem: RetrievalProblem, as_json: bool) -> None:
 
     trial = try_witness(build_witness(hops, causal=problem.causal, order=problem.order))
     if as_json:
-        circuit = [(layer, query, key, head) for layer, head, query, key in (p.names(hops) for p in trial.circuit)]
+        circuit = [
+            (layer, query, key, head) for layer, head, query, key in (p.names(problem.roles) for p in trial.circuit)
+        ]
         without = [asdict(one) | {"layer": one.layer + 1} for one in trial.without]
         click.echo(json.dumps(asdict(trial) | {"circuit": circuit, "without": without}))
         return
     click.echo(f"{trial.layers} layers, {trial.heads} head(s) a layer, {len(trial.circuit)} attention paths:")
     for path in trial.circuit:
-        click.echo(f"  {path.describe(hops)}")
+        click.echo(f"  {path.describe(problem.roles)}")
     click.echo(f"loss of x1 ... x{hops} on {trial.sequences} random sequences: {max(trial.losses):.1e} at most")
     for missing in trial.without:
         click.echo(f"without layer {missing.layer + 1}: loss of x{hops} {missing.loss:.2f}; {missing.why}")

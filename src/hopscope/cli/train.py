@@ -12,6 +12,7 @@ import click
 from hopscope.cli._common import field_options, given, numbers
 from hopscope.cli._engine import engine_options, say_precision
 from hopscope.paper import recipes
+from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
 
@@ -58,8 +59,11 @@ def command(
       hopscope train runs/a --recipe a                      transformer A of the paper; b, c and d likewise
       hopscope train runs/deep --layers 6 --hops 5 --seeds 0-3
       hopscope train runs/plain --no-curriculum --steps 3000
+      hopscope train runs/functions --graph functions --layers 5 --steps 6000
     """
     start = recipes.BY_NAME[name]
+    if fields["graph"] is not None and fields["hops"] is None:
+        fields["hops"] = look_ups(fields["graph"], start.problem.hops)
     setup = replace(
         start,
         problem=replace(start.problem, **given(fields, RetrievalProblem)),
@@ -84,8 +88,8 @@ def command(
         return
     for model in run.result.models:
         hops = "  ".join(
-            f"x{hop} {loss:.4f}" if loss is not None else f"x{hop} diverged"
-            for hop, loss in zip(setup.problem.target_hops, model.held_out_partial_losses, strict=True)
+            f"{symbol} {loss:.4f}" if loss is not None else f"{symbol} diverged"
+            for symbol, loss in zip(setup.problem.target_symbols, model.held_out_partial_losses, strict=True)
         )
         click.echo(f"seed {model.seed}  {hops}")
     click.echo(f"{run.path}")

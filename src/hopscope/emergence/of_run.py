@@ -53,6 +53,8 @@ def emergence_of_run(
             f"{circuit_path(run, number, step)} does not exist, and emergence follows a known circuit; find it first "
             f"with `hopscope circuit {run.path}{which}`"
         )
+    if run.problem.graph != "chain":
+        raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
     circuit = Circuit.load(circuit_path(run, number, step), run.record.content_hash)
     path, maps_path = record_path(run, number, step), maps_over_time_path(run, number)
     if path.exists() and maps_path.exists() and not anew:
@@ -83,6 +85,6 @@ def _still_holds(known: Emergence, run: RunFolder, circuit: Circuit, settings: F
         and not known.troubles
         and (known.sequences, known.data_seed, known.ablation) == (settings.sequences, settings.seed, settings.ablation)
         and [(path.layer, path.head, path.query, path.key) for path in known.paths]
-        == [one.path.names(circuit.hops) for one in circuit.paths]
+        == [one.path.names(circuit.roles) for one in circuit.paths]
         and known.circuit == circuit.losses
     )

@@ -22,6 +22,7 @@ from hopscope.emergence.order import hop_of, order
 from hopscope.emergence.plateau import plateau
 from hopscope.emergence.settings import Following
 from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
@@ -137,9 +138,7 @@ def _history(
         steps=tuple(steps),
         losses=_means(errors.mean(dim=-1)),
         partial_losses=tuple(_means(errors[step].T) for step in range(len(steps))),
-        paths=tuple(
-            _path(path, place, problem.hops, seen, found[place], settings.seed) for place, path in enumerate(paths)
-        ),
+        paths=tuple(_path(path, place, problem, seen, found[place], settings.seed) for place, path in enumerate(paths)),
         learned=tuple(learned),
         order=order(paths, found, resampled, problem.hops),
         plateau=plateau(run.metrics, problem.chains, number),
@@ -154,16 +153,21 @@ def _history(
 
 
 def _path(
-    path: AttentionPath, place: int, hops: int, seen: Sequence[Observation], crossing: Crossing, seed: int
+    path: AttentionPath,
+    place: int,
+    problem: RetrievalProblem,
+    seen: Sequence[Observation],
+    crossing: Crossing,
+    seed: int,
 ) -> PathHistory:
     rises = torch.stack([(one.ablated[place] - one.errors).mean(dim=-1) for one in seen])  # step sequence
-    layer, head, query, key = path.names(hops)
+    layer, head, query, key = path.names(problem.roles)
     return PathHistory(
         layer=layer,
         head=head,
         query=query,
         key=key,
-        hop=hop_of(path, hops),
+        hop=hop_of(path, problem.hops),
         attention=_means(torch.stack([one.attention[place] for one in seen])),
         foremost=_means(torch.stack([one.foremost[place] for one in seen])),
         change=_means(rises),

@@ -84,6 +84,8 @@ def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibi
         if run.path.resolve() in seen:
             raise InputError(f"{run.path} is given twice; name each run once")
         seen.add(run.path.resolve())
+        if run.problem.graph != "chain":
+            raise InputError(f"the explorer shows models of chains, and {run.path} is of {run.problem.graph}")
     return [exhibit(run, number) for run in runs for number in _numbers(run, model)]
 
 
@@ -177,7 +179,7 @@ def _fits(circuit: Circuit, run: RunFolder, number: int) -> bool:
 def _follows(history: Emergence, circuit: Circuit, run: RunFolder, number: int) -> bool:
     paths = [(one.layer, one.head, one.query, one.key) for one in history.paths]
     return history.model == run.model_hashes[number] and paths == [
-        one.path.names(circuit.hops) for one in circuit.paths
+        one.path.names(circuit.roles) for one in circuit.paths
     ]
 
 

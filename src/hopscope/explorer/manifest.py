@@ -126,8 +126,8 @@ def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
             {
                 "layer": one.path.layer, "head": one.path.head, "query": one.path.query, "key": one.path.key,
                 "form": one.form, "weight": one.weight, "hop": hop_of(one.path, circuit.hops),
-                "without": one.ablation_mse, "without_natural": one.natural_mse, "feeds": list(one.uses(circuit.hops)),
-                "strict": bool(strict and one.path.names(circuit.hops) in {path.where for path in strict.paths}),
+                "without": one.ablation_mse, "without_natural": one.natural_mse, "feeds": list(one.uses(circuit.roles)),
+                "strict": bool(strict and one.path.names(circuit.roles) in {path.where for path in strict.paths}),
             }
             for one in circuit.paths
         ],

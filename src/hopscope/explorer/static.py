@@ -72,10 +72,10 @@ def _paths(one: Exhibit) -> Listing:
     for place, number in enumerate(births(one.circuit, one.emergence), start=1):
         path, history = one.circuit.paths[number], one.emergence.paths[number] if one.emergence else None
         step = history.crossing.step if history else None
-        layer, head, query, key = path.path.names(one.circuit.hops)
+        layer, head, query, key = path.path.names(one.circuit.roles)
         born = "never" if history and step is None else "–" if step is None else f"{step:,.0f}"
         rise = f"{history.change[-1]:+.3f}" if history else "–"
-        feeds = "; ".join(path.uses(one.circuit.hops))
+        feeds = "; ".join(path.uses(one.circuit.roles))
         known = str(place), f"{layer}.{head}", f"{query} → {key}", f"{path.weight:.2f}", born, rise
         rows.append((*known, f"{path.ablation_mse:.3f}", feeds))
     header = ("birth", "head", "path", "attention", "born at step", "rise of loss, cut alone", "circuit without it")

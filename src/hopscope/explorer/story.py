@@ -129,7 +129,7 @@ def _cut(one: Exhibit) -> Chapter:
     needed = all(each.ablation_mse > circuit.losses["imposed"] for each in circuit.paths)
     return Chapter(
         "Cut it yourself",
-        f"Here {path.path.describe(circuit.hops)} is cut: its row attends everywhere alike. The network in this page "
+        f"Here {path.path.describe(circuit.roles)} is cut: its row attends everywhere alike. The network in this page "
         "is the trained one, so the loss by hop is computed, not drawn. Click an arrow and press Cut, or a number key; "
         "0 restores.",
         "every path is needed: cutting any one raises the loss of the circuit",

@@ -217,8 +217,8 @@ def _searches(model: Studied, strict: StrictReading | None) -> list[set[tuple[st
         return [steps_beyond_first([path.where for path in strict.paths]), *map(steps_beyond_first, strict.others)]
     circuit = model.circuit
     assert circuit is not None
-    mine = steps_beyond_first([one.path.names(circuit.hops) for one in circuit.paths])
-    others = [steps_beyond_first([path.names(circuit.hops) for path in other.paths]) for other in circuit.others]
+    mine = steps_beyond_first([one.path.names(circuit.roles) for one in circuit.paths])
+    others = [steps_beyond_first([path.names(circuit.roles) for path in other.paths]) for other in circuit.others]
     again = [mine] * (len(circuit.search.get("orders_ending_here", ())) - 1)
     return [mine, *others, *again]
 

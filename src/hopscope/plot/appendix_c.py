@@ -10,7 +10,6 @@ from torch import Tensor
 from hopscope.circuits.record import Circuit
 from hopscope.plot.style import INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import first_member, query_role, second_member
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +35,7 @@ def appendix_c(
     """
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]
-    framed = {one.path.names(circuit.hops) for one in circuit.paths} if circuit is not None else set()
+    framed = {one.path.names(circuit.roles) for one in circuit.paths} if circuit is not None else set()
     layers, heads = maps.shape[:2]
     with house():
         figure, grid = _grid(layers, heads, "Mean attention by role")
@@ -101,4 +100,5 @@ def _frame(axes: Axes, column: int, row: int) -> None:
 
 def _order(problem: RetrievalProblem) -> list[int]:
     """Roles in the order in which they stand in the sequence."""
-    return [role for k in problem.blocks for role in (first_member(k), second_member(k))] + [query_role(problem.hops)]
+    places = list(enumerate(problem.facts.places))
+    return [role for step in (*problem.blocks, 0) for role, place in places if place.step == step]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
-from hopscope.problem.roles import answer_role, pair_of, query_role, symbol_of, text_role_names
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import answer_role
 from hopscope.theory.text_scene import standing
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def arrows(circuit: Circuit) -> list[Arrow]:
     layers = _layers(circuit)
     together: dict[tuple[int, str, str], list[CircuitPath]] = {}
     for one in circuit.paths:
-        layer, _, query, key = one.path.names(circuit.hops)
+        layer, _, query, key = one.path.names(circuit.roles)
         together.setdefault((layer, query, key), []).append(one)
     drawn = []
     for (layer, query, key), paths in sorted(together.items()):
@@ -148,17 +149,27 @@ def _columns(circuit: Circuit) -> dict[str, float]:
 
     Of a text's further roles, those that a path has, and the answer.
     """
-    names, query = text_role_names(circuit.hops), query_role(circuit.hops)
-    further = {role for one in circuit.paths for role in one.path[2:] if role > query}
+    names, last = circuit.roles, len(circuit.problem.roles) - 1
+    further = {role for one in circuit.paths for role in one.path[2:] if role > last}
     further |= {answer_role(circuit.hops)} if circuit.text else set()
-    roles = sorted({*range(query + 1), *further}, key=lambda role: standing(circuit.problem, role))
-    blocks = [standing(circuit.problem, role)[0] for role in roles]
+    roles = sorted({*range(last + 1), *further}, key=lambda role: _standing(circuit.problem, role))
+    blocks = [_standing(circuit.problem, role)[0] for role in roles]
     return {names[role]: place + 0.5 * block for place, (role, block) in enumerate(zip(roles, blocks, strict=True))}
 
 
 def _label(circuit: Circuit, role: str) -> str:
-    number = text_role_names(circuit.hops).index(role)
-    symbol, pair = symbol_of(number, circuit.hops), pair_of(number, circuit.hops)
+    problem, number = circuit.problem, circuit.roles.index(role)
+    symbol, asked = problem.symbol_of(number), number == len(problem.roles) - 1
+    if problem.graph != "chain":
+        return problem.facts.symbols[symbol] + ("?" if not problem.fact_of(number) else "")
     if symbol >= 0:
-        return f"$x_{{{symbol}}}${'?' if number == query_role(circuit.hops) else ''}"
-    return role[-1] if pair else "…"
+        return f"$x_{{{symbol}}}${'?' if asked else ''}"
+    return role[-1] if problem.fact_of(number) else "…"
+
+
+def _standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
+    """Block and place in the row."""
+    if problem.graph == "chain":
+        return standing(problem, role)
+    step = problem.fact_of(role)
+    return problem.blocks.index(step) if step else len(problem.blocks), role

@@ -9,14 +9,17 @@ from typing import Any, Literal, get_args
 
 from hopscope.checks import check_count, check_number
 from hopscope.errors import InputError
-from hopscope.problem.roles import role_names
+from hopscope.problem.graph import CONDITIONAL, Graph, chain
+from hopscope.problem.roles import pair_of, symbol_of, text_role_names
 
 PositionCode = Literal["token", "pair", "none"]
 SymbolLaw = Literal["gaussian", "unit"]
+GraphName = Literal["chain", "functions", "relatives"]
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "position": get_args(PositionCode),
     "symbols": get_args(SymbolLaw),
+    "graph": get_args(GraphName),
 }
 
 
@@ -32,13 +35,16 @@ class RetrievalProblem:
     """N interleaved chains of D hops whose symbols are K-dimensional vectors (Section 6).
 
     A sequence is D blocks of N pairs, then a block of N queries; the chains are shuffled within each block. Every
-    position holds its symbol's vector followed by its position's code.
+    position holds its symbol's vector followed by its position's code. Where `graph` says so, a chain is instead a
+    graph of facts in which look-ups meet (`problem.graph`), laid out in the same way (`problem.layout`).
 
         >>> hs.RetrievalProblem(hops=3).sequence_length  # N(2D + 1)
         28
+        >>> hs.RetrievalProblem(graph="functions").roles
+        ('i>', '>0', 'f>', '>a', 'a>', '0>', '>3', 'f?', 'i?')
 
     Args:
-        hops: D, retrieval steps a chain.
+        hops: D, retrieval steps a chain; of `functions` its 3 look-ups, of `relatives` its 4.
         chains: N, chains interleaved in one sequence.
         symbol_dim: K, numbers in a symbol's vector.
         order: `deepest-first` puts the block of pairs (x{D-1}, xD) first and that of (x0, x1) last, as in Section
@@ -55,12 +61,13 @@ class RetrievalProblem:
         position_dim: numbers in a position's code; `None` for K, as in the paper.
         symbols: `gaussian` draws each component from a standard normal (the paper); `unit` scales each symbol to
             length sqrt(K), for hand-built transformers that match symbols exactly.
+        graph: `chain`; or `functions` or `relatives`, conditional retrieval as in formulations 4 and 5 of Section 4.
 
     Raises:
         InputError: a value out of range.
     """
 
-    hops: int
+    hops: int = 3
     chains: int = 4
     symbol_dim: int = 4
     order: str = "deepest-first"
@@ -71,6 +78,7 @@ class RetrievalProblem:
     position_dim: int | None = None
     symbols: SymbolLaw = "gaussian"
     asked: tuple[int, ...] | None = None
+    graph: GraphName = "chain"
 
     def __post_init__(self) -> None:
         for name in ("hops", "chains", "symbol_dim"):
@@ -80,6 +88,11 @@ class RetrievalProblem:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        if self.graph != "chain" and self.hops != len(CONDITIONAL[self.graph].steps):
+            raise InputError(
+                f"{self.graph} makes {len(CONDITIONAL[self.graph].steps)} look-ups, got hops={self.hops}; "
+                f"pass hops={len(CONDITIONAL[self.graph].steps)}"
+            )
         object.__setattr__(self, "order", _one_spelling(self.order, self.hops))
         for name in ("causal", "curriculum"):
             if not isinstance(getattr(self, name), bool):
@@ -121,9 +134,18 @@ class RetrievalProblem:
         return self.order.replace("-", " ") if self.order in NAMED_ORDERS else f"pairs in the order {self.order}"
 
     @property
+    def facts(self) -> Graph:
+        """What is looked up, and by what: the D facts of a chain, or those of `graph`."""
+        return chain(self.hops) if self.graph == "chain" else CONDITIONAL[self.graph]
+
+    @property
     def sequence_length(self) -> int:
-        """N(2D + 1) positions."""
-        return self.chains * (2 * self.hops + 1)
+        """N(2D + 1) positions of chains; 15 or 16 N of `functions` or `relatives`."""
+        if self.graph == "chain":  # without its facts, which would fill the memory before D is known to be too large
+            return self.chains * (2 * self.hops + 1)
+        facts = self.facts
+        repeated = sum(len(facts.steps[step - 1].keys) + 1 for step, _ in facts.distractors)
+        return self.chains * (len(facts.places) + repeated)
 
     @property
     def code_dim(self) -> int:
@@ -141,6 +163,16 @@ class RetrievalProblem:
         return tuple(self._asked)
 
     @property
+    def target_symbols(self) -> tuple[str, ...]:
+        """The symbols that are asked for: x1 ... xD, or what `graph` calls them."""
+        return tuple(self.facts.values[hop - 1] for hop in self.target_hops)
+
+    @property
+    def named(self) -> str:
+        """For captions: `D = 3`, or the graph's name."""
+        return f"D = {self.hops}" if self.graph == "chain" else self.graph
+
+    @property
     def _asked(self) -> Sequence[int]:
         """The same without a list of them, which would fill the memory before it is known that D is too large."""
         if self.asked is not None:
@@ -154,8 +186,23 @@ class RetrievalProblem:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of the 2D + 1 roles of a chain, by role number."""
-        return role_names(self.hops)
+        """Names of the roles of a chain, 2D + 1 of them, or of `graph`; by role number."""
+        return self.facts.roles
+
+    @property
+    def all_roles(self) -> tuple[str, ...]:
+        """Names of the roles that paths may have: those of `roles`, and after them, of a chain, those of a text."""
+        return text_role_names(self.hops) if self.graph == "chain" else self.roles
+
+    def fact_of(self, role: int) -> int:
+        """The fact (in a chain: the pair) that a role is part of, from 1; 0 for the question and words of no pair."""
+        return pair_of(role, self.hops) if self.graph == "chain" else self.facts.places[role].step
+
+    def symbol_of(self, role: int) -> int:
+        """Which symbol of the graph (in a chain: k of x{k}) a role holds, from 0; -1 for words that are no symbol."""
+        if self.graph == "chain":
+            return symbol_of(role, self.hops)
+        return self.facts.symbols.index(self.facts.places[role].symbol)
 
 
 def _one_spelling(order: Any, hops: int) -> str:

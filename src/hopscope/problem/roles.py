@@ -10,6 +10,8 @@ word `answer` stands before, and `text`, everything else. These are numbered aft
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hopscope.errors import InputError
 
 
@@ -74,19 +76,16 @@ def symbol_of(role: int, hops: int) -> int:
     return 0 if role == query_role(hops) else (role + 1) // 2
 
 
-def role_number(name: str, hops: int, *, text: bool = False) -> int:
+def role_number(name: str, roles: Sequence[str]) -> int:
     """The number of a role given by name.
 
     Args:
         name: of the role.
-        hops: D.
-        text: whether roles of a text count.
+        roles: names of all roles there are, by number.
 
     Raises:
-        InputError: no role of a chain with `hops` hops has that name.
+        InputError: no role has that name.
     """
-    names = text_role_names(hops) if text else role_names(hops)
-    if name not in names:
-        known = ", ".join(role_names(hops))
-        raise InputError(f"{name!r} is not a role of a chain with {hops} hops; the roles are {known}")
-    return names.index(name)
+    if name not in roles:
+        raise InputError(f"{name!r} is not a role here; the roles are {', '.join(roles)}")
+    return roles.index(name)

@@ -2,7 +2,8 @@
 
 A sequence is fixed by two draws: the vectors of its N(D + 1) symbols, and for each of its D + 1 blocks (D blocks of
 pairs, one of queries) the order in which the N chains stand. `compose` turns these draws into inputs and targets; the
-draws come from an explicit generator (`sample`) or from an address (`Examples`).
+draws come from an explicit generator (`sample`) or from an address (`Examples`). What stands where is the layout's to
+say (`problem.layout`), and so is how many symbols a chain of another graph has.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from torch import Tensor
 
 from hopscope.errors import InputError
 from hopscope.problem.counter import random_bits, to_normal
+from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import query_role, symbol_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Batch:
     Attributes:
         inputs: symbol and position code of every position.
         targets: for each query, in the order the queries stand, the vectors of the hops asked for, concatenated.
-        place: the position at which a chain's role stands. Gathering attention maps with it undoes the shuffle.
+        place: the position at which a chain's role stands. Gathering attention maps with it undoes the shuffle. Rows
+            of distractors are chains after the N whole ones; what they lack is at -1.
     """
 
     inputs: Float[Tensor, "*batch pos d_input"]
@@ -52,7 +54,7 @@ class Batch:
     @property
     def _holder(self) -> Int[Tensor, "*batch pos"]:
         """Chain times roles plus role, at every position: the inverse of `place`."""
-        return self.place.flatten(-2).argsort(dim=-1)
+        return self.place.flatten(-2).argsort(dim=-1)[..., -self.inputs.shape[-2] :]
 
     def __getitem__(self, index: int | slice) -> Batch:
         """A part of the leading axis."""
@@ -75,10 +77,8 @@ def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu"
     length, width = problem.sequence_length, problem.code_dim
     if problem.position == "none":
         return torch.zeros(length, width, device=device)
-    number = torch.arange(length, dtype=torch.float64, device=device)
-    if problem.position == "pair":
-        first_query = problem.chains * 2 * problem.hops
-        number = torch.where(number < first_query, number // 2, number - first_query // 2)
+    numbers = layout(problem).row_numbers if problem.position == "pair" else torch.arange(length)
+    number = numbers.to(device, torch.float64)
     rank = torch.arange((width + 1) // 2, dtype=torch.float64, device=device)
     angle = number[:, None] * float(problem.base) ** (-2.0 * rank / width)
     return torch.stack((angle.cos(), angle.sin()), dim=-1).flatten(1)[:, :width].float()
@@ -87,33 +87,30 @@ def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu"
 def compose(
     problem: RetrievalProblem,
     symbols: Float[Tensor, "*batch chain symbol d_symbol"],
-    order: Int[Tensor, "*batch block chain"],
+    order: Int[Tensor, "*batch block every_chain"],
 ) -> Batch:
     """Lay chains out as a sequence.
 
     Args:
         problem: the problem.
-        symbols: vectors of x0 ... xD of every chain.
-        order: for the block of pair 1, ..., pair D, then the queries: which rank each chain has in it, a permutation.
+        symbols: vectors of all symbols of every whole chain: x0 ... xD, or those that the layout counts.
+        order: for the block of pair 1, ..., pair D, then the queries: which rank each chain has in it, distractors too;
+            a permutation.
     """
-    hops, chains = problem.hops, problem.chains
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
-    ranks = order.transpose(-1, -2)  # chain block
-    start = torch.tensor([problem.blocks.index(k) for k in range(1, hops + 1)], device=order.device) * 2 * chains
-    first = start + 2 * ranks[..., :hops]
-    pairs = torch.stack((first, first + 1), dim=-1).flatten(-2)
-    queries = ranks[..., hops:] + 2 * hops * chains
-    place = torch.cat((pairs, queries), dim=-1)
+    laid = layout(problem)
+    place = laid.place(order)
 
-    held = torch.tensor([symbol_of(role, hops) for role in range(2 * hops + 1)], device=order.device)
-    tokens = symbols[..., held, :].flatten(-3, -2)
-    holder = place.flatten(-2).argsort(dim=-1)
-    tokens = tokens.gather(-2, holder[..., None].expand(tokens.shape))
+    held = laid.held.to(order.device)
+    tokens = symbols[..., held, :].movedim(-3, -4).flatten(-4, -2)  # kind after kind, the chains of each
+    holder = place.flatten(-2).argsort(dim=-1)[..., -problem.sequence_length :]
+    tokens = tokens.gather(-2, holder[..., None].expand(*holder.shape, problem.symbol_dim))
     codes = position_codes(problem, order.device).expand(*tokens.shape[:-1], problem.code_dim)
 
-    asked = symbols[..., list(problem.target_hops), :].flatten(-2)
-    asker = ranks[..., query_role(hops) // 2].argsort(dim=-1)
+    first = len(problem.facts.known) - 1
+    asked = symbols[..., [first + hop for hop in problem.target_hops], :].flatten(-2)
+    asker = place[..., : problem.chains, -1].argsort(dim=-1)
     targets = asked.gather(-2, asker[..., None].expand(asked.shape))
     return Batch(torch.cat((tokens, codes), dim=-1), targets, place)
 
@@ -133,12 +130,10 @@ def sample(
     """
     if batch < 1:
         raise InputError(f"batch must be at least 1, got {batch}")
-    device = generator.device
-    shape = (batch, problem.chains, problem.hops + 1, problem.symbol_dim)
+    device, laid = generator.device, layout(problem)
+    shape = (batch, problem.chains, laid.symbols, problem.symbol_dim)
     symbols = torch.randn(shape, generator=generator, device=device)
-    keys = torch.rand(
-        (batch, problem.hops + 1, problem.chains), generator=generator, device=device, dtype=torch.float64
-    )
+    keys = torch.rand((batch, problem.hops + 1, laid.rows), generator=generator, device=device, dtype=torch.float64)
     return compose(problem, symbols, keys.argsort(dim=-1))
 
 
@@ -163,12 +158,12 @@ class Examples:
             seeds: 63-bit seeds (`derive_seed`); broadcast against `indices`.
             indices: example numbers, at least 0.
         """
-        problem = self.problem
-        shape = (problem.chains, problem.hops + 1, problem.symbol_dim)
-        numbers = problem.chains * (problem.hops + 1) * problem.symbol_dim
+        problem, laid = self.problem, layout(self.problem)
+        shape = (problem.chains, laid.symbols, problem.symbol_dim)
+        numbers = problem.chains * laid.symbols * problem.symbol_dim
         even = numbers + numbers % 2
-        bits = random_bits(seeds, indices, even + (problem.hops + 1) * problem.chains)
+        bits = random_bits(seeds, indices, even + (problem.hops + 1) * laid.rows)
         leading = bits.shape[:-1]
         symbols = to_normal(bits[..., :even])[..., :numbers].reshape(*leading, *shape)
-        keys = bits[..., even:].reshape(*leading, problem.hops + 1, problem.chains)
+        keys = bits[..., even:].reshape(*leading, problem.hops + 1, laid.rows)
         return compose(problem, symbols, keys.argsort(dim=-1))

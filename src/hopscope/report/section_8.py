@@ -54,6 +54,6 @@ def _state(circuit: Circuit) -> str:
 
 
 def _row(circuit: Circuit, one: CircuitPath) -> list[object]:
-    layer, head, query, key = one.path.names(circuit.hops)
-    uses = ", ".join(one.uses(circuit.hops)) or "–"
+    layer, head, query, key = one.path.names(circuit.roles)
+    uses = ", ".join(one.uses(circuit.roles)) or "–"
     return [circuit.seed, layer, head, f"{query} to {key}", f"{one.weight:.3f}", f"{one.ablation_mse:.3f}", uses]

@@ -79,8 +79,8 @@ class Seen:
     @classmethod
     def of(cls, circuit: Circuit, model: str, step: int | None = None) -> Seen:
         """What is kept of a record."""
-        mine = tuple(one.path.names(circuit.hops) for one in circuit.paths)
-        others = [tuple(path.names(circuit.hops) for path in other.paths) for other in circuit.others]
+        mine = tuple(one.path.names(circuit.roles) for one in circuit.paths)
+        others = [tuple(path.names(circuit.roles) for path in other.paths) for other in circuit.others]
         same = len(circuit.search.get("orders_ending_here", ())) - 1
         strict = circuit.strict
         return cls(

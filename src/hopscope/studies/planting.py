@@ -161,4 +161,4 @@ def _one(choices: Sequence[_T], generator: torch.Generator) -> _T | None:
 
 
 def _said(host: Host, path: AttentionPath) -> str:
-    return path.describe(host.evaluator.problem.hops)
+    return path.describe(host.evaluator.names)

@@ -166,7 +166,7 @@ class Answered:
             layers_needed=flow.get("layers_needed", 0),
             delivers=bool(flow.get("passed", False)),
             looked_up=kinds_looked_up(circuit),
-            paths=tuple(one.path.names(circuit.hops) for one in circuit.paths),
+            paths=tuple(one.path.names(circuit.roles) for one in circuit.paths),
         )
 
 
@@ -273,7 +273,7 @@ def watched(arm: Arm, seed: int, folder: Path, model: Path) -> Grown:
     circuits = {hops: Circuit.load(_record(folder, arm, seed, hops)) for hops in arm.hops}
     accuracy: dict[str, list[float]] = {str(hops): [] for hops in arm.hops}
     attention: dict[str, dict[str, list[float]]] = {
-        str(hops): {one.path.describe(hops): [] for one in circuit.paths} for hops, circuit in circuits.items()
+        str(hops): {one.path.describe(circuit.roles): [] for one in circuit.paths} for hops, circuit in circuits.items()
     }
     for step in steps:
         asked = TextModel(checkpoint_path(model, step))
@@ -282,7 +282,7 @@ def watched(arm: Arm, seed: int, folder: Path, model: Path) -> Grown:
             accuracy[str(hops)].append(evaluator.scores({}).accuracy)
             maps = evaluator.role_maps().same[0]
             for path in (one.path for one in circuit.paths):
-                attention[str(hops)][path.describe(hops)].append(round(float(maps[path]), 4))
+                attention[str(hops)][path.describe(circuit.roles)].append(round(float(maps[path]), 4))
     return convert(
         {"arm": arm.name, "seed": seed, "steps": list(steps), "accuracy": accuracy, "attention": attention}, Grown, "it"
     )

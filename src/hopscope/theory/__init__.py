@@ -7,7 +7,7 @@ The names below load on first use.
     4
     >>> hs.theory.best_order(4)
     (1, 2, 4, 3)
-    >>> path = hs.theory.AttentionPath.parse("L1.H1 >x1 -> x0>", hops=1)
+    >>> path = hs.theory.AttentionPath.parse("L1.H1 >x1 -> x0>", hs.RetrievalProblem(hops=1).roles)
     >>> hs.theory.deliver(1, [path]).delivered
     False
 """

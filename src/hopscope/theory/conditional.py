@@ -21,15 +21,10 @@ from pathlib import Path
 
 from hopscope.errors import InputError
 from hopscope.files import read_json
+from hopscope.problem.graph import CONDITIONAL, Graph, Step
 from hopscope.records import convert
-
-
-@dataclass(frozen=True)
-class Step:
-    """One fact: knowing all `keys`, one can look up `value`."""
-
-    keys: tuple[str, ...]
-    value: str
+from hopscope.theory.facts_scene import facts_scene
+from hopscope.theory.information_flow import spread
 
 
 @dataclass(frozen=True)
@@ -77,28 +72,17 @@ class ConditionalProblem:
             known = ", ".join(self.known) or "nothing"
             raise InputError(f"{self.target!r} cannot be reached from {known}; a fact that leads to it is missing")
 
+    @property
+    def graph(self) -> Graph:
+        """The facts in the order of the text."""
+        return Graph(self.known, self.steps)
 
-FUNCTIONS = ConditionalProblem(
-    steps=(Step(("a", "0"), "3"), Step(("f",), "a"), Step(("i",), "0")), known=("f", "i"), target="3"
-)
-"""F4: `a(0) = 3`, `f = a`, `i = 0`; what is f(i)? (Appendix A.4)"""
 
-RELATIVES = ConditionalProblem(
-    steps=(
-        Step(("Lily",), "Brazil"),
-        Step(("Eve", "mother"), "Lily"),
-        Step(("lawyer",), "mother"),
-        Step(("Eve",), "lawyer"),
-    ),
-    known=("Eve",),
-    target="Brazil",
-)
-"""F5: Lily lives in Brazil, Eve's mother is Lily, lawyers live with their mothers, Eve is a lawyer (Appendix A.5).
-
-Where does Eve live?
-"""
-
-NAMED = {"functions": FUNCTIONS, "relatives": RELATIVES}
+NAMED = {
+    name: ConditionalProblem(tuple(reversed(graph.steps)), graph.known, graph.values[-1])
+    for name, graph in CONDITIONAL.items()
+}
+"""The two of the paper's prompts, what is looked up last first: `functions` and `relatives` (`problem.graph`)."""
 
 
 def load(source: str) -> ConditionalProblem:
@@ -123,21 +107,19 @@ def growth(problem: ConditionalProblem) -> tuple[tuple[str, ...], ...]:
     Raises:
         InputError: no number of layers brings the target under a causal mask.
     """
-    world = _World(problem)
-    history = [world.start]
-    while True:
-        held = history[-1][-1]
-        if held >> world.symbols[problem.target] & 1:
-            break
-        after = world.next_layer(history)
-        if after == history[-1]:
-            raise InputError(
-                f"{problem.target!r} never reaches the question in this order of the facts under a causal mask; "
-                "put facts that are looked up later earlier in the text"
-            )
-        history.append(after)
-    symbols = (*problem.known, *(step.value for step in reversed(problem.steps)))
-    return tuple(tuple(name for name in symbols if held[-1] >> world.symbols[name] & 1) for held in history)
+    graph = problem.graph
+    scene = facts_scene(graph, range(1, len(graph.steps) + 1), problem.causal)
+    symbols = (*problem.known, *reversed(graph.values))
+    pieces = {symbol: 1 << scene.pieces.index(symbol) for symbol in symbols}
+    held: list[int] = []
+    for holdings in spread(scene):
+        held.append(holdings[scene.asker])
+        if held[-1] & pieces[problem.target]:
+            return tuple(tuple(symbol for symbol in symbols if one & pieces[symbol]) for one in held)
+    raise InputError(
+        f"{problem.target!r} never reaches the question in this order of the facts under a causal mask; "
+        "put facts that are looked up later earlier in the text"
+    )
 
 
 def minimum_layers(problem: ConditionalProblem) -> int:
@@ -147,55 +129,3 @@ def minimum_layers(problem: ConditionalProblem) -> int:
         InputError: as for `growth`.
     """
     return len(growth(problem)) - 1
-
-
-class _World:
-    """The rows of the text with their distractors, and the question: who holds what, and who resembles whom."""
-
-    def __init__(self, problem: ConditionalProblem) -> None:
-        self.causal = problem.causal
-        self.symbols: dict[str, int] = {}
-        self.start: tuple[int, ...] = ()
-        self.roles: list[tuple[int, int]] = []
-        pieces = 0
-        rows = [(number, row) for number, step in enumerate(problem.steps) for row in _with_distractors(step)]
-        for number, row in [*rows, (-1, problem.known)]:
-            place, pieces = pieces, pieces + 1
-            for token, symbol in enumerate(row):
-                if symbol not in self.symbols:
-                    self.symbols[symbol], pieces = pieces, pieces + 1
-                self.start += (1 << place | 1 << self.symbols[symbol],)
-                self.roles.append((number, token))
-
-    def next_layer(self, history: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """Holdings after one more layer in which everybody attends to all it can tell apart."""
-        now = history[-1]
-        after = list(now)
-        for i, held in enumerate(now):
-            for j in range(i + 1 if self.causal else len(now)):
-                if now[j] & ~held and any(self._tells(held, then, i, j) for then in history):
-                    after[i] |= now[j]
-        return tuple(after)
-
-    def _tells(self, held: int, then: tuple[int, ...], i: int, j: int) -> bool:
-        """Whether what i holds and j held is something, and more than any visible look-alike of j held of it."""
-        shared = held & then[j]
-        rivals = (k for k in range(i + 1 if self.causal else len(then)) if k != j and self.roles[k] == self.roles[j])
-        return shared != 0 and all(shared & ~then[k] for k in rivals)
-
-
-def _with_distractors(step: Step) -> list[tuple[str, ...]]:
-    """The fact as a row of symbols, after one distractor for each key where it has several.
-
-    The new symbols have a space in their names, twice, so that they are nobody's.
-    """
-    row = (*step.keys, step.value)
-    if len(step.keys) == 1:
-        return [row]
-    changed = []
-    for dropped in range(len(step.keys)):
-        other = list(row)
-        for token in (dropped, len(row) - 1):
-            other[token] = f"{row[token]}  other {step.value} {dropped}"
-        changed.append(tuple(other))
-    return [*changed, row]

@@ -16,12 +16,13 @@ class Delivery:
     """What reaches the query along given paths, under Assumptions 1 and 2.
 
     Attributes:
-        delivered: whether the query holds x{D} after the last layer.
+        delivered: whether the query holds the target, x{D}, after the last layer.
         growth: the pieces the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
-        hops: the hops k whose symbol x{k} it holds in the end.
+        hops: the look-ups k whose symbol, x{k} in a chain, it holds in the end.
         refused: paths between positions that share nothing by then: Assumption 1 forbids them, so they carry nothing.
+            Nor do those to a fact that what is shared does not tell from its distractors.
         idle: paths that are allowed and bring their position nothing it does not hold.
-        delivered_if_waived: whether x{D} would arrive if Assumption 1 were waived and every path carried.
+        delivered_if_waived: whether the target would arrive if Assumption 1 were waived and every path carried.
         broken: where it broke, one sentence; empty if delivered.
     """
 
@@ -42,16 +43,25 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
         paths: in any order. Heads do not matter, nor do masks and orders: the paths say who looks where.
         scene: what every role knows at the start; by default a chain of vectors.
 
+    A fact with several keys needs all of them, looked up before:
+
+        >>> from hopscope.theory.facts_scene import problem_scene
+        >>> problem = hs.RetrievalProblem(graph="functions")
+        >>> one_key = "L1.H1 >0 -> i>", "L1.H2 >3 -> a>", "L1.H3 >3 -> 0>", "L2.H1 i? -> >0", "L3.H1 i? -> >3"
+        >>> paths = [hs.theory.AttentionPath.parse(path, problem.roles) for path in one_key]
+        >>> hs.theory.deliver(3, paths, problem_scene(problem)).hops
+        (1,)
+
     Raises:
         InputError: `hops` below 1, a layer below 0, or an unknown role.
     """
     scene = scene or chain_scene(RetrievalProblem(hops=hops, chains=1))
-    steps = by_layer(hops, paths, len(scene.positions))
+    steps = by_layer(paths, scene.roles)
     flow = follow(scene, steps)
     end = flow.history[-1][scene.asker]
-    held = tuple(k for k in range(1, hops + 1) if end >> (2 * k + 1) & 1)
+    held = tuple(k for k, piece in enumerate(scene.lookups, start=1) if end >> piece & 1)
     waived = follow(scene, steps, waive=True).history[-1][scene.asker] >> scene.target & 1 == 1
-    delivered = hops in held
+    delivered = end >> scene.target & 1 == 1
     return Delivery(
         delivered=delivered,
         growth=tuple(scene.names(holdings[scene.asker]) for holdings in flow.history),
@@ -59,14 +69,20 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
         refused=flow.refused,
         idle=flow.idle,
         delivered_if_waived=waived,
-        broken="" if delivered else _why(hops, len(held), flow.refused if waived else ()),
+        broken="" if delivered else _why(scene, held, flow.refused if waived else ()),
     )
 
 
-def _why(hops: int, reached: int, culprits: tuple[AttentionPath, ...]) -> str:
-    """The sentence for a target that did not arrive. Holdings are runs (Lemma 2), so hops 1 ... `reached` did."""
-    known = f"the query gets as far as x{reached}, not to x{hops}"
+def _why(scene: Scene, held: tuple[int, ...], culprits: tuple[AttentionPath, ...]) -> str:
+    """The sentence for a target that did not arrive. In a chain holdings are runs (Lemma 2): hops 1, 2, ... did."""
+    target, apart = scene.pieces[scene.target], "share nothing by then"
+    if scene.distractors:
+        found = [scene.pieces[scene.lookups[k - 1]] for k in held]
+        known = f"the query looks up {', '.join(found) or 'nothing'}, and not {target}"
+        apart = "share nothing by then that tells the place from its distractors"
+    else:
+        known = f"the query gets as far as x{len(held)}, not to {target}"
     if not culprits:
         return f"{known}: even if each path carried all that its key holds, nothing further arrives; one is missing"
-    listed = "; ".join(path.describe(hops) for path in culprits)
-    return f"{known}: Assumption 1 breaks at {listed}, where the two positions share nothing by then"
+    listed = "; ".join(path.describe(scene.positions) for path in culprits)
+    return f"{known}: Assumption 1 breaks at {listed}, where the two positions {apart}"

@@ -41,6 +41,8 @@ def minimum_best_order(hops: int) -> int:
 
 def minimum_in_order(problem: RetrievalProblem) -> int:
     """Exactly enough for this problem's mask and order, with any number of heads: a formula, or else by simulation."""
+    if problem.graph != "chain":
+        return minimum_layers(problem)
     if not problem.causal:
         return minimum_without_mask(problem.hops)
     return minimum_causal(problem.hops) if problem.order in NAMED_ORDERS else minimum_layers(problem)
@@ -54,6 +56,8 @@ def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = Fals
         hop: from 1 to D.
         one_head: whether layers have one head, in place of as many as one likes.
     """
+    if problem.graph != "chain":
+        return minimum_layers(problem, hop)
     if one_head:
         return minimum_one_head(hop)
     order = ",".join(str(pair) for pair in problem.blocks if pair <= hop)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hopscope.errors import InputError
-from hopscope.problem.roles import query_role
+from hopscope.theory.information_flow import tells
 from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import Scene
 
@@ -20,7 +20,8 @@ class Flowed:
 
     Attributes:
         history: holdings by layer, from 0, and position.
-        refused: paths between positions that shared nothing by then (Assumption 1); they carried nothing.
+        refused: paths between positions that shared nothing by then (Assumption 1), or nothing that tells the place
+            from its distractors; they carried nothing.
         idle: paths that carried and brought nothing new.
     """
 
@@ -29,17 +30,17 @@ class Flowed:
     idle: tuple[AttentionPath, ...]
 
 
-def by_layer(hops: int, paths: Iterable[AttentionPath], roles: int | None = None) -> Steps:
-    """Sort the paths of a chain by layer; it has 2D + 1 roles unless told otherwise.
+def by_layer(paths: Iterable[AttentionPath], roles: int) -> Steps:
+    """Sort the paths of a chain of so many roles by layer.
 
     Raises:
         InputError: a layer below 0, or a role number that the chain does not have.
     """
-    ordered, last = sorted(paths), query_role(hops) if roles is None else roles - 1
+    ordered, last = sorted(paths), roles - 1
     for path in ordered:
         if path.layer < 0 or not all(0 <= role <= last for role in (path.query, path.key)):
             raise InputError(
-                f"a path of a chain with {hops} hops has a layer from 0 on and roles 0 to {last}, got "
+                f"a path of a chain with {roles} roles has a layer from 0 on and roles 0 to {last}, got "
                 f"layer {path.layer}, roles {path.query} and {path.key}"
             )
     steps: Steps = [[] for _ in range(ordered[-1].layer + 1 if ordered else 0)]
@@ -50,6 +51,9 @@ def by_layer(hops: int, paths: Iterable[AttentionPath], roles: int | None = None
 
 def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Flowed:
     """Attend along the steps, all of a layer at once.
+
+    A head does the same at every position of a role: what a path does in a fact it does in the distractors beside it,
+    where it may. So a look-up by one key of two, which would find them too, is no look-up.
 
     Args:
         scene: the scene of one chain.
@@ -62,13 +66,16 @@ def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Flowed:
     for layer in steps:
         before, after = history[-1], list(history[-1])
         for path in layer:
-            own, other = before[path.query], before[path.key]
-            if not waive and not own & other:
+            for row in scene.distractors:
+                query, key = row[path.query], row[path.key] if row[path.key] >= 0 else path.key
+                if query >= 0 and tells(scene, history, query, key):
+                    after[query] |= before[key]
+            if not waive and not tells(scene, history, path.query, path.key):
                 refused.append(path)
                 continue
-            if not other & ~own:
+            if not before[path.key] & ~before[path.query]:
                 idle.append(path)
-            after[path.query] |= other
+            after[path.query] |= before[path.key]
         history.append(tuple(after))
     return Flowed(tuple(history), tuple(refused), tuple(idle))
 

@@ -1,6 +1,7 @@
 """Information flow through layers of attention, under the two assumptions of Section 5.
 
-1. A position can attend to another only if they already share a piece of information.
+1. A position can attend to another only if they already share a piece of information; where a fact stands among
+   distractors (`facts_scene`), one that tells it from them.
 2. A position that attends to another gets all the information that the other contains.
 
 With any number of heads a position may attend to everybody it shares something with, and knowing more never hurts, so
@@ -9,11 +10,12 @@ the simulation is exact: a piece that a position does not hold after layer t can
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.facts_scene import problem_scene
 from hopscope.theory.scene import Scene, chain_scene, members
 
 
@@ -40,13 +42,40 @@ class Flow:
 
 def spread(scene: Scene) -> Iterator[tuple[int, ...]]:
     """Holdings after layer 0, 1, 2, ...; ends when a layer changes nothing."""
-    holdings = scene.holdings
+    history = [scene.holdings]
     while True:
-        yield holdings
-        after = next_layer(scene, holdings)
-        if after == holdings:
+        yield history[-1]
+        after = next_layer(scene, history[-1]) if not scene.distractors else _told_apart(scene, history)
+        if after == history[-1]:
             return
-        holdings = after
+        history.append(after)
+
+
+def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int) -> bool:
+    """Whether a position can attend to another: what they share tells it from its look-alikes in the distractors.
+
+    "What they share" is what the one holds now and the other held after this or any earlier layer: a residual stream
+    can keep what it held in a place of its own. Without distractors this is Assumption 1.
+
+    Args:
+        scene: where they stand.
+        history: holdings by layer, up to now.
+        own: the position that attends.
+        key: the position it attends to.
+    """
+    held, alike = history[-1][own], scene.alike(key)
+    meetings = ((held & then[key], then) for then in (history if alike else history[-1:]))
+    return any(shared and all(shared & ~then[other] for other in alike) for shared, then in meetings)
+
+
+def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Holdings after one more layer in which everybody attends to all whom it can tell from their distractors."""
+    now, after = history[-1], list(history[-1])
+    for own, visible in enumerate(scene.visible):
+        for key in members(visible):
+            if now[key] & ~now[own] and tells(scene, history, own, key):
+                after[own] |= now[key]
+    return tuple(after)
 
 
 def next_layer(scene: Scene, holdings: tuple[int, ...]) -> tuple[int, ...]:
@@ -76,32 +105,37 @@ def _gather(holdings: tuple[int, ...], positions: int) -> int:
 
 
 def simulate(problem: RetrievalProblem, layers: int) -> Flow:
-    """What every position of every chain holds after 0 ... `layers` layers.
+    """What every position of every chain (of a conditional graph, of one) holds after 0 ... `layers` layers.
 
     Raises:
         InputError: `layers` below 0.
     """
     if layers < 0:
         raise InputError(f"layers must be at least 0, got {layers}")
-    scene = chain_scene(problem)
+    scene = chain_scene(problem) if problem.graph == "chain" else problem_scene(problem)
     history = [holdings for holdings, _ in zip(spread(scene), range(layers + 1), strict=False)]
     history += [history[-1]] * (layers + 1 - len(history))
     return Flow(scene, tuple(history))
 
 
-def minimum_layers(problem: RetrievalProblem) -> int:
-    """The smallest number of layers after which the query can hold x{D}, with any number of heads.
+def minimum_layers(problem: RetrievalProblem, lookup: int | None = None) -> int:
+    """The smallest number of layers after which the query can hold a symbol, with any number of heads.
 
     Chains share nothing with each other, so one is simulated.
 
+    Args:
+        problem: whose.
+        lookup: which symbol, in the order of look-up from 1; None for the last.
+
     Raises:
-        InputError: x{D} never reaches the query.
+        InputError: it never reaches the query.
     """
-    scene = chain_scene(replace(problem, chains=1))
+    scene = problem_scene(problem)
+    wanted = scene.target if lookup is None else scene.lookups[lookup - 1]
     for layer, holdings in enumerate(spread(scene)):
-        if holdings[scene.asker] >> scene.target & 1:
+        if holdings[scene.asker] >> wanted & 1:
             return layer
     raise InputError(
-        f"x{problem.hops} cannot reach the query with position={problem.position!r}: the members of a pair share "
-        "nothing there, so no layer connects them; use position='token' or 'pair'"
+        f"{problem.facts.values[-1]} cannot reach the query with position={problem.position!r}: the members of a pair "
+        "share nothing there, so no layer connects them; use position='token' or 'pair'"
     )

@@ -7,10 +7,11 @@ heads from 1 and call roles by name; `describe`, `names` and `parse` are the way
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hopscope.errors import InputError
-from hopscope.problem.roles import role_number, text_role_names
+from hopscope.problem.roles import role_number
 
 _WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3}) +(\S+) +-> +(\S+)")
 
@@ -39,10 +40,11 @@ class AttentionPath(NamedTuple):
         key: number of the role attended to.
 
     Example:
-        >>> path = AttentionPath.parse("L3.H1 x0? -> >x2", hops=3)
+        >>> roles = hs.RetrievalProblem(hops=3).roles
+        >>> path = AttentionPath.parse("L3.H1 x0? -> >x2", roles)
         >>> path
         AttentionPath(layer=2, head=0, query=6, key=3)
-        >>> path.describe(hops=3)
+        >>> path.describe(roles)
         'layer 3 head 1: x0? -> >x2'
     """
 
@@ -56,36 +58,35 @@ class AttentionPath(NamedTuple):
         """The row of attention it is in."""
         return Row(self.layer, self.head, self.query)
 
-    def names(self, hops: int) -> tuple[int, int, str, str]:
+    def names(self, roles: Sequence[str]) -> tuple[int, int, str, str]:
         """Layer and head from 1, and the two roles by name: as records on disk have it."""
-        roles = text_role_names(hops)
         return self.layer + 1, self.head + 1, roles[self.query], roles[self.key]
 
-    def describe(self, hops: int) -> str:
+    def describe(self, roles: Sequence[str]) -> str:
         """For people, from 1: `layer 3 head 1: x0? -> >x2`."""
-        layer, head, query, key = self.names(hops)
+        layer, head, query, key = self.names(roles)
         return f"layer {layer} head {head}: {query} -> {key}"
 
     @classmethod
-    def named(cls, layer: int, head: int, query: str, key: str, hops: int) -> AttentionPath:
+    def named(cls, layer: int, head: int, query: str, key: str, roles: Sequence[str]) -> AttentionPath:
         """The path of a record: the inverse of `names`.
 
         Raises:
-            InputError: a role that neither a chain nor a text of `hops` hops has, or a layer or head below 1.
+            InputError: a role that is not among `roles`, or a layer or head below 1.
         """
         if layer < 1 or head < 1:
             raise InputError(f"layers and heads of a path count from 1, got layer {layer}, head {head}")
-        return cls(layer - 1, head - 1, role_number(query, hops, text=True), role_number(key, hops, text=True))
+        return cls(layer - 1, head - 1, role_number(query, roles), role_number(key, roles))
 
     @classmethod
-    def parse(cls, text: str, hops: int) -> AttentionPath:
+    def parse(cls, text: str, roles: Sequence[str]) -> AttentionPath:
         """The path that `L3.H1 x0? -> >x2` says, layer and head from 1.
 
         Raises:
-            InputError: anything else, or a role that neither a chain nor a text of `hops` hops has.
+            InputError: anything else, or a role that is not among `roles`.
         """
         found = _WRITTEN.fullmatch(text.strip())
         if found is None:
             raise InputError(f"an attention path is written like 'L3.H1 x0? -> >x2', got {text!r}")
         layer, head, query, key = found.groups()
-        return cls.named(int(layer), int(head), query, key, hops)
+        return cls.named(int(layer), int(head), query, key, roles)

@@ -39,6 +39,9 @@ class Scene:
         visible: whom each position may attend to, a set of positions.
         asker: the position that must come to hold the target.
         target: the piece it must come to hold.
+        lookups: the pieces that are looked up on the way, the target last.
+        distractors: for every row of distractors, the position of each role, -1 where it has none; they are numbered
+            after the roles.
     """
 
     positions: tuple[str, ...]
@@ -47,6 +50,21 @@ class Scene:
     visible: tuple[int, ...]
     asker: int
     target: int
+    lookups: tuple[int, ...]
+    distractors: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def roles(self) -> int:
+        """Positions that are not of distractors."""
+        return len(self.distractors[0]) if self.distractors else len(self.positions)
+
+    def alike(self, position: int) -> list[int]:
+        """The positions that are to their distractor, or to the fact, what this one is to its own row."""
+        for role in range(self.roles if self.distractors else 0):
+            same = [role, *(row[role] for row in self.distractors if row[role] >= 0)]
+            if position in same:
+                return [other for other in same if other != position]
+        return []
 
     def names(self, holding: int) -> tuple[str, ...]:
         """The pieces of a holding, by name."""
@@ -86,7 +104,10 @@ def chain_scene(problem: RetrievalProblem) -> Scene:
     visible = [everyone] * len(places)
     if problem.causal:
         visible = [sum(1 << j for j, other in enumerate(places) if other <= place) for place in places]
-    return Scene(tuple(positions), tuple(pieces), tuple(holdings), tuple(visible), query_role(hops), 2 * hops + 1)
+    return Scene(
+        tuple(positions), tuple(pieces), tuple(holdings), tuple(visible), query_role(hops), 2 * hops + 1,
+        lookups=tuple(2 * hop + 1 for hop in range(1, hops + 1)),
+    )  # fmt: skip
 
 
 def reachability(role: int, hops: int) -> int:

@@ -34,7 +34,7 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
     if one_place:
         return tuple(sorted(_halving(problem)))
     flow = simulate(problem, layers)
-    return _pruned(flow.scene, problem.hops, _cut_out(flow.scene, flow.holdings))
+    return _pruned(flow.scene, _cut_out(flow.scene, flow.holdings))
 
 
 def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[AttentionPath]:
@@ -93,11 +93,11 @@ def _halving(problem: RetrievalProblem) -> Iterator[AttentionPath]:
             yield AttentionPath(layer, 0, second_member(later), second_member(earlier))
 
 
-def _pruned(scene: Scene, hops: int, paths: list[AttentionPath]) -> tuple[AttentionPath, ...]:
+def _pruned(scene: Scene, paths: list[AttentionPath]) -> tuple[AttentionPath, ...]:
     """A subset-minimal part that still delivers: each path in turn is dropped if the rest does without it."""
     kept = tuple(sorted(paths))
     for path in reversed(kept):
         rest = tuple(other for other in kept if other != path)
-        if arrives(scene, by_layer(hops, rest)):
+        if arrives(scene, by_layer(rest, len(scene.positions))):
             kept = rest
     return kept

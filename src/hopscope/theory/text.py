@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -25,7 +26,7 @@ def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
     # What one place a layer brings is a little less on the way; the growth shown is the most that any schedule can do.
     most = minimum_layers(problem)
     parts.append(f"The most the query can know, with any number of heads\n{draw_growth(simulate(problem, most))}")
-    parts.append(f"A shortest schedule, in {len(schedule)} attentions\n{draw_schedule(schedule, problem.hops)}")
+    parts.append(f"A shortest schedule, in {len(schedule)} attentions\n{draw_schedule(schedule, problem.roles)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -47,10 +48,10 @@ def draw_growth(flow: Flow) -> str:
     return "\n".join(lines)
 
 
-def draw_schedule(schedule: tuple[AttentionPath, ...], hops: int) -> str:
+def draw_schedule(schedule: tuple[AttentionPath, ...], roles: Sequence[str]) -> str:
     """A line a layer: who looks where, in it."""
     lines = []
-    for layer, paths in groupby((path.names(hops) for path in schedule), key=itemgetter(0)):
+    for layer, paths in groupby((path.names(roles) for path in schedule), key=itemgetter(0)):
         looks = ", ".join(f"{query} -> {key}" for _, _, query, key in paths)
         lines.append(f"layer {layer:<3}{looks}")
     return "\n".join(lines)

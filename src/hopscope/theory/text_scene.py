@@ -28,7 +28,8 @@ def text_scene(problem: RetrievalProblem) -> Scene:
     visible = [0] * len(names)
     for number, role in enumerate(order):
         visible[role] = sum(1 << other for other in order[: number + 1])
-    return Scene(names, pieces, tuple(holdings), tuple(visible), answer_role(hops), 2 * hops + 1)
+    lookups = tuple(2 * hop + 1 for hop in range(1, hops + 1))
+    return Scene(names, pieces, tuple(holdings), tuple(visible), answer_role(hops), 2 * hops + 1, lookups)
 
 
 def text_layers_needed(problem: RetrievalProblem) -> int:

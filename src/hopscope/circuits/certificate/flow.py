@@ -8,21 +8,22 @@ from hopscope.theory.delivery import deliver
 
 
 def deliverability(evidence: Evidence) -> Part:
-    """Does information flow (Section 5), along the paths that matter and no others, carry x{D} to the query?
+    """Does information flow (Section 5), along the paths that matter and no others, carry the last symbol to the query?
 
     A path matters if its row, switched off, raises the loss of the circuit or of the model by a fifth of the bar. Paths
     that do not are idle whatever the simulator makes of them; those that do are not, and where the simulator sees no
     use in them they are named as unexplained.
     """
-    hops, rows = evidence.problem.hops, evidence.rows
+    problem, roles, rows = evidence.problem, evidence.evaluator.names, evidence.rows
     effect = {row: max(evidence.rises[row], evidence.rises_in_model[row]) for row in rows}
     matters = [path for path in evidence.paths if effect[path.row] >= COUNTS * evidence.bar]
     idle = [path for path in evidence.paths if path not in matters]
-    flow = deliver(hops, matters, evidence.evaluator.scene)
+    flow = deliver(problem.hops, matters, evidence.evaluator.scene)
     layers = {path.layer for path in matters}
     needed = evidence.evaluator.layers_needed
     says = (
-        f"its paths carry x{hops} to the query, under Assumptions 1 and 2, in {len(layers)} layers; {needed} would do"
+        f"its paths carry {problem.facts.values[-1]} to the query, under Assumptions 1 and 2, in {len(layers)} layers; "
+        f"{needed} would do"
     )
     if not flow.delivered:
         says = flow.broken
@@ -33,9 +34,9 @@ def deliverability(evidence: Evidence) -> Part:
         says,
         {
             "growth": [list(held) for held in flow.growth],
-            "refused": [path.describe(hops) for path in flow.refused],
-            "idle": [path.describe(hops) for path in idle],
-            "unexplained": [path.describe(hops) for path in (*flow.refused, *flow.idle)],
+            "refused": [path.describe(roles) for path in flow.refused],
+            "idle": [path.describe(roles) for path in idle],
+            "unexplained": [path.describe(roles) for path in (*flow.refused, *flow.idle)],
             "delivered_if_waived": flow.delivered_if_waived,
             "effects": {evidence.name(row): tidy(one) for row, one in effect.items()},
             "used": sorted([row.layer + 1, row.head + 1] for row in {row[:2]: row for row in rows}.values()),

@@ -78,4 +78,4 @@ def rivals(
 
 
 def _steps(scene: Scene, paths: Sequence[AttentionPath]) -> Steps:
-    return by_layer(scene.target // 2, paths, len(scene.positions))
+    return by_layer(paths, scene.roles)

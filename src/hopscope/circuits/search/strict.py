@@ -22,7 +22,7 @@ from hopscope.circuits.search.budget import CLEAR, FREE, LAST, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import IDLE, Head, Imposed, Looks
 from hopscope.circuits.search.units import Units
-from hopscope.theory.delivery import deliver
+from hopscope.theory.follow import arrives, by_layer
 from hopscope.theory.path import AttentionPath
 
 Removal = tuple[AttentionPath, Imposed]
@@ -45,7 +45,7 @@ class Strict:
 
     def __init__(self, gauge: Gauge, units: Units) -> None:
         self._gauge, self._units = gauge, units
-        self._hops, self._roles = gauge.evaluator.problem.hops, gauge.evaluator.where.roles
+        self._roles = gauge.evaluator.where.roles
         heads = sorted({(row.layer, row.head) for row in units.rows}, reverse=True)
         self._maps = {head: self._expected(head) for head in heads}
 
@@ -82,7 +82,7 @@ class Strict:
 
     def delivers(self, paths: Sequence[AttentionPath]) -> bool:
         """Whether paths carry the answer in theory."""
-        return deliver(self._hops, paths).delivered
+        return arrives(self._gauge.evaluator.scene, by_layer(paths, self._roles))
 
     def scores(self, states: Sequence[Imposed]) -> list[float]:
         """Losses with the doubt on top."""

@@ -28,7 +28,7 @@ class Units:
     @classmethod
     def of(cls, evaluator: Evaluator) -> Units:
         """Those of a model, as the evaluator's sequences show it."""
-        hypotheses = Hypotheses(evaluator.role_maps(), evaluator.where.visible, evaluator.problem.hops)
+        hypotheses = Hypotheses(evaluator.role_maps(), evaluator.where.visible, evaluator.problem)
         live = evaluator.live_rows
         return cls(hypotheses, live, dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hopscope.errors import InputError
-from hopscope.problem.roles import answer_role, end_role, link_role, role_number, text_role
+from hopscope.problem.roles import answer_role, end_role, link_role, role_names, role_number, text_role
 from hopscope.problem.text.chains import Chains
 from hopscope.problem.text.line import Mention
 from hopscope.problem.text.questions import Question
@@ -106,7 +106,7 @@ def _of_line(line: Sequence[Mention], question: Question) -> Iterator[Span]:
     hops = question.hops
     for mention in line:
         assert mention.chain is not None
-        yield Span(mention.start, mention.end, role_number(mention.role, hops), mention.chain)
+        yield Span(mention.start, mention.end, role_number(mention.role, role_names(hops)), mention.chain)
     if len(line) == 2:
         first, last = line
         assert last.chain is not None

@@ -1,0 +1,21 @@
+"""Questions in which look-ups meet: how many seeds have not made each look-up yet, by step, a panel a depth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hopscope.plot.survival import survival
+from hopscope.studies.arms import Arms
+from hopscope.studies.conditional import ConditionalResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def conditional(found: ConditionalResult) -> Figure:
+    """The curves of all arms; x1, x2, ... are the look-ups in their order.
+
+    Raises:
+        InputError: no arm with a seed.
+    """
+    return survival(Arms(found.arms))

@@ -1,0 +1,202 @@
+"""Are questions in which two look-ups meet learned at the depth that theory asks for, and by which circuits?
+
+`functions` and `relatives` (formulations 4 and 5 of Section 4) as vectors: 4 chains, every look-up asked for, the
+laptop's recipe with twice its steps, five seeds at each of the exact minimum of layers, one below and one above. A seed
+has learned when the validation loss of every look-up has been below 0.5. Of each model that has learned the circuit is
+searched for.
+
+Rules, for each graph:
+
+1. Nothing is learned beyond its depth: as asked if no seed of any arm learned a look-up for which it has too few
+   layers; not as asked if one did. Inconclusive while seeds are missing, or where no deeper arm learned it.
+2. It is learned at the minimum: as asked if three seeds of five or more learned all look-ups. Not as asked if so many
+   cannot any more. Else inconclusive. The same is asked of one layer above.
+3. Circuits deliver: as asked if those of more than half of the models that learned pass `deliverability` of the
+   certificate, which knows that one key of two is not enough; not as asked if those of half or fewer do. With fewer
+   than three models inconclusive.
+4. Look-ups that meet are made side by side, asked where the question looks both up (`functions`): in more than half of
+   the circuits the earliest layers in which the question attends to either value are the same. Else as in rule 3.
+
+    hopscope study conditional results/studies/conditional
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hopscope.problem.graph import CONDITIONAL
+from hopscope.problem.retrieval import GraphName, RetrievalProblem
+from hopscope.studies import arms
+from hopscope.studies.arms import ArmLearned
+from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits, seen_table
+from hopscope.studies.judgements import Judgement
+from hopscope.studies.statistics import share_in_words
+from hopscope.studies.work import Work
+from hopscope.theory.information_flow import minimum_layers
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+_FEWEST = 3
+"""Models from which on a share of circuits says something."""
+
+
+@dataclass(frozen=True)
+class ConditionalStudy:
+    """What is trained.
+
+    Attributes:
+        recipe: its layers are varied.
+        graphs: asked about.
+        chains: N.
+        seeds: of every arm.
+        beside: layers more than the exact minimum.
+        search: for circuits.
+    """
+
+    recipe: Recipe
+    graphs: tuple[GraphName, ...] = ("functions", "relatives")
+    chains: int = 4
+    seeds: tuple[int, ...] = tuple(range(9000, 9005))
+    beside: tuple[int, ...] = (0, 1, -1)
+    search: Search = field(default_factory=Search)
+
+    @property
+    def arms(self) -> list[Setup]:
+        """One a graph and depth, the minimum first."""
+        found = []
+        for graph in self.graphs:
+            problem = RetrievalProblem(len(CONDITIONAL[graph].steps), self.chains, graph=graph)
+            for layers in (minimum_layers(problem) + more for more in self.beside):
+                recipe = replace(self.recipe, layers=layers)
+                found.append(Setup(f"{graph}-{layers}-layers", problem, recipe, self.seeds))
+        return found
+
+
+@dataclass(frozen=True)
+class ConditionalResult:
+    """What was seen.
+
+    Attributes:
+        arms: what each came to.
+        circuits: of the models that learned every look-up, as far as they were looked for.
+    """
+
+    arms: tuple[ArmLearned, ...]
+    circuits: tuple[Seen, ...]
+
+    def of(self, graph: str) -> list[ArmLearned]:
+        """The arms of a graph."""
+        return [arm for arm in self.arms if arm.setup.problem.graph == graph]
+
+    def found(self, graph: str) -> list[Seen]:
+        """The circuits of a graph; models in which the search found none left out."""
+        return [one for one in self.circuits if one.model.startswith(f"{graph}-") and one.paths]
+
+
+def standard(recipe: Recipe) -> ConditionalStudy:
+    """The study of a recipe, with twice its steps."""
+    return ConditionalStudy(replace(recipe, steps=2 * recipe.steps))
+
+
+def quick(recipe: Recipe) -> ConditionalStudy:
+    """That it works."""
+    return ConditionalStudy(replace(recipe, steps=20, held=()), chains=2, seeds=(0,), beside=(0,), search=HASTY)
+
+
+def run(study: ConditionalStudy, folder: Path, work: Work) -> ConditionalResult:
+    """Train what is not trained yet, and look for the circuits of what has learned."""
+    runs = folder / "runs"
+    arms.train(study.arms, runs, work, to_the_end=True)
+    found = arms.read(study.arms, runs, to_the_end=True).arms
+    learned = [
+        runs / arm.name / f"seed-{seed:03d}"
+        for arm in found
+        for seed, step in zip(arm.seeds, arm.everything(), strict=True)
+        if step is not None
+    ]
+    return ConditionalResult(found, find_circuits(learned, work, study.search))
+
+
+def judge(result: ConditionalResult) -> list[Judgement]:
+    """By the rules above, graph by graph."""
+    judgements = []
+    for graph in dict.fromkeys(arm.setup.problem.graph for arm in result.arms):
+        found, seen = result.of(graph), result.found(graph)
+        judgements.append(_nothing_beyond(graph, found))
+        for arm in found:
+            if arm.layers >= arm.needs(arm.last):
+                judgements.append(_learned(graph, arm))
+        judgements.append(_share(f"{graph}: circuits deliver", [one.delivers for one in seen]))
+        if meeting(graph):
+            together = [parallel(one, meeting(graph)) for one in seen]
+            judgements.append(_share(f"{graph}: look-ups that meet are made side by side", together))
+    return judgements
+
+
+def meeting(graph: str) -> tuple[str, ...]:
+    """The roles at which the question looks up keys that meet in one fact; none where it looks up fewer than two."""
+    facts = CONDITIONAL[graph]
+    for step in facts.steps:
+        keys = tuple(f">{key}" for key in step.keys if key in facts.values)
+        if len(keys) > 1:
+            return keys
+    return ()
+
+
+def parallel(one: Seen, roles: Sequence[str]) -> bool:
+    """Whether the question first attends to these roles in one layer."""
+    asker = f"{CONDITIONAL[one.model.partition('-')[0]].known[-1]}?"
+    first = [min((path[0] for path in one.paths if path[2:] == (asker, role)), default=None) for role in roles]
+    return None not in first and len(set(first)) == 1
+
+
+def _nothing_beyond(graph: str, found: Sequence[ArmLearned]) -> Judgement:
+    """Rule 1."""
+    asked = f"{graph}: no run learns a look-up beyond its depth"
+    below = [arm for arm in found if arm.layers < arm.needs(arm.last)]
+    n = sum(len(arm.seeds) for arm in below)
+    if not n:
+        return Judgement(asked, "not run")
+    broken = sum(arm.beyond_theory for arm in found)
+    if broken:
+        return Judgement(asked, "not as asked", f"{broken} do", n)
+    ours = f"none of {n} with too few layers does"
+    if not any(arm.steps(arm.last) for arm in found if arm not in below):
+        return Judgement(asked, "inconclusive", ours, n, "no deeper run learned it either")
+    if not all(arm.finished for arm in below):
+        return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
+    return Judgement(asked, "as asked", ours, n)
+
+
+def _learned(graph: str, arm: ArmLearned) -> Judgement:
+    """Rule 2."""
+    needs, seeds, n = arm.needs(arm.last), len(arm.setup.seeds), len(arm.seeds)
+    more = "the minimum" if arm.layers == needs else f"{arm.layers - needs} above the minimum"
+    asked = f"{graph}: learned with {arm.layers} layers, {more}"
+    if not n:
+        return Judgement(asked, "not run")
+    learned, wanted = sum(step is not None for step in arm.everything()), seeds // 2 + 1
+    ours = share_in_words(learned, n)
+    if learned >= wanted:
+        return Judgement(asked, "as asked", ours, n)
+    if learned + seeds - n < wanted:
+        return Judgement(asked, "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, f"{seeds - n} seeds are missing")
+
+
+def _share(asked: str, holds: Sequence[bool]) -> Judgement:
+    """Rules 3 and 4."""
+    n, yes = len(holds), sum(holds)
+    if not n:
+        return Judgement(asked, "not run")
+    ours = share_in_words(yes, n)
+    if n < _FEWEST:
+        return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+    return Judgement(asked, "as asked" if 2 * yes > n else "not as asked", ours, n)
+
+
+def table(result: ConditionalResult) -> str:
+    """Who learned what, then a row a circuit."""
+    return f"{arms.table(arms.Arms(result.arms))}\n{seen_table(result.circuits)}"

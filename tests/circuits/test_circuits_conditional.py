@@ -1,0 +1,116 @@
+"""Circuits of questions in which look-ups meet: tools that know rows of distractors, records that name their roles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_models import random_model, some_batch
+
+from hopscope.circuits.certificate import Evidence, Proof
+from hopscope.circuits.certificate.flow import deliverability
+from hopscope.circuits.certificate.harness import harness
+from hopscope.circuits.compare import first_head_ties_pairs, strategy
+from hopscope.circuits.form import UNIFORM, one_hot
+from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.circuits.search.units import Units
+from hopscope.circuits.text import describe
+from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.errors import InputError
+from hopscope.plot.figure_5 import figure_5
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import AttentionPath, Row
+
+PROBLEM = RetrievalProblem(3, chains=2, graph="functions")
+PATHS = (
+    "L1.H1 >0 -> i>", "L1.H1 >a -> f>", "L1.H1 >3 -> 0>", "L1.H2 >3 -> a>", "L1.H3 i? -> f?", "L2.H1 i? -> >0",
+    "L2.H2 i? -> >a", "L3.H1 i? -> >3",
+)  # fmt: skip
+
+
+def paths(*written: str) -> list[AttentionPath]:
+    return [AttentionPath.parse(path, PROBLEM.roles) for path in written]
+
+
+def evidence(*written: str) -> Evidence:
+    """What stands behind the certificate of a model that knows nothing, said to have these paths."""
+    evaluator = VectorEvaluator(random_model(PROBLEM, layers=3, heads=3), PROBLEM, some_batch(PROBLEM, 6))
+    units = Units.of(evaluator)
+    program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths(*written)}
+    proof = Proof(sequences=8, deciding=8, few=4, rough=4, draws=2, halves=4)
+    return Evidence(evaluator, units.hypotheses, program, 0.05, 1, proof)
+
+
+def test_the_tools_do_what_they_say_where_there_are_distractors() -> None:
+    """Patterns put in place position by position, by the harness's own hand, give the evaluator's losses."""
+    part = harness(evidence(*PATHS))
+    assert part.passed, part.says
+
+
+def test_a_row_is_the_same_in_a_fact_and_in_its_distractors() -> None:
+    evaluator = evidence().evaluator
+    value, key = (PROBLEM.roles.index(name) for name in (">3", "a>"))
+    pattern = evaluator.edit({Row(0, 0, value): one_hot(key)}).pattern(
+        0, evaluator.transformer.patterns(evaluator.batch.inputs[None])[0]
+    )[0, :, 0]
+    place = evaluator.where.place
+    assert place.shape[1:] == (6, 9)
+    for row in range(6):
+        for sequence in range(len(place)):
+            at = pattern[sequence, place[sequence, row, value]]
+            assert at[place[sequence, row, key]] == 1
+            assert at.sum() == 1
+    assert torch.equal(evaluator.where.whole, place[:, :2])
+
+
+@pytest.mark.parametrize("left_out", [None, *PATHS])
+def test_a_circuit_without_one_of_the_look_ups_that_meet_is_no_circuit(
+    left_out: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate's part, where every row matters: it passes the whole circuit alone."""
+    known = evidence(*(path for path in PATHS if path != left_out))
+    monkeypatch.setattr(Evidence, "rises", property(lambda self: dict.fromkeys(self.rows, 1.0)))
+    monkeypatch.setattr(Evidence, "rises_in_model", property(lambda self: dict.fromkeys(self.rows, 1.0)))
+    part = deliverability(known)
+    assert part.passed is (left_out is None)
+    assert part.numbers["layers_needed"] == 3
+    assert ("its paths carry 3 to the query" if part.passed else "and not 3") in part.says
+
+
+def circuit(*written: str) -> Circuit:
+    between = (0.2, 0.5)
+    return Circuit(
+        model="m", seed=0, number=0, problem=PROBLEM, layers=3, heads=3, bar=0.05,
+        losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
+        paths=tuple(CircuitPath(path, "one_hot", 0.9, 0.3, between, 0.4, between) for path in paths(*written)),
+        program=(), others=(), search={}, certificate={"sufficiency": {"passed": True, "says": ""}},
+    )  # fmt: skip
+
+
+def test_a_record_names_its_own_roles(tmp_path: Path) -> None:
+    one = circuit(*PATHS)
+    one.save(tmp_path / "circuit.json")
+    assert Circuit.load(tmp_path / "circuit.json") == one
+    assert one.to_json()["paths"][-1]["key"] == ">3"
+    assert "i? -> >3" in describe(one)
+    assert "functions, 3 layers x 3" in describe(one)
+
+
+def test_a_role_of_a_chain_is_none_of_a_graph(tmp_path: Path) -> None:
+    one = circuit(*PATHS)
+    one.save(tmp_path / "circuit.json")
+    with pytest.raises(InputError, match="'x0\\?' is not a role here; the roles are i>, >0"):
+        AttentionPath.parse("L1.H1 x0? -> >x1", one.roles)
+
+
+def test_what_is_said_of_chains_is_said_of_graphs() -> None:
+    assert strategy(circuit(*PATHS)) == "serial"
+    assert strategy(circuit(*PATHS, "L2.H3 >a -> >3")) == "doubling"
+    assert first_head_ties_pairs(circuit(*PATHS))
+    assert not first_head_ties_pairs(circuit("L1.H1 i? -> f?", *PATHS[5:]))
+
+
+def test_a_circuit_is_drawn_with_its_symbols() -> None:
+    labels = {text.get_text() for text in figure_5(circuit(*PATHS)).axes[0].texts}
+    assert {"i", "0", "f", "a", "3", "i?", "f?"} <= labels

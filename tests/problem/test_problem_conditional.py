@@ -1,0 +1,203 @@
+"""Questions in which look-ups meet, as vectors: held against a solver and a reader that see the inputs alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopscope.errors import InputError
+from hopscope.problem.graph import CONDITIONAL, FUNCTIONS, RELATIVES
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch, Examples, sample
+from hopscope.training.run_records import run_hash
+
+Vector = tuple[float, ...]
+
+# What each role holds, written out, and the rows of the two graphs: an independent reading of `problem.graph`.
+HOLDS = {
+    "functions": {
+        "i>": "i", ">0": "0", "f>": "f", ">a": "a", "a>": "a", "0>": "0", ">3": "3", "f?": "f", "i?": "i",
+    },
+    "relatives": {
+        "Eve>lawyer": "Eve", ">lawyer": "lawyer", "lawyer>": "lawyer", ">mother": "mother", "Eve>Lily": "Eve",
+        "mother>": "mother", ">Lily": "Lily", "Lily>": "Lily", ">Brazil": "Brazil", "Eve?": "Eve",
+    },
+}  # fmt: skip
+MEETING = {"functions": ("a>", "0>", ">3"), "relatives": ("Eve>Lily", "mother>", ">Lily")}
+
+
+def conditional(name: str, **others: object) -> RetrievalProblem:
+    return RetrievalProblem(hops=len(CONDITIONAL[name].steps), graph=name, **others)  # type: ignore[arg-type]
+
+
+problems = st.builds(
+    conditional,
+    st.sampled_from(["functions", "relatives"]),
+    chains=st.integers(1, 4),
+    symbol_dim=st.integers(2, 5),
+    position=st.sampled_from(["token", "pair", "none"]),
+    order=st.sampled_from(["deepest-first", "shallowest-first"]),
+    curriculum=st.booleans(),
+)
+
+
+def draw(problem: RetrievalProblem, count: int = 2, seed: int = 0) -> Batch:
+    return sample(problem, count, torch.Generator().manual_seed(seed))
+
+
+def held(problem: RetrievalProblem, inputs: torch.Tensor) -> list[Vector]:
+    """The symbol of every position."""
+    return [tuple(row) for row in inputs[:, : problem.symbol_dim].tolist()]
+
+
+def solve(problem: RetrievalProblem, inputs: torch.Tensor) -> list[list[float]]:
+    """Look facts up by all their keys, knowing only the widths of the rows and the order of their blocks."""
+    symbols, n = held(problem, inputs), problem.chains
+    widths = {"functions": [3] * 3 * n + [2] * 2 * n, "relatives": [2] * n + [3] * 3 * n + [2] * 2 * n}[problem.graph]
+    if problem.order == "shallowest-first":
+        widths = {"functions": [2] * 2 * n + [3] * 3 * n, "relatives": [2] * 2 * n + [3] * 3 * n + [2] * n}[
+            problem.graph
+        ]
+    facts, here = {}, 0
+    for width in widths:
+        facts[tuple(symbols[here : here + width - 1])] = symbols[here + width - 1]
+        here += width
+    assert len(facts) == len(widths)  # no two facts have the same keys
+    answers = []
+    for number in range(n):
+        if problem.graph == "functions":
+            function, argument = symbols[here + number], symbols[here + n + number]
+            zero, a = facts[argument,], facts[function,]
+            found = [zero, a, facts[a, zero]]
+        else:
+            eve = symbols[here + number]
+            lawyer = facts[eve,]
+            mother = facts[lawyer,]
+            lily = facts[eve, mother]
+            found = [lawyer, mother, lily, facts[lily,]]
+        asked = found if problem.curriculum else found[-1:]
+        answers.append([value for symbol in asked for value in symbol])
+    return answers
+
+
+@given(problems, st.integers(0, 2**31))
+def test_every_question_can_be_answered_from_the_inputs_alone(problem: RetrievalProblem, seed: int) -> None:
+    batch = draw(problem, seed=seed)
+    for inputs, targets in zip(batch.inputs, batch.targets, strict=True):
+        assert solve(problem, inputs) == targets.tolist()
+
+
+@given(problems)
+def test_every_role_holds_its_symbol_and_place_inverts_the_shuffle(problem: RetrievalProblem) -> None:
+    batch, names = draw(problem), HOLDS[problem.graph]
+    assert problem.roles == tuple(names)
+    for inputs, place, chain, role in zip(batch.inputs, batch.place, batch.chain, batch.role, strict=True):
+        symbols = held(problem, inputs)
+        for position, (c, r) in enumerate(zip(chain.tolist(), role.tolist(), strict=True)):
+            assert place[c, r] == position
+        for whole in place[: problem.chains].tolist():
+            assert len(set(whole)) == len(whole)
+            assert min(whole) >= 0
+            known: dict[str, set[Vector]] = {}
+            for name, position in zip(names, whole, strict=True):
+                known.setdefault(names[name], set()).add(symbols[position])
+            assert all(len(same) == 1 for same in known.values())
+            assert len(set.union(*known.values())) == len(set(names.values()))
+
+
+@given(problems)
+def test_a_distractor_differs_in_one_key_and_the_value(problem: RetrievalProblem) -> None:
+    batch, n = draw(problem), problem.chains
+    roles = [problem.roles.index(name) for name in MEETING[problem.graph]]
+    others = [role for role in range(len(problem.roles)) if role not in roles]
+    for inputs, place in zip(batch.inputs, batch.place.tolist(), strict=True):
+        symbols = held(problem, inputs)
+        assert len(place) == 3 * n
+        for chain in range(n):
+            fact = [symbols[place[chain][role]] for role in roles]
+            for kind in (1, 2):
+                row = place[kind * n + chain]
+                assert all(row[role] == -1 for role in others)
+                assert [row[role] - row[roles[0]] for role in roles] == [0, 1, 2]
+                same = [symbols[row[role]] == own for role, own in zip(roles, fact, strict=True)]
+                assert same == [kind != 1, kind != 2, False]
+                assert all(
+                    symbols.count(symbols[row[role]]) == 1 for role, old in zip(roles, same, strict=True) if not old
+                )
+
+
+def test_facts_and_distractors_are_shuffled_together() -> None:
+    """Where the fact stands says nothing: each of a chain's three rows comes first as often as the others."""
+    place = draw(conditional("functions", chains=1), 3000).place[:, :, 4]
+    first = torch.bincount(place.argmin(dim=1), minlength=3)
+    assert first.sum() == 3000
+    assert first.min() > 900
+
+
+def test_the_asked_positions_stand_last_in_the_order_of_the_targets() -> None:
+    for name in CONDITIONAL:
+        problem = conditional(name)
+        batch = draw(problem)
+        assert (batch.role[:, -problem.chains :] == len(problem.roles) - 1).all()
+        assert batch.targets.shape == (2, problem.chains, problem.hops * problem.symbol_dim)
+
+
+def test_the_members_of_a_row_share_a_code() -> None:
+    for name in CONDITIONAL:
+        problem = conditional(name, position="pair", position_dim=8)
+        batch = draw(problem)
+        codes = batch.inputs[..., problem.symbol_dim :]
+        steps = [place.step for place in problem.facts.places]
+        for b, rows in enumerate(batch.place.tolist()):
+            seen = []
+            for row in rows:
+                for step in set(steps):
+                    at = [p for p, own in zip(row, steps, strict=True) if own == step and p >= 0]
+                    if at:
+                        assert all(torch.equal(codes[b, p], codes[b, at[0]]) for p in at)
+                        seen.append(tuple(codes[b, at[0]].tolist()))
+            assert len(set(seen)) == len(seen)
+
+
+def test_an_address_gives_one_example_whoever_else_is_asked_for() -> None:
+    examples = Examples(conditional("relatives"))
+    many = examples.at(torch.tensor(5), torch.arange(6))
+    one = examples.at(torch.tensor(5), torch.tensor([4]))
+    assert torch.equal(many[4:5].inputs, one.inputs)
+    assert torch.equal(many[4:5].place, one.place)
+
+
+def test_a_graph_has_its_own_number_of_look_ups() -> None:
+    with pytest.raises(InputError, match="relatives makes 4 look-ups, got hops=3; pass hops=4"):
+        RetrievalProblem(graph="relatives")
+    with pytest.raises(InputError, match="graph must be one of chain, functions, relatives, got 'tree'"):
+        RetrievalProblem(graph="tree")  # type: ignore[arg-type]
+    assert RetrievalProblem(graph="functions") == RetrievalProblem(3, graph="functions")
+
+
+def test_symbols_go_by_their_names() -> None:
+    assert conditional("functions").target_symbols == FUNCTIONS.values == ("0", "a", "3")
+    assert conditional("relatives", curriculum=False).target_symbols == RELATIVES.values[-1:] == ("Brazil",)
+    assert RetrievalProblem(hops=2).target_symbols == ("x1", "x2")
+    assert RetrievalProblem(hops=3).roles == ("x0>", ">x1", "x1>", ">x2", "x2>", ">x3", "x0?")
+
+
+def test_a_run_has_the_name_it_had_before_there_were_graphs() -> None:
+    before = {"hops": 3, "chains": 4}
+    assert run_hash({**before, "graph": "chain"}, {}, [0]) == run_hash(before, {}, [0])
+    assert run_hash({**before, "graph": "functions"}, {}, [0]) != run_hash(before, {}, [0])
+
+
+def test_sample_prints_a_conditional_question() -> None:
+    from hopscope.cli import program
+
+    done = CliRunner().invoke(program, ["sample", "vectors", "--graph", "relatives", "--chains", "2", "--json"])
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.output)
+    assert len(record["inputs"]) == len(record["roles"]) == 32
+    assert [name for _, name in record["roles"][-2:]] == ["Eve?", "Eve?"]

@@ -1,0 +1,89 @@
+"""Questions in which look-ups meet: the rules of the study, on planted results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hopscope.circuits.compare import Where
+from hopscope.paper.recipes import LAPTOP
+from hopscope.plot.conditional import conditional as figure
+from hopscope.studies import conditional
+from hopscope.studies.arms import ArmLearned
+from hopscope.studies.circuits import Seen
+from hopscope.studies.conditional import ConditionalResult, meeting, parallel
+
+STUDY = conditional.standard(LAPTOP)
+NAMES = [arm.name for arm in STUDY.arms]
+DEPTHS = {"functions": (3, 4, 2), "relatives": (4, 5, 3)}
+SIDE_BY_SIDE: tuple[Where, ...] = ((2, 1, "i?", ">0"), (2, 3, "i?", ">a"), (3, 1, "i?", ">3"), (4, 1, "i?", ">0"))
+ONE_BY_ONE: tuple[Where, ...] = ((2, 1, "i?", ">0"), (3, 3, "i?", ">a"), (4, 1, "i?", ">3"))
+
+
+def planted(learn: dict[str, tuple[int, ...]], circuits: tuple[Seen, ...] = ()) -> ConditionalResult:
+    """Arms of the look-ups that each seed learned, from the first on: `(3, 3, 2)` for two of three that learned all."""
+    arms = []
+    for arm in STUDY.arms:
+        shares, count = learn.get(arm.name, ()), arm.problem.hops
+        learned = tuple(tuple(100 * hop if hop <= n else None for hop in range(1, count + 1)) for n in shares)
+        arms.append(ArmLearned(arm, arm.seeds[: len(shares)], learned))
+    return ConditionalResult(tuple(arms), circuits)
+
+
+def seen(paths: tuple[Where, ...], delivers: bool = True) -> Seen:
+    return Seen(
+        model="functions-3-layers/seed-9000", seed=9000, layers=3, step=None, hops=3, loss=0.01, certified=(),
+        delivers=delivers, strategy="serial", paths=paths, again=(), strict=(), strict_again=(),
+    )  # fmt: skip
+
+
+def verdict(result: ConditionalResult, asked: str) -> str:
+    return next(one.verdict for one in conditional.judge(result) if asked in one.asked)
+
+
+def test_arms_stand_at_the_minimum_and_beside_it() -> None:
+    functions, relatives = ([f"{graph}-{n}-layers" for n in depths] for graph, depths in DEPTHS.items())
+    assert functions + relatives == NAMES
+    assert {arm.problem.hops for arm in STUDY.arms} == {3, 4}
+
+
+def test_nothing_beyond_its_depth() -> None:
+    asked, shallow, deep = "functions: no run learns", "functions-2-layers", "functions-3-layers"
+    assert verdict(planted({}), asked) == "not run"
+    assert verdict(planted({shallow: (2, 2, 2, 2, 2), deep: (3,)}), asked) == "as asked"
+    assert verdict(planted({shallow: (2, 2, 2, 2), deep: (3,)}), asked) == "inconclusive"
+    assert verdict(planted({shallow: (2, 2, 2, 2, 2), deep: (2,)}), asked) == "inconclusive"
+    assert verdict(planted({shallow: (2, 3), deep: (3,)}), asked) == "not as asked"
+
+
+def test_learned_at_the_minimum() -> None:
+    asked, arm = "relatives: learned with 4 layers", "relatives-4-layers"
+    assert verdict(planted({}), asked) == "not run"
+    assert verdict(planted({arm: (4, 4, 4)}), asked) == "as asked"
+    assert verdict(planted({arm: (4, 3, 2)}), asked) == "inconclusive"
+    assert verdict(planted({arm: (4, 3, 2, 3)}), asked) == "not as asked"
+
+
+def test_circuits_deliver_and_look_up_side_by_side() -> None:
+    deliver, beside = "functions: circuits deliver", "functions: look-ups that meet"
+    three = (seen(SIDE_BY_SIDE), seen(SIDE_BY_SIDE), seen(ONE_BY_ONE, delivers=False))
+    assert verdict(planted({}, three), deliver) == "as asked"
+    assert verdict(planted({}, three), beside) == "as asked"
+    assert verdict(planted({}, (*three, three[2])), deliver) == "not as asked"
+    assert verdict(planted({}, (*three, three[2])), beside) == "not as asked"
+    assert verdict(planted({}, three[:2]), beside) == "inconclusive"
+    assert verdict(planted({}, (replace(three[0], paths=()),)), deliver) == "not run"
+
+
+def test_what_meets() -> None:
+    """The question of relatives holds one of the two keys; that of functions looks both up."""
+    assert meeting("functions") == (">a", ">0")
+    assert meeting("relatives") == ()
+    assert parallel(seen(SIDE_BY_SIDE), meeting("functions"))
+    assert not parallel(seen(ONE_BY_ONE), meeting("functions"))
+    assert not parallel(seen(SIDE_BY_SIDE[:1]), meeting("functions"))
+
+
+def test_the_table_and_the_figure_take_what_there_is() -> None:
+    result = planted({"functions-3-layers": (3, 2)}, (seen(SIDE_BY_SIDE),))
+    assert "functions-3-layers/seed-9000" in conditional.table(result)
+    assert len(figure(result).axes) == 1
