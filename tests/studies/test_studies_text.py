@@ -109,9 +109,8 @@ def place(role: str) -> tuple[int, str]:
 @pytest.mark.parametrize("record", sorted(RECORDS.glob("*.json")), ids=lambda path: path.stem)
 def test_look_ups_are_told_by_the_token_they_land_on(record: Path) -> None:
     circuit = Circuit.load(record)
-    looks = [
-        (place(query), place(key)) for _, _, query, key in (one.path.names(circuit.roles) for one in circuit.paths)
-    ]
+    named = [one.path.names(circuit.roles) for one in circuit.paths]
+    looks = [(place(query), place(key)) for _, _, query, key in named]
     wanted = Counter(key[1] for query, key in looks if 0 < key[0] != query[0])
     assert kinds_looked_up(circuit) == wanted
 
