@@ -114,3 +114,20 @@ def test_what_is_said_of_chains_is_said_of_graphs() -> None:
 def test_a_circuit_is_drawn_with_its_symbols() -> None:
     labels = {text.get_text() for text in figure_5(circuit(*PATHS)).axes[0].texts}
     assert {"i", "0", "f", "a", "3", "i?", "f?"} <= labels
+
+
+def test_attention_between_rows_is_told_of_the_chains_that_have_both() -> None:
+    """Rows of distractors have no other fact to look at, so they are no reason to call a look weak."""
+    problem = RetrievalProblem(3, chains=2, graph="functions", causal=False)
+    evaluator = VectorEvaluator(random_model(problem, layers=1, heads=2), problem, some_batch(problem, 3))
+    (pattern,), maps = evaluator.transformer.patterns(evaluator.batch.inputs[None]), evaluator.role_maps()
+    query, key = (problem.roles.index(name) for name in ("a>", ">a"))
+    place = evaluator.where.place
+    looks = [
+        pattern[0, sequence, 1, int(row[query]), int(row[key])]
+        for sequence, rows in enumerate(place)
+        for row in rows
+        if row[query] >= 0 and row[key] >= 0
+    ]
+    assert len(looks) == 3 * problem.chains < int((place[..., query] >= 0).sum())
+    assert float(maps.same[0, 0, 1, query, key]) == pytest.approx(float(torch.stack(looks).mean()), rel=1e-5)

@@ -18,9 +18,10 @@ class RoleMaps:
     """Average attention by role, of every layer and head.
 
     Attributes:
-        same: mean weight that a position of the query role puts on the position of the key role in its own chain.
+        same: mean weight that a position of the query role puts on the position of the key role in its own chain, over
+            the positions whose chain has that role.
         other: mean weight on all positions of the key role in other chains together. `same` and `other` of a row sum
-            to 1.
+            to 1 where every chain has every role.
         expected: mean weight of one key, by relation, over the pairs where the key is allowed: what `mean` uses.
     """
 
@@ -59,8 +60,8 @@ def _one_layer(
     pairs = total.new_zeros(*where.role.shape, 2 * roles).scatter_add_(-1, where.relation, allowed)
     pairs = _by_role(pairs, where.role, roles).sum(dim=0)  # role relation
     holders = torch.bincount(where.role.flatten(), minlength=roles).clamp(min=1)
-    mean = summed / holders[:, None]
-    return mean[..., :roles], mean[..., roles:], summed / pairs.clamp(min=1)
+    expected = summed / pairs.clamp(min=1)
+    return expected[..., :roles], summed[..., roles:] / holders[:, None], expected  # of one's own chain one key a role
 
 
 def _by_role(
