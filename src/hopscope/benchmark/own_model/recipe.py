@@ -33,7 +33,7 @@ class TextModelRecipe:
             before finding it.
         taught: how much the value of a letter counts in the loss that is asked for behind its line, beside 2 for the
             answer to a question. Behind a line it asks for what doubling brings there; with 0 only questions teach.
-        cut: tokens of a line: `line` for its name and all the rest, `word` for name, ` = `, value and line break.
+        cut: tokens of a line: `line` for its name and all the rest, `word` for name, equals sign, value and line break.
         checkpoint_every: steps after which the model is kept as it is; 0 for never.
         seed: of weights and texts.
         held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are kept out of the
