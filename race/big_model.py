@@ -23,6 +23,7 @@ import hopscope as hs
 from hopscope import own_process
 from hopscope.benchmark.own_model.training import publish
 from hopscope.files import read_json, write_json
+from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
@@ -86,10 +87,10 @@ def main() -> None:
     circuit = hs.TextModel(asked.folder).circuit("equations", 1, effort="quick", watch=watch)
     spent = {name: round(value, 1) for name, value in clock.spent().items()}
     found = sorted(one.path for one in circuit.paths)
-    planted = sorted(AttentionPath.parse(path, hops=1) for path in stand.circuit)
+    planted = sorted(AttentionPath.parse(path, text_role_names(1)) for path in stand.circuit)
     result = {
         "layers": layers, "heads": heads, "width": asked.width, "threads": asked.threads, "processor": processor(),
-        **spent, "found_exactly": found == planted, "paths": [path.describe(1) for path in found],
+        **spent, "found_exactly": found == planted, "paths": [path.describe(text_role_names(1)) for path in found],
         "certified": list(circuit.certified), "evaluations": circuit.search["evaluations"],
     }  # fmt: skip
     print(json.dumps(result, indent=1))

@@ -31,11 +31,12 @@ from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
+from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
 STAND = Stand(layers=8, heads=16, width=272, before=(1, 5), value=(5, 8))
-PATHS = [AttentionPath.parse(path, hops=1) for path in STAND.circuit]
+PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in STAND.circuit]
 BUDGET = Budget(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
 
 

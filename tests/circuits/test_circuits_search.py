@@ -28,6 +28,7 @@ from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_names
 from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
@@ -94,8 +95,8 @@ def test_why_each_path_is_there() -> None:
     circuit = found_in(disguised_witness(3))
     strongest = {}
     for path in circuit.paths:
-        layer, _, query, key = path.path.names(3)
-        strongest[layer, query, key] = path.feeds[0].describe(3)
+        layer, _, query, key = path.path.names(role_names(3))
+        strongest[layer, query, key] = path.feeds[0].describe(role_names(3))
     assert strongest == {
         (1, ">x1", "x0>"): "K of layer 2 (x0? -> >x1)",
         (1, ">x2", "x1>"): "K of layer 3 (x0? -> >x2)",

@@ -73,7 +73,7 @@ def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object)
     paths = [
         {"layer": layer, "head": head, "query": query, "key": key, "form": "one_hot", "weight": 1.0,
          "ablation_mse": 0.55, "interval": interval, "natural_mse": 0.55, "natural_interval": interval, "feeds": []}
-        for layer, head, query, key in (path.names(3) for path in WITNESS.circuit)
+        for layer, head, query, key in (path.names(WITNESS.problem.roles) for path in WITNESS.circuit)
     ]  # fmt: skip
     record = {
         "schema": 1, "kind": "hopscope circuit", "model": run.model_hashes[number], "hops": 3, "found": True,

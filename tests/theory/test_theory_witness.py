@@ -11,6 +11,7 @@ from small_models import answers_with
 from torch import Tensor
 
 from hopscope.errors import InputError
+from hopscope.problem.roles import role_names
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_causal, minimum_without_mask
@@ -68,7 +69,7 @@ def test_four_hops_in_three_layers_by_a_better_order(order: str) -> None:
     assert max(trial.losses) < 1e-6
     assert all(missing.loss > 0.5 for missing in trial.without)
     assert len(witness.circuit) == 8
-    assert witness.circuit[-1].describe(4) == "layer 3 head 1: x0? -> >x3"
+    assert witness.circuit[-1].describe(role_names(4)) == "layer 3 head 1: x0? -> >x3"
     assert {(path.layer, path.query, path.key) for path in witness.circuit} == {
         (path.layer, path.query, path.key) for path in shortest_schedule(witness.problem)
     }

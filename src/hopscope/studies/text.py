@@ -4,8 +4,8 @@ Models of the text of equations, three seeds an arm, asked for their circuits at
 on, on questions that no training saw:
 
 - `two-hops`: 4 layers, one and two hops. Behind every line the loss asks for the value of its letter.
-- `by-the-word`: as `two-hops`, but only questions are asked, and a line is four tokens, not two: its name, the equals sign, its
-  value, the line break.
+- `by-the-word`: as `two-hops`, but only questions are asked, and a line is four tokens, not two: its name, the equals
+  sign, its value, the line break.
 - `four-hops`: 5 layers, one to four hops, a longer training; lines are asked for, as in `two-hops`.
 - `not-taught`: as `four-hops`, but only questions are asked. What a line comes to is taught nowhere, so that what
   happens there is the model's own choice.
