@@ -46,13 +46,8 @@ def _told(name: str, asked: Any, found: Any, folder: Path, draw: Callable[[], Fi
     """What a study found, judged, drawn and written down; its tables."""
     from hopscope.errors import InputError
     from hopscope.plot.style import save
-    from hopscope.records import write_record
-    from hopscope.studies.judgements import Judgements, judgements_table
 
-    judgements = tuple(asked.judge(found))
-    write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
-    write_record(folder / "judgements.json", Judgements(judgements), kind="hopscope judgements", schema=1)
-    told = f"{asked.table(found)}\n{judgements_table(judgements)}"
+    told = _written(name, asked, found, folder)
     try:
         save(draw(), folder / name)
     except InputError as nothing:
@@ -60,14 +55,30 @@ def _told(name: str, asked: Any, found: Any, folder: Path, draw: Callable[[], Fi
     return told
 
 
+def _written(name: str, asked: Any, found: Any, folder: Path) -> str:
+    """What a study found, judged and written down; its tables."""
+    from hopscope.records import write_record
+    from hopscope.studies.judgements import Judgements, judgements_table
+
+    judgements = tuple(asked.judge(found))
+    write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
+    write_record(folder / "judgements.json", Judgements(judgements), kind="hopscope judgements", schema=1)
+    return f"{asked.table(found)}\n{judgements_table(judgements)}"
+
+
 def _text(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
     from hopscope.circuits.record import Circuit
+    from hopscope.plot.style import save
     from hopscope.plot.text_circuits import text_circuits
     from hopscope.studies import text
 
-    found = text.run(text.quick() if quick else text.TextStudy(), folder, work)
-    records = sorted((folder / "circuits").glob("*.json"))
-    return _told("text", text, found, folder, lambda: text_circuits([Circuit.load(path) for path in records]))
+    study = text.quick() if quick else text.TextStudy()
+    found = text.run(study, folder, work)
+    for arm in study.arms:
+        circuits = [Circuit.load(path) for path in sorted((folder / "circuits").glob(f"{arm.name}-seed-*.json"))]
+        if any(one.found for one in circuits):
+            save(text_circuits(circuits), folder / f"text-{arm.name}")
+    return _written("text", text, found, folder)
 
 
 def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:

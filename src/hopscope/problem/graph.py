@@ -58,15 +58,15 @@ class Graph:
         return tuple(role.name for role in self.places)
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[Role, ...]:
         """What every role is, by number."""
         found = []
         for number, step in enumerate(self.steps, start=1):
             for member, key in enumerate(step.keys):
                 several = sum(key in other.keys for other in self.steps) > 1
-                found.append(Place(f"{key}>{step.value if several else ''}", number, member, key))
-            found.append(Place(f">{step.value}", number, len(step.keys), step.value))
-        return (*found, *(Place(f"{symbol}?", 0, member, symbol) for member, symbol in enumerate(self.known)))
+                found.append(Role(f"{key}>{step.value if several else ''}", number, member, key))
+            found.append(Role(f">{step.value}", number, len(step.keys), step.value))
+        return (*found, *(Role(f"{symbol}?", 0, member, symbol) for member, symbol in enumerate(self.known)))
 
     @cached_property
     def distractors(self) -> tuple[tuple[int, int], ...]:
@@ -83,7 +83,7 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class Place:
+class Role:
     """What a role is.
 
     Attributes:

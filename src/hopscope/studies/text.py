@@ -60,7 +60,7 @@ QUESTIONS = 256
 
 
 @dataclass(frozen=True)
-class Arm:
+class TextArm:
     """Models that differ in their seeds alone.
 
     Attributes:
@@ -85,10 +85,10 @@ _TWO = TextModelRecipe()
 _FOUR = TextModelRecipe(layers=5, most_hops=4, steps=6_000, checkpoint_every=500)
 
 ARMS = (
-    Arm("two-hops", _TWO),
-    Arm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
-    Arm("four-hops", _FOUR, "quick"),
-    Arm("not-taught", replace(_FOUR, taught=0.0), "quick"),
+    TextArm("two-hops", _TWO),
+    TextArm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
+    TextArm("four-hops", _FOUR, "quick"),
+    TextArm("not-taught", replace(_FOUR, taught=0.0), "quick"),
 )
 
 
@@ -100,7 +100,7 @@ class TextStudy:
         arms: of the study.
     """
 
-    arms: tuple[Arm, ...] = ARMS
+    arms: tuple[TextArm, ...] = ARMS
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class TextResult:
 def quick() -> TextStudy:
     """That it works: a model that cannot have learned anything."""
     recipe = TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=4, checkpoint_every=2)
-    return TextStudy((Arm("quick", recipe, "quick", (0,)),))
+    return TextStudy((TextArm("quick", recipe, "quick", (0,)),))
 
 
 def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
@@ -245,7 +245,7 @@ def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
     )
 
 
-def ask(arm: Arm, seed: int, folder: Path) -> None:
+def ask(arm: TextArm, seed: int, folder: Path) -> None:
     """One model: trained, asked, watched; what was found is kept beside the study."""
     from hopscope.benchmark.own_model.training import train_text_model
     from hopscope.circuits.text_model import TextModel
@@ -263,7 +263,7 @@ def ask(arm: Arm, seed: int, folder: Path) -> None:
         write_json(_history(folder, arm, seed), plain(watched(arm, seed, folder, model)))
 
 
-def watched(arm: Arm, seed: int, folder: Path, model: Path) -> Grown:
+def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
     """How a model came to answer, and the paths of its circuits to be."""
     from hopscope.benchmark.own_model.training import checkpoint_path
     from hopscope.circuits.text_model import TextModel
@@ -355,9 +355,9 @@ def table(result: TextResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _record(folder: Path, arm: Arm, seed: int, hops: int) -> Path:
+def _record(folder: Path, arm: TextArm, seed: int, hops: int) -> Path:
     return folder / "circuits" / f"{arm.name}-seed-{seed}-{hops}-hops.json"
 
 
-def _history(folder: Path, arm: Arm, seed: int) -> Path:
+def _history(folder: Path, arm: TextArm, seed: int) -> Path:
     return folder / "grown" / f"{arm.name}-seed-{seed}.json"
