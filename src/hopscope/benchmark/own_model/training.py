@@ -28,7 +28,7 @@ from hopscope.benchmark.own_model.text import (
     Texts,
     make_tokenizer,
     vocabulary,
-)  # fmt: skip
+)
 from hopscope.benchmark.own_model.unfinished import Unfinished
 from hopscope.errors import InputError
 from hopscope.files import json_lines, number_or_null, write_text
