@@ -64,6 +64,23 @@ def test_values_and_gradients(sequences, positions, heads, d_head, causal, size,
 
 
 @needs_compiler
+def test_whatever_the_width_of_the_machines_vectors(monkeypatch, tmp_path):
+    """The code for vectors of eight and for those of sixteen numbers, each on this machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(fused, "_library", fused._library.__wrapped__)
+    flags, made, found = fused._FLAGS, torch.randn(2, 37, 3 * 2 * 8), []
+    for lanes in (8, 16):
+        monkeypatch.setattr(fused, "_FLAGS", (*flags, f"-DLANES={lanes}"))
+        one = made.clone().requires_grad_()
+        brought = fused.attend(one, 2, causal=True)
+        brought.square().sum().backward()
+        torch.testing.assert_close(brought, plain(made, 2, causal=True), rtol=0, atol=1e-5)
+        found.append(one.grad)
+    assert len(list((tmp_path / "hopscope").iterdir())) == 2
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)
+
+
+@needs_compiler
 @settings(max_examples=25, deadline=None)
 @given(
     positions=st.integers(1, fused.MOST),
@@ -191,8 +208,8 @@ def test_who_gets_it():
         given = {"layers": 2, "heads": 2, "d_model": 16, "steps": 10, "batch_size": 2} | recipe
         return choose_engine(Setup("run", RetrievalProblem(hops=3), Recipe(**given)), device="cpu")
 
-    assert chosen().fused
-    assert not chosen(head_dim=16).fused
+    for d_head in (8, 12, 16, 32):
+        assert chosen(head_dim=d_head).fused == (d_head in fused.QUICK)
     long = Setup("run", RetrievalProblem(hops=8), Recipe(2, 2, 16, 10, 2))
     assert long.problem.sequence_length > fused.MOST
     assert not choose_engine(long, device="cpu").fused

@@ -5,31 +5,53 @@
    made:    [sequence][position][key, value][head][width]
    brought: [sequence][one of the last positions][head][width]
 
-   All, and their gradients, in fp32 or in bf16; in between everything is fp32. Sixteen queries go side by side in the
-   lanes of a vector, and keys one after the other: maxima, sums and products then need nothing from other lanes. */
+   All, and their gradients, in fp32 or in bf16; in between everything is fp32. As many queries as a vector has lanes
+   go side by side, and keys one after the other: maxima, sums and products then need nothing from other lanes. */
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #define MOST 64 /* positions, and width of a head */
-#define LANES 16
 #define EIGHT 8
+#ifndef LANES
+#ifdef __AVX512F__
+#define LANES 16
+#else
+#define LANES 8 /* wider than the machine's own vectors, much would be taken apart into single numbers */
+#endif
+#endif
 
 #define ALWAYS static inline __attribute__((always_inline))
+#define ALIGNED __attribute__((aligned(64)))
+
+#ifdef __clang__
+#define MIXED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MIXED(a, b, ...) __builtin_shuffle(a, b, (Words){__VA_ARGS__})
+#endif
 
 typedef float Lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t Ints __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef float Eight __attribute__((vector_size(EIGHT * sizeof(float))));
 typedef uint32_t Words __attribute__((vector_size(EIGHT * sizeof(uint32_t))));
 typedef uint16_t Halves __attribute__((vector_size(EIGHT * sizeof(uint16_t))));
-typedef float Row[MOST] __attribute__((aligned(64)));
-typedef Lanes Columns[MOST / LANES];
+typedef float Rows[MOST * MOST] ALIGNED; /* close together, `pitch` apart: a head's must share the first cache */
 
 /* What there is: positions, those of them (the last) that ask, heads, and numbers from one position to the next. */
 typedef struct { int count, asking, heads, query_stride, made_stride, causal; } Shape;
 
-static const Ints LANE = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+static const float LANE_NUMBERS[16] ALIGNED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* The number of every lane, and `at` on top. */
+ALWAYS Ints lanes_from(int at) {
+    Lanes number;
+    memcpy(&number, LANE_NUMBERS, sizeof number);
+    return __builtin_convertvector(number, Ints) + at;
+}
+
+/* From one row to the next: a whole number of vectors. */
+ALWAYS int pitch_of(int width) { return (width + EIGHT - 1) / EIGHT * EIGHT; }
 
 /* Lane by lane; C has no ?: for vectors. */
 ALWAYS Lanes chosen(Ints mask, Lanes yes, Lanes no) { return (Lanes)((mask & (Ints)yes) | (~mask & (Ints)no)); }
@@ -58,8 +80,9 @@ ALWAYS Halves narrowed(Eight values) {
     return __builtin_convertvector(rounded >> 16, Halves);
 }
 
-/* Rows of `width` numbers, `stride` apart, into rows of their own, with zeros up to the next eight. */
-ALWAYS void load(int half, int count, int width, int stride, const void *from, int64_t at, Row *rows) {
+/* Rows of `width` numbers, `stride` apart, into rows of their own; zeros up to the next vector, of rows as of lanes. */
+ALWAYS void load(int half, int count, int width, int stride, const void *from, int64_t at, float *rows) {
+    const int pitch = pitch_of(width), full = (count + LANES - 1) / LANES * LANES;
     for (int i = 0; i < count; i++, at += stride)
         for (int d = 0; d < width; d += EIGHT) {
             const int there = width - d < EIGHT ? width - d : EIGHT;
@@ -70,8 +93,9 @@ ALWAYS void load(int half, int count, int width, int stride, const void *from, i
                 values = (Eight)(__builtin_convertvector(halves, Words) << 16);
             } else
                 memcpy(&values, (const float *)from + at + d, there * sizeof(float));
-            memcpy(rows[i] + d, &values, sizeof values);
+            memcpy(rows + i * pitch + d, &values, sizeof values);
         }
+    memset(rows + count * pitch, 0, (full - count) * pitch * sizeof(float));
 }
 
 ALWAYS void store(int half, int width, const float *row, void *to, int64_t at) {
@@ -85,19 +109,45 @@ ALWAYS void store(int half, int width, const float *row, void *to, int64_t at) {
     }
 }
 
-/* Sixteen rows turned over: number d of all of them in the lanes of columns[d]; zeros where there are none. */
-ALWAYS void turn(int count, int first, int width, Row *rows, Lanes *columns) {
-    const int there = count - first < LANES ? count - first : LANES;
-    float turned[MOST][LANES] __attribute__((aligned(64)));
-    for (int d = 0; d < width; d++)
-        for (int i = 0; i < LANES; i++) turned[d][i] = i < there ? rows[first + i][d] : 0;
-    memcpy(columns, turned, width * sizeof(Lanes));
+/* Eight vectors of eight, rows for columns. */
+ALWAYS void transpose(Eight v[EIGHT]) {
+    Eight pairs[EIGHT], fours[EIGHT];
+    for (int i = 0; i < EIGHT; i += 2) {
+        pairs[i] = MIXED(v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        pairs[i + 1] = MIXED(v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < EIGHT; i += 4)
+        for (int k = 0; k < 2; k++) {
+            fours[i + 2 * k] = MIXED(pairs[i + k], pairs[i + 2 + k], 0, 1, 8, 9, 4, 5, 12, 13);
+            fours[i + 2 * k + 1] = MIXED(pairs[i + k], pairs[i + 2 + k], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int i = 0; i < 4; i++) {
+        v[i] = MIXED(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        v[i + 4] = MIXED(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
 }
 
-ALWAYS void turn_back(int count, int first, int width, const Lanes *columns, Row *rows) {
-    const int there = count - first < LANES ? count - first : LANES;
-    for (int i = 0; i < there; i++)
-        for (int d = 0; d < width; d++) rows[first + i][d] = columns[d][i];
+/* As many rows as lanes turned over: number d of all of them in the lanes of columns[d]. */
+ALWAYS void turn(int first, int width, const float *rows, Lanes *columns) {
+    const int pitch = pitch_of(width);
+    for (int part = 0; part < LANES; part += EIGHT)
+        for (int d = 0; d < width; d += EIGHT) {
+            Eight block[EIGHT];
+            for (int i = 0; i < EIGHT; i++) memcpy(block + i, rows + (first + part + i) * pitch + d, sizeof(Eight));
+            transpose(block);
+            for (int i = 0; i < EIGHT; i++) memcpy((float *)(columns + d + i) + part, block + i, sizeof(Eight));
+        }
+}
+
+ALWAYS void turn_back(int first, int width, const Lanes *columns, float *rows) {
+    const int pitch = pitch_of(width);
+    for (int part = 0; part < LANES; part += EIGHT)
+        for (int d = 0; d < width; d += EIGHT) {
+            Eight block[EIGHT];
+            for (int i = 0; i < EIGHT; i++) memcpy(block + i, (const float *)(columns + d + i) + part, sizeof(Eight));
+            transpose(block);
+            for (int i = 0; i < EIGHT; i++) memcpy(rows + (first + part + i) * pitch + d, block + i, sizeof(Eight));
+        }
 }
 
 ALWAYS Lanes product(int width, const Lanes *columns, const float *row) {
@@ -107,17 +157,19 @@ ALWAYS Lanes product(int width, const Lanes *columns, const float *row) {
 }
 
 /* exp(score - largest score) of the queries in `columns`, the first of which is `at`; gives one over their sums. */
-ALWAYS Lanes weigh(int at, int keys, int width, int causal, const Lanes *columns, Row *key, Lanes *weights) {
+ALWAYS Lanes weigh(int at, int keys, int width, int causal, const Lanes *columns, const float *key, Lanes *weights) {
+    const int pitch = pitch_of(width), hidden = causal && at < keys ? at + 1 : keys;
+    const Ints lane = lanes_from(at);
     Lanes most = (Lanes){} - 1e30f, sum = {};
     for (int j = 0; j < keys; j++) {
-        Lanes score = product(width, columns, key[j]);
-        if (causal && j > at) score = chosen(LANE + at >= j, score, (Lanes){} - 1e30f);
+        Lanes score = product(width, columns, key + j * pitch);
+        if (j >= hidden) score = chosen(lane >= j, score, (Lanes){} - 1e30f);
         weights[j] = score;
         most = chosen(score > most, score, most);
     }
     for (int j = 0; j < keys; j++) {
         Lanes weight = exponential(weights[j] - most);
-        if (causal && j > at) weight = chosen(LANE + at >= j, weight, (Lanes){});
+        if (j >= hidden) weight = chosen(lane >= j, weight, (Lanes){});
         sum += weights[j] = weight;
     }
     return 1.0f / sum;
@@ -130,77 +182,82 @@ ALWAYS int keys_of(Shape shape, int at) {
 ALWAYS void forward_one(
     int half, int width, Shape shape, const void *query_from, int64_t query_at, const void *made, int64_t made_at,
     void *brought, int64_t to) {
-    Row query[MOST], key[MOST], value[MOST], out[MOST];
+    Rows query, key, value, out;
     Lanes columns[MOST], weights[MOST];
-    const int inner = shape.heads * width, before = shape.count - shape.asking;
+    const int inner = shape.heads * width, before = shape.count - shape.asking, pitch = pitch_of(width);
     load(half, shape.asking, width, shape.query_stride, query_from, query_at, query);
     load(half, shape.count, width, shape.made_stride, made, made_at, key);
     load(half, shape.count, width, shape.made_stride, made, made_at + inner, value);
     for (int first = 0; first < shape.asking; first += LANES) {
         const int at = before + first, keys = keys_of(shape, at);
-        turn(shape.asking, first, width, query, columns);
+        turn(first, width, query, columns);
         const Lanes scale = weigh(at, keys, width, shape.causal, columns, key, weights);
         Lanes sums[MOST];
-        for (int d = 0; d < width; d++) sums[d] = (Lanes){};
+        for (int d = 0; d < pitch; d++) sums[d] = (Lanes){};
         for (int j = 0; j < keys; j++)
-            for (int d = 0; d < width; d++) sums[d] += weights[j] * value[j][d];
+            for (int d = 0; d < width; d++) sums[d] += weights[j] * value[j * pitch + d];
         for (int d = 0; d < width; d++) sums[d] *= scale;
-        turn_back(shape.asking, first, width, sums, out);
+        turn_back(first, width, sums, out);
     }
-    for (int i = 0; i < shape.asking; i++) store(half, width, out[i], brought, to + (int64_t)i * inner);
+    for (int i = 0; i < shape.asking; i++) store(half, width, out + i * pitch, brought, to + (int64_t)i * inner);
+}
+
+/* What as many queries as lanes, in `rows`, add to the gradients of keys or of values: each row times its lane's number. */
+ALWAYS void add_rows(int keys, int width, const Lanes *lanes, const float *rows, float *sums) {
+    const int pitch = pitch_of(width);
+    for (int d = 0; d < width; d += EIGHT) {
+        Eight row[LANES];
+        for (int i = 0; i < LANES; i++) memcpy(row + i, rows + i * pitch + d, sizeof(Eight));
+        for (int j = 0; j < keys; j++) {
+            const float *numbers = (const float *)(lanes + j);
+            Eight *sum = (Eight *)(sums + j * pitch + d), total = *sum;
+            for (int i = 0; i < LANES; i++) total += row[i] * numbers[i];
+            *sum = total;
+        }
+    }
 }
 
 ALWAYS void backward_one(
     int half, int width, Shape shape, const void *query_from, int64_t query_at, const void *made, int64_t made_at,
     const void *gradient, int64_t to, void *query_gradient, void *made_gradient) {
-    const int inner = shape.heads * width, before = shape.count - shape.asking;
-    Row query[MOST], key[MOST], value[MOST], given[MOST], out[MOST];
-    Columns weights[MOST], scores[MOST]; /* by key: what queries give it, and the gradient of its scores */
+    const int inner = shape.heads * width, before = shape.count - shape.asking, pitch = pitch_of(width);
+    Rows query, key, value, given, to_query, to_key, to_value;
     load(half, shape.asking, width, shape.query_stride, query_from, query_at, query);
     load(half, shape.count, width, shape.made_stride, made, made_at, key);
     load(half, shape.count, width, shape.made_stride, made, made_at + inner, value);
     load(half, shape.asking, width, inner, gradient, to, given);
+    memset(to_key, 0, shape.count * pitch * sizeof(float));
+    memset(to_value, 0, shape.count * pitch * sizeof(float));
     for (int first = 0; first < shape.asking; first += LANES) {
-        const int at = before + first, keys = keys_of(shape, at), block = first / LANES;
-        Lanes columns[MOST], weight[MOST], score[MOST], mean = {};
-        turn(shape.asking, first, width, query, columns);
-        const Lanes scale = weigh(at, keys, width, shape.causal, columns, key, weight);
-        turn(shape.asking, first, width, given, columns);
+        const int at = before + first, keys = keys_of(shape, at);
+        Lanes columns[MOST], weights[MOST], scores[MOST], mean = {};
+        turn(first, width, query, columns);
+        const Lanes scale = weigh(at, keys, width, shape.causal, columns, key, weights);
+        turn(first, width, given, columns);
         for (int j = 0; j < keys; j++) {
-            weights[j][block] = weight[j] *= scale;
-            score[j] = product(width, columns, value[j]);
-            mean += weight[j] * score[j];
+            weights[j] *= scale;
+            scores[j] = product(width, columns, value + j * pitch);
+            mean += weights[j] * scores[j];
         }
-        for (int d = 0; d < width; d++) columns[d] = (Lanes){};
+        for (int d = 0; d < pitch; d++) columns[d] = (Lanes){};
         for (int j = 0; j < keys; j++) {
-            const Lanes one = weight[j] * (score[j] - mean);
-            scores[j][block] = one;
-            for (int d = 0; d < width; d++) columns[d] += one * key[j][d];
+            scores[j] = weights[j] * (scores[j] - mean); /* its gradient */
+            for (int d = 0; d < width; d++) columns[d] += scores[j] * key[j * pitch + d];
         }
-        turn_back(shape.asking, first, width, columns, out);
+        add_rows(keys, width, scores, query + first * pitch, to_key);
+        add_rows(keys, width, weights, given + first * pitch, to_value);
+        turn_back(first, width, columns, to_query);
     }
     for (int i = 0; i < shape.asking; i++)
-        store(half, width, out[i], query_gradient, query_at + (int64_t)i * shape.query_stride);
+        store(half, width, to_query + i * pitch, query_gradient, query_at + (int64_t)i * shape.query_stride);
     for (int j = 0; j < shape.count; j++) {
-        const float *weight = (const float *)weights[j], *score = (const float *)scores[j];
-        const int first = shape.causal && j > before ? j - before : 0;
-        Row key_gradient, value_gradient;
-        for (int d = 0; d < width; d += EIGHT) {
-            Eight to_key = {}, to_value = {};
-            for (int i = first; i < shape.asking; i++) {
-                to_key += score[i] * *(const Eight *)&query[i][d];
-                to_value += weight[i] * *(const Eight *)&given[i][d];
-            }
-            *(Eight *)&key_gradient[d] = to_key;
-            *(Eight *)&value_gradient[d] = to_value;
-        }
         const int64_t at = made_at + (int64_t)j * shape.made_stride;
-        store(half, width, key_gradient, made_gradient, at);
-        store(half, width, value_gradient, made_gradient, at + inner);
+        store(half, width, to_key + j * pitch, made_gradient, at);
+        store(half, width, to_value + j * pitch, made_gradient, at + inner);
     }
 }
 
-/* A width that the compiler knows lets it keep columns in registers: that of the heads for which this is quicker. */
+/* A width that the compiler knows lets it keep columns in registers: those of `fused.QUICK`. */
 #define OF_SIZE(H, W, call) { enum { half = H, width = W }; call; }
 #define FOR_EACH_HEAD(call)                                                                         \
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};                  \
@@ -211,6 +268,8 @@ ALWAYS void backward_one(
             const int64_t to = (n * asking * heads + h) * head_width;                               \
             if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                                     \
             else if (head_width == 8) OF_SIZE(0, 8, call)                                           \
+            else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)                              \
+            else if (head_width == 16) OF_SIZE(0, 16, call)                                         \
             else { const int half = is_half, width = head_width; call; }                            \
         }
 

@@ -27,6 +27,9 @@ from torch import Tensor
 MOST = 64
 """Positions, and numbers a head, at most."""
 
+QUICK = (8, 16)
+"""Numbers a head for which this is quicker than torch's products and softmax: those for which it is laid out."""
+
 _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 """Sums may be taken in any order. Never -ffast-math: it would make the whole process round small numbers to zero."""
 

@@ -28,10 +28,6 @@ from hopscope.training.setup import Setup
 _ROWS_AT_ONCE = 16_384
 """Positions of all models that go through a CPU together: beyond it activations leave the caches and fill memory."""
 
-_NARROW = 8
-"""Numbers a head up to which attention in one pass is quicker than torch's: with 16 heads of 8 a step takes two thirds
-of the time, with 8 heads of 16 as long."""
-
 
 @dataclass(frozen=True)
 class Engine:
@@ -113,7 +109,7 @@ def choose_engine(
         models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
         fused=on_cpu
         and not compiled
-        and shape.d_head <= _NARROW
+        and shape.d_head in fused.QUICK
         and fused.fits(setup.problem.sequence_length, shape.d_head)
         and fused.available(),
     )
