@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from planted_models import LAST_OF_TWO, shared_answer
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.further import Further, clear, mean_and_error
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.training.data import held_out
@@ -41,8 +45,8 @@ def test_what_the_doubt_alone_puts_above_a_limit_is_decided_on_more(evaluator: E
 def test_what_is_clear_is_not_measured_again(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     gauge = confirming(evaluator, 64)
     (score,) = gauge.scores([WITHOUT])
-    assert gauge._more is not None
-    monkeypatch.setattr(gauge._more, "errors", lambda programs: pytest.fail("it was clear"))
+    assert gauge.further is not None
+    monkeypatch.setattr(gauge.further, "measured", lambda program, limit: pytest.fail("it was clear"))
     assert gauge.passes(WITHOUT, 1.01 * score)
     assert not gauge.passes(WITHOUT, 0.2 * score)
 
@@ -55,10 +59,12 @@ def test_what_little_differs_from_what_is_known_is_not_measured_again(
     score = gauge.sharp(WITHOUT)
     assert score < gauge.scores([WITHOUT])[0]
     assert scanning.sharp(WITHOUT) == scanning.scores([WITHOUT])[0]
-    assert gauge._more is not None
+    assert gauge.further is not None
     measured: list[Rows] = []
-    errors = gauge._more.errors
-    monkeypatch.setattr(gauge._more, "errors", lambda programs: measured.extend(programs) or errors(programs))
+    measure = gauge.further.measured
+    monkeypatch.setattr(
+        gauge.further, "measured", lambda program, limit: measured.append(program) or measure(program, limit)
+    )
     near: Rows = {**WITHOUT, LAST_OF_TWO._replace(head=1, query=3).row: UNIFORM}
     assert gauge.passes(near, 1.01 * score)
     assert not gauge.passes(near, 0.99 * score)
@@ -67,3 +73,49 @@ def test_what_little_differs_from_what_is_known_is_not_measured_again(
     (loss,) = evaluator.mse([far])
     gauge.passes(far, loss)
     assert measured == [far]
+
+
+def test_more_are_asked_only_until_it_is_clear(evaluator: Evaluator) -> None:
+    """Each time as many again; what was asked is not asked again, and in the end it is the mean of all."""
+    further = Further(evaluator, 2048, doubt=3.0)
+    mean, error = further.measured(WITHOUT)
+    assert further.asked == 2048
+    fresh = evaluator.fresh(2048, 0, "circuit search, in doubt").errors([WITHOUT])[0].double().mean(dim=1)
+    assert (mean, error) == pytest.approx((float(fresh.mean()), float(fresh.std()) / 2048**0.5), rel=1e-5)
+    assert further.last == (mean, error)
+    asked = {}
+    for limit in (0.3 * mean, mean + 2 * error, mean + 4 * error, mean + 5 * error, 3 * mean):
+        evaluations, further = evaluator.evaluations, Further(evaluator, 2048, doubt=3.0)
+        found, doubt = further.measured(WITHOUT, limit)
+        assert (found + 3 * doubt <= limit) == (mean + 3 * error <= limit)
+        asked[limit] = further.asked
+        assert further.measured(WITHOUT) == (mean, error)
+        assert further.asked == 2048
+        assert evaluator.evaluations == evaluations + 1
+    first, close, *_, last = asked.values()
+    assert (first, close, last) == (256, 2048, 256)
+    assert {*asked.values()} & {512, 1024}
+
+
+@settings(max_examples=100, deadline=None)
+@given(mean=st.floats(0.3, 1.7), size=st.floats(0.01, 3.0), seed=st.integers(0, 999))
+def test_where_it_is_clear_early_all_say_the_same(mean: float, size: float, seed: int) -> None:
+    """Of losses of any mean and spread, against a limit of 1; where more say otherwise, it was close."""
+    losses = mean + size * torch.randn(2048, generator=torch.Generator().manual_seed(seed)).double()
+    middle, error = mean_and_error(losses)
+    for asked in (256, 512, 1024):
+        if clear(losses[:asked], 2048, 1.0, 3.0):
+            few, doubt = mean_and_error(losses[:asked])
+            same = (few + 3 * doubt <= 1.0) == (middle + 3 * error <= 1.0)
+            assert same or abs(middle + 3 * error - 1.0) < error
+
+
+def test_what_is_open_is_not_clear() -> None:
+    """At a quarter of the sequences the mean may still move by 1.73 times what its error will be."""
+    losses = torch.linspace(-1.0, 1.0, 512).double()
+    error = mean_and_error(losses)[1]
+    at_the_end, still_open = error / 2, error * 0.75**0.5
+    beyond = 3 * at_the_end - 3 * still_open
+    for limit, known in ((3.01 * error, True), (2.99 * error, False), (0.99 * beyond, False), (1.01 * beyond, True)):
+        assert clear(losses, 2048, limit, 3.0) == known, limit
+    assert clear(losses, 512, 2.99 * error, 3.0)  # all are asked

@@ -4,6 +4,7 @@ Models of the text of equations, three seeds an arm, asked for their circuits at
 on, on questions that no training saw:
 
 - `two-hops`: 4 layers, one and two hops. Behind every line the loss asks for the value of its letter.
+- `only-questions`: as `two-hops`, but only questions are asked; lines are not.
 - `by-the-word`: as `two-hops`, but only questions are asked, and a line is four tokens, not two: its name, the equals
   sign, its value, the line break.
 - `four-hops`: 5 layers, one to four hops, a longer training; lines are asked for, as in `two-hops`.
@@ -86,6 +87,7 @@ _FOUR = TextModelRecipe(layers=5, most_hops=4, steps=6_000, checkpoint_every=500
 
 ARMS = (
     TextArm("two-hops", _TWO),
+    TextArm("only-questions", replace(_TWO, taught=0.0, checkpoint_every=300)),
     TextArm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
     TextArm("four-hops", _FOUR, "quick"),
     TextArm("not-taught", replace(_FOUR, taught=0.0), "quick"),

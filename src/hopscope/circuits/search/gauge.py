@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -12,6 +11,7 @@ from torch import Tensor
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.search.budget import CONFIRM_DOUBT, HOPELESS, JITTERED, ROOM, SCAN_DOUBT, Budget
+from hopscope.circuits.search.further import Further, mean_and_error
 from hopscope.circuits.search.jitter import jitter
 
 
@@ -33,8 +33,8 @@ class Gauge:
     ) -> None:
         self.evaluator, self.rough, self.bar, self._doubt, self._anchor = evaluator, rough, bar, doubt, full
         self.middle: Evaluator | None = None
-        self._deciding = 0
-        self._last: tuple[Float[Tensor, " sequence"], float, float] | None = None
+        self.further: Further | None = None
+        self._last: Float[Tensor, " sequence"] | None = None
         self._known: tuple[Rows, Float[Tensor, " sequence"]] = {}, self.evaluator.own
         self._full = float(self._scores(self.evaluator.own[None])[0])
 
@@ -49,17 +49,13 @@ class Gauge:
     def confirming(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
         """On all of them: the last decisions. What they leave open is decided on more."""
         gauge = cls(evaluator, evaluator.part(budget.rough), budget.bar, CONFIRM_DOUBT)
-        gauge.middle, gauge._deciding = evaluator.part(budget.sequences), budget.deciding
+        gauge.middle = evaluator.part(budget.sequences)
+        gauge.further = Further(evaluator, budget.deciding, CONFIRM_DOUBT)
         return gauge
 
     def roughly(self) -> Gauge:
         """The same bar on the few sequences that decide nothing."""
         return Gauge(self.rough, self.rough, self.bar, self._doubt, self._anchor)
-
-    @cached_property
-    def _more(self) -> Evaluator:
-        """Further sequences, many of them."""
-        return self.evaluator.fresh(self._deciding, 0, "circuit search, in doubt")
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
@@ -92,16 +88,16 @@ class Gauge:
         losses = self._losses(program)
         if self.score(program) <= limit:
             return True
-        if not self._deciding or float(_above(losses, -self._doubt)) > limit:
+        if self.further is None or float(_above(losses, -self._doubt)) > limit:
             return False
-        mean, error, precise = self._by_difference(losses)
-        if not precise and mean - self._doubt * error <= limit:
-            mean, error = self._measured(program)
+        mean, error, final = self._by_difference(losses)
+        if not final and mean - self._doubt * error <= limit < mean + self._doubt * error:
+            mean, error = self._measured(program, limit)
         return mean + self._doubt * error <= limit
 
     def sharp(self, program: Rows) -> float:
         """The score of a program on as many sequences as there are."""
-        if not self._deciding:
+        if self.further is None:
             return self.score(program)
         mean, error = self._measured(program)
         return min(self.score(program), mean + self._doubt * error)
@@ -117,7 +113,7 @@ class Gauge:
             limit: the highest score.
         """
         low, high = float(_above(self._losses(program), -self._doubt)), self.score(program)
-        if self._deciding and any(low + one <= limit < high + one for one in least):
+        if self.further is not None and any(low + one <= limit < high + one for one in least):
             high = self.sharp(program)
         return [number for number, one in enumerate(least) if high + one <= limit]
 
@@ -129,24 +125,22 @@ class Gauge:
             self._known = program, losses
         return losses
 
-    def _measured(self, program: Rows) -> tuple[float, float]:
-        """The loss on more sequences with its standard error."""
-        losses = self._losses(program)
-        if self._last is None or self._last[0] is not losses:
-            self.evaluator.count(1)
-            self._last = losses, *_mean(self._more.errors([program])[0].double().mean(dim=1))
-        return self._last[1:]
+    def _measured(self, program: Rows, limit: float | None = None) -> tuple[float, float]:
+        """The loss on further sequences with its standard error: on all, or until it is clear of a limit."""
+        assert self.further is not None
+        self._last = self._losses(program)
+        return self.further.measured(program, limit)
 
     def _by_difference(self, losses: Float[Tensor, " sequence"]) -> tuple[float, float, bool]:
-        """The loss of a program on more sequences, by its difference from the last one measured there.
+        """The loss of a program on further sequences, by its difference from the last one measured there.
 
-        With its standard error, and whether that is about as small as if the program itself were measured there.
+        With its standard error, and whether measuring the program itself there would hardly tell more.
         """
-        if self._last is None:
+        if self._last is None or self.further is None:
             return 0.0, float("inf"), False
-        known, mean, error = self._last
-        difference, added = _mean(losses - known)
-        return mean + difference, (error**2 + added**2) ** 0.5, added <= error
+        mean, error = self.further.last
+        difference, added = mean_and_error(losses - self._last)
+        return mean + difference, (error**2 + added**2) ** 0.5, added <= error and self.further.all_asked
 
     def costs(
         self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
@@ -178,11 +172,6 @@ class Gauge:
         margin, factors = JITTERED * self.bar, jitter(len(near), generator)
         weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
         return sorted(hopeful, key=lambda n: (weighed[n], n))
-
-
-def _mean(losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
-    """The mean and its standard error."""
-    return float(losses.mean()), float(losses.std()) / len(losses) ** 0.5
 
 
 def _above(losses: Float[Tensor, "*program sequence"], doubt: float) -> Float[Tensor, "*program"]:
