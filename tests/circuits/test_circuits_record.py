@@ -27,6 +27,7 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath, Row
+from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 
 
@@ -211,6 +212,22 @@ def test_different_mechanisms() -> None:
     assert strategy(made(*SERIAL)) == "serial"
     assert strategy(made(*DOUBLING)) == "doubling"
     assert strategy(made()) == "none"
+
+
+def test_line_by_line_is_no_doubling() -> None:
+    """Each layer adds one pair: a pair jumps to its neighbour when that has jumped; twice the same jump is one."""
+    ties = ((1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
+    one_by_one = made(*ties, (2, 1, ">x2", ">x3"), (3, 1, ">x1", ">x2"), (4, 1, "x0?", ">x1"))
+    assert strategy(one_by_one) == "line by line"
+    assert strategy(made(*ties, (2, 1, ">x1", ">x2"), (3, 1, ">x1", ">x2"), (4, 1, "x0?", ">x1"))) == "doubling"
+    assert strategy(made(*ties, (2, 1, ">x2", ">x3"), (2, 1, ">x1", ">x2"), (3, 1, "x0?", ">x1"))) == "doubling"
+
+
+@pytest.mark.parametrize("hops", range(3, 10))
+def test_the_doubling_circuits_of_the_theory_double(hops: int) -> None:
+    witness = build_witness(hops)
+    paths = [path.names(witness.problem.roles) for path in witness.circuit]
+    assert strategy(made(*paths, hops=hops)) == "doubling"
 
 
 def test_depth_of_steps() -> None:

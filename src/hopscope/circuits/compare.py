@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
@@ -101,16 +101,27 @@ def overlap(one: set[Any], other: set[Any]) -> float:
     return len(one & other) / len(one | other) if one | other else 1.0
 
 
-def strategy(circuit: Circuit) -> str:
-    """`serial` if the query walks the chain alone, `doubling` if positions on the way jump too, `none` if no circuit.
+Strategy = Literal["serial", "line by line", "doubling", "none"]
+"""How an answer comes about, as `strategy` tells them apart."""
 
-    A jump is a path between two pairs, or two facts; the question's own are left out.
+
+def strategy(circuit: Circuit) -> Strategy:
+    """How an answer comes about; a jump is a path between two pairs, or facts, the question's own left out.
+
+    `serial`: the query walks the chain alone, and nothing jumps. `line by line`: some pair jumps to its neighbour after
+    that has jumped itself, so that each layer adds one. `doubling`: there are jumps, and none such; what has jumped is
+    jumped to from as far as it has come. `none`: there is no circuit.
     """
     if not circuit.found:
         return "none"
     fact_of = circuit.problem.fact_of
-    facts = [(fact_of(one.path.query), fact_of(one.path.key)) for one in circuit.paths]
-    return "doubling" if any(0 < query != key > 0 for query, key in facts) else "serial"
+    ends = [(one.path.layer, fact_of(one.path.query), fact_of(one.path.key)) for one in circuit.paths]
+    jumps = [(layer, query, key) for layer, query, key in ends if 0 < query != key > 0]
+    first = {query: min(layer for layer, one, _ in jumps if one == query) for _, query, _ in jumps}
+    if not jumps:
+        return "serial"
+    one_by_one = any(abs(query - key) == 1 and first.get(key, layer) < layer for layer, query, key in jumps)
+    return "line by line" if one_by_one and circuit.problem.graph == "chain" else "doubling"
 
 
 def kinds_looked_up(circuit: Circuit) -> dict[str, int]:

@@ -28,7 +28,7 @@ class Seen:
         loss: of the model as it is.
         certified: in which senses.
         delivers: whether its paths carry x{D} to the query by theory.
-        strategy: `serial`, `doubling`, or `none` without a circuit.
+        strategy: of the circuit, see `hopscope.circuits.compare.strategy`.
         paths: of the natural reading; empty without a circuit.
         again: those that the search ended in from other orders, once an order.
         strict: of the strict reading; empty without one.

@@ -18,8 +18,8 @@ Rules, by arm and number of hops, over the models that answer (lower 95% Wilson 
    one has none. Inconclusive: fewer than three models answer.
 3. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. As asked: so
    it is in every circuit. Not as asked: there is one in which it is not.
-4. Lines are resolved where they stand: some path brings a value from another line to a line, before the question
-   (doubling). Only from two hops on. As asked: in every circuit; not as asked: in none; else inconclusive.
+4. Lines are resolved where they stand: some path brings a value from another line to a line, before the question (the
+   strategy is `doubling` or `line by line`). Only from two hops on. As asked: in every circuit; not as asked: in none; else inconclusive.
 5. One kind of token says what a line says: all look-ups into lines, of all circuits, land on names, or on links, or on
    values, or on line ends. As asked: on one kind. Not as asked: on several.
 
@@ -119,7 +119,7 @@ class Answered:
         losses: of the model (`full`), of the circuit with its patterns imposed and with its own, and of nothing.
         certified: whether all parts of the certificate passed.
         failed: parts that did not.
-        strategy: `serial`, `doubling`, or `none` without a circuit.
+        strategy: of the circuit, see `hopscope.circuits.compare.strategy`.
         layers_used: layers with a path that matters.
         layers_needed: by theory.
         delivers: whether the paths carry x{D} to where the answer is written, by theory.
@@ -314,8 +314,8 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
         _all(where + "no circuit beats the theory, and each carries the answer", flows, not all(flows)),
     ]
     if asked[0].hops > 1:
-        doubling = [one.strategy == "doubling" for one in circuits]
-        found.append(_all(where + "lines are resolved where they stand", doubling, not any(doubling)))
+        resolved = [one.strategy != "serial" for one in circuits]
+        found.append(_all(where + "lines are resolved where they stand", resolved, not any(resolved)))
     one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason="no model answers")
     if circuits:
         verdict = _all(one_kind.asked, [len(kinds) == 1] * len(circuits), len(kinds) > 1)
