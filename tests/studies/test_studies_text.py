@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from hopscope.circuits.compare import kinds_looked_up
 from hopscope.circuits.record import Circuit
 from hopscope.cli import program
-from hopscope.studies.text import Answered, Grown, TextResult, judge, table
+from hopscope.studies.text import judge, table
+from hopscope.studies.text_found import Answered, Grown, TextResult
 
 DOUBLING = ((1, 1, ">x2", "x1>"), (2, 2, ">x1", ">x2"), (3, 1, "answer", ">x1"))
 RECORDS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"
