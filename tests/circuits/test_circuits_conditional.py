@@ -17,10 +17,16 @@ from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.text import describe
 from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
+from hopscope.explorer.gather import exhibits
 from hopscope.plot.figure_5 import figure_5
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import AttentionPath, Row
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(3, chains=2, graph="functions")
 PATHS = (
@@ -131,3 +137,13 @@ def test_attention_between_rows_is_told_of_the_chains_that_have_both() -> None:
     ]
     assert len(looks) == 3 * problem.chains < int((place[..., query] >= 0).sum())
     assert float(maps.same[0, 0, 1, query, key]) == pytest.approx(float(torch.stack(looks).mean()), rel=1e-5)
+
+
+def test_what_knows_chains_alone_says_so(tmp_path: Path) -> None:
+    """The explorer and emergence, before they ask for a circuit."""
+    recipe = Recipe(layers=2, heads=1, d_model=8, steps=2, batch_size=2, log_every=2, final_steps=1, validation_size=2)
+    run = train(Setup("run", PROBLEM, recipe), tmp_path / "run", engine=Engine())
+    with pytest.raises(InputError, match=r"explorer shows models of chains, and .*run is of functions"):
+        exhibits([run])
+    with pytest.raises(InputError, match=r"emergence follows circuits of chains, and .*run is of functions"):
+        emergence_of_run(run)

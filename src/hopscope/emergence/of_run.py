@@ -44,6 +44,8 @@ def emergence_of_run(
     Raises:
         InputError: no such model, no circuit, a circuit of another run, or too few checkpoints.
     """
+    if run.problem.graph != "chain":
+        raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
     settings = settings or Following()
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
@@ -53,8 +55,6 @@ def emergence_of_run(
             f"{circuit_path(run, number, step)} does not exist, and emergence follows a known circuit; find it first "
             f"with `hopscope circuit {run.path}{which}`"
         )
-    if run.problem.graph != "chain":
-        raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
     circuit = Circuit.load(circuit_path(run, number, step), run.record.content_hash)
     path, maps_path = record_path(run, number, step), maps_over_time_path(run, number)
     if path.exists() and maps_path.exists() and not anew:
