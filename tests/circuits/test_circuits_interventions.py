@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import random_model, some_batch
 
@@ -24,6 +26,9 @@ from hopscope.circuits.form import (
 )
 from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.errors import InputError
+from hopscope.model import fused
+from hopscope.model.edit import Recorder
+from hopscope.model.fast import FastTransformer
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
@@ -32,6 +37,10 @@ PROBLEM = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
 BATCH = some_batch(PROBLEM, 4)
 WHERE = coordinates(BATCH, causal=True)
 LENGTH = PROBLEM.sequence_length
+DEPENDING = (Intervention.KNOCK_OUT, Intervention.RESAMPLE, Intervention.POSITIONAL)
+"""What is told by the model's own patterns."""
+
+needs_compiler = pytest.mark.skipif(not fused.available(), reason="no C compiler here; attention goes the plain way")
 
 
 def random_pattern(seed: int = 0, where: Coordinates = WHERE) -> torch.Tensor:
@@ -269,3 +278,72 @@ def test_one_model_of_many() -> None:
         single(many, 2)
     with pytest.raises(InputError, match="holds one model"):
         VectorEvaluator(many, PROBLEM, BATCH)
+
+
+FIXED_KINDS = [kind for kind in Intervention if kind not in DEPENDING]
+
+
+@needs_compiler
+@settings(deadline=None)
+@given(
+    rows=st.lists(
+        st.dictionaries(
+            st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 4)),
+            st.tuples(st.sampled_from(FIXED_KINDS), st.lists(st.floats(0.1, 1.0), min_size=10, max_size=10)),
+            max_size=12,
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    reads=st.sampled_from([None, 3]),
+    seed=st.integers(0, 9),
+)
+def test_what_is_known_beforehand_is_put_in_place_without_patterns(
+    rows: list[dict[tuple[int, int, int], tuple[Intervention, list[float]]]], reads: int | None, seed: int
+) -> None:
+    """In one pass, and as the plain transformer has it with its patterns in hand."""
+    programs = [
+        by_layer({Row(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in one.items()}, 2)
+        for one in rows
+    ]
+    edit, plain = ProgramEdit(programs, 3, Drawer(WHERE)), random_model(PROBLEM, seed=seed)
+    x = plain.embed(BATCH.inputs[None]).repeat(1, len(programs), 1, 1)
+    with torch.no_grad(), counted_passes() as passes:
+        found = quick(plain).run(x, edit=edit, reads=reads)
+        assert passes == [1, 1]
+    torch.testing.assert_close(found, plain.run(x, edit=edit, reads=reads), rtol=1e-3, atol=1e-3)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", DEPENDING)
+def test_what_depends_on_a_pattern_sees_it(kind: Intervention) -> None:
+    """Its layer goes the plain way, and so does whoever wants patterns or gradients."""
+    plain = random_model(PROBLEM)
+    forms = {Row(1, 0, 4): make_edit(kind, 4, [0.5] * 10), Row(0, 1, 3): UNIFORM}
+    edit, x = ProgramEdit([by_layer(forms, 2)], 3, Drawer(WHERE)), plain.embed(BATCH.inputs[None])
+    with torch.no_grad(), counted_passes() as passes:
+        found = quick(plain).run(x, edit=edit)
+        assert passes == [1]
+    torch.testing.assert_close(found, plain.run(x, edit=edit), rtol=1e-3, atol=1e-3)
+    with counted_passes() as passes:
+        quick(plain).run(x, edit=edit)
+        with torch.no_grad():
+            quick(plain).run(x, edit=Recorder(edit))
+        assert passes == []
+
+
+def quick(plain: Transformer) -> FastTransformer:
+    """The same model, in fewer passes."""
+    fast = FastTransformer(plain.shape)
+    fast.load_state_dict(plain.state_dict())
+    return fast.requires_grad_(False)
+
+
+@contextmanager
+def counted_passes() -> Iterator[list[int]]:
+    """While it lasts, a 1 for every layer that goes through in one pass."""
+    passes: list[int] = []
+    attend = fused.attend_edited
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "attend_edited", lambda *args: passes.append(1) or attend(*args))
+        yield passes

@@ -256,7 +256,7 @@ def test_the_time_that_is_left_falls_from_stage_to_stage() -> None:
     told: list[str] = []
     expected = Forecast(on_text(8), Budget.of("quick"), Proof(), seconds=1.0)
     watch = expected.told(lambda stage, done, stages: told.append(stage))
-    names = ["least-cost", "least-cost: rows", "growing-1", "certificate: harness", "certificate: untrained", "done"]
+    names = ["least-cost", "least-cost: rows", "subsets", "certificate: harness", "certificate: untrained", "done"]
     left = [expected.left(name) for name in names]
     assert left == sorted(left, reverse=True)
     assert left[-1] == 0 < left[-2]

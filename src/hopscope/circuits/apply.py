@@ -10,14 +10,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.form import KEEP, Form, Intervention, Program
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit, Pattern
+from hopscope.model.edit import Edit, FixedRows, Pattern
 from hopscope.theory.path import Row
 
 _OWN, _FIXED, _OTHER, _AVERAGE = 1, 2, 3, 4
@@ -52,6 +52,7 @@ class Drawer:
         self.where = where
         self._allowed = where.allowed.float()
         self._factors: OrderedDict[HeadForms, Float[Tensor, "batch query key"]] = OrderedDict()
+        self._fixed: dict[HeadForms, tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]] = {}
 
     def factor(self, forms: HeadForms) -> Float[Tensor, "batch query key"]:
         """What multiplies the base at every query and key: 0 where not allowed, 1 in rows not named."""
@@ -70,6 +71,16 @@ class Drawer:
         if len(self._factors) > _DRAWN:
             self._factors.popitem(last=False)
         return drawn
+
+    def fixed(self, forms: HeadForms) -> tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]] | None:
+        """Where a pattern is put in place, and which; None where a changed row depends on the model's own patterns."""
+        if any(_BASES.get(form.kind, _FIXED) != _FIXED for _, form in forms):
+            return None
+        if forms not in self._fixed or forms not in self._factors:
+            self._fixed[forms] = (self.base(forms)[..., 0] == _FIXED).to(torch.uint8), self.factor(forms).contiguous()
+            self._fixed = {known: self._fixed[known] for known in self._factors if known in self._fixed}
+        self._factors.move_to_end(forms)
+        return self._fixed[forms]
 
     def base(self, forms: HeadForms) -> Int[Tensor, "batch query 1"]:
         """What the base of every query is: one of the codes above."""
@@ -122,6 +133,18 @@ class _Layer:
                     at = slice(None) if len(candidates) == self._candidates else candidates
                     out[at, :, head] = self._changed(pattern[at, :, head], forms)
         return out
+
+    def fixed(self) -> FixedRows | None:
+        """All of it, if nothing depends on the model's own patterns."""
+        rows = {}
+        for head, variants in enumerate(self._variants):
+            for forms, candidates in variants.items():
+                if forms:
+                    fixed = self._drawer.fixed(forms)
+                    if fixed is None:
+                        return None
+                    rows.update(dict.fromkeys(((candidate, head) for candidate in candidates), fixed))
+        return FixedRows(self._candidates, rows)
 
     def _changed(
         self, pattern: Float[Tensor, "candidate batch query key"], forms: HeadForms
@@ -188,6 +211,10 @@ class ProgramEdit(Edit):
     def __init__(self, programs: Sequence[Sequence[LayerForms]], heads: int, drawer: Drawer) -> None:
         self._layers = [_Layer(forms, heads, drawer) for forms in zip(*programs, strict=True)]
         self._candidates = len(programs)
+
+    def fixed(self, layer: int) -> FixedRows | None:
+        """What the programs put in place, if that is all they do."""
+        return self._layers[layer].fixed()
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The patterns under the programs; what they keep keeps its bits."""

@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MOST 64 /* positions, and width of a head */
+#define MOST 64 /* positions */
+#define WIDEST 128 /* numbers a head */
+#define NUMBERS 4096 /* of all positions of a head, with what fills them up to whole vectors */
 #define EIGHT 8
 #ifndef LANES
 #ifdef __AVX512F__
@@ -36,7 +38,7 @@ typedef int32_t Ints __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef float Eight __attribute__((vector_size(EIGHT * sizeof(float))));
 typedef uint32_t Words __attribute__((vector_size(EIGHT * sizeof(uint32_t))));
 typedef uint16_t Halves __attribute__((vector_size(EIGHT * sizeof(uint16_t))));
-typedef float Rows[MOST * MOST] ALIGNED; /* close together, `pitch` apart: a head's must share the first cache */
+typedef float Rows[NUMBERS] ALIGNED; /* close together, `pitch` apart: a head's must share the first cache */
 
 /* What there is: positions, those of them (the last) that ask, heads, and numbers from one position to the next. */
 typedef struct { int count, asking, heads, query_stride, made_stride, causal; } Shape;
@@ -179,27 +181,46 @@ ALWAYS int keys_of(Shape shape, int at) {
     return shape.causal && at + LANES < shape.count ? at + LANES : shape.count;
 }
 
+/* What a pattern of its own or one that is put in its place brings to every query.
+
+   fixed: for every position whether its pattern is put in place; may be null, if none is
+   patterns: [position][key], read where it is */
 ALWAYS void forward_one(
     int half, int width, Shape shape, const void *query_from, int64_t query_at, const void *made, int64_t made_at,
-    void *brought, int64_t to) {
+    void *brought, int64_t to, const uint8_t *fixed, const float *patterns) {
     Rows query, key, value, out;
-    Lanes columns[MOST], weights[MOST];
+    Lanes columns[WIDEST], weights[MOST];
     const int inner = shape.heads * width, before = shape.count - shape.asking, pitch = pitch_of(width);
-    load(half, shape.asking, width, shape.query_stride, query_from, query_at, query);
-    load(half, shape.count, width, shape.made_stride, made, made_at, key);
+    int own = !fixed;
+    for (int i = before; !own && i < shape.count; i++) own = !fixed[i];
     load(half, shape.count, width, shape.made_stride, made, made_at + inner, value);
-    for (int first = 0; first < shape.asking; first += LANES) {
+    if (own) {
+        load(half, shape.asking, width, shape.query_stride, query_from, query_at, query);
+        load(half, shape.count, width, shape.made_stride, made, made_at, key);
+    }
+    for (int first = 0; own && first < shape.asking; first += LANES) {
         const int at = before + first, keys = keys_of(shape, at);
         turn(first, width, query, columns);
         const Lanes scale = weigh(at, keys, width, shape.causal, columns, key, weights);
-        Lanes sums[MOST];
+        Lanes sums[WIDEST];
         for (int d = 0; d < pitch; d++) sums[d] = (Lanes){};
         for (int j = 0; j < keys; j++)
             for (int d = 0; d < width; d++) sums[d] += weights[j] * value[j * pitch + d];
         for (int d = 0; d < width; d++) sums[d] *= scale;
         turn_back(first, width, sums, out);
     }
-    for (int i = 0; i < shape.asking; i++) store(half, width, out + i * pitch, brought, to + (int64_t)i * inner);
+    for (int i = 0; i < shape.asking; i++) {
+        if (fixed && fixed[before + i]) {
+            const float *pattern = patterns + (before + i) * shape.count;
+            const int keys = shape.causal ? before + i + 1 : shape.count;
+            for (int d = 0; d < width; d += EIGHT) {
+                Eight sum = {};
+                for (int j = 0; j < keys; j++) sum += pattern[j] * *(const Eight *)(value + j * pitch + d);
+                *(Eight *)(out + i * pitch + d) = sum;
+            }
+        }
+        store(half, width, out + i * pitch, brought, to + (int64_t)i * inner);
+    }
 }
 
 /* What as many queries as lanes, in `rows`, add to the gradients of keys or of values: each row times its lane's number. */
@@ -230,7 +251,7 @@ ALWAYS void backward_one(
     memset(to_value, 0, shape.count * pitch * sizeof(float));
     for (int first = 0; first < shape.asking; first += LANES) {
         const int at = before + first, keys = keys_of(shape, at);
-        Lanes columns[MOST], weights[MOST], scores[MOST], mean = {};
+        Lanes columns[WIDEST], weights[MOST], scores[MOST], mean = {};
         turn(first, width, query, columns);
         const Lanes scale = weigh(at, keys, width, shape.causal, columns, key, weights);
         turn(first, width, given, columns);
@@ -259,30 +280,49 @@ ALWAYS void backward_one(
 
 /* A width that the compiler knows lets it keep columns in registers: those of `fused.QUICK`. */
 #define OF_SIZE(H, W, call) { enum { half = H, width = W }; call; }
-#define FOR_EACH_HEAD(call)                                                                         \
+#define IN_ITS_SIZE(call)                                                                           \
+    if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                                             \
+    else if (head_width == 8) OF_SIZE(0, 8, call)                                                   \
+    else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)                                      \
+    else if (head_width == 16) OF_SIZE(0, 16, call)                                                 \
+    else { const int half = is_half, width = head_width; call; }
+#define FOR_EACH_HEAD(body)                                                                         \
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};                  \
-    for (int64_t n = 0; n < sequences; n++)                                                         \
+    for (int64_t n = first; n < first + sequences; n++)                                             \
         for (int h = 0; h < heads; h++) {                                                           \
             const int64_t query_at = n * asking * query_stride + h * head_width;                    \
             const int64_t made_at = n * count * made_stride + h * head_width;                       \
             const int64_t to = (n * asking * heads + h) * head_width;                               \
-            if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                                     \
-            else if (head_width == 8) OF_SIZE(0, 8, call)                                           \
-            else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)                              \
-            else if (head_width == 16) OF_SIZE(0, 16, call)                                         \
-            else { const int half = is_half, width = head_width; call; }                            \
+            body                                                                                    \
         }
 
 void attention_forward(
-    int64_t sequences, int count, int asking, int heads, int head_width, int query_stride, int made_stride, int causal,
-    int is_half, const void *query, const void *made, void *brought) {
-    FOR_EACH_HEAD(forward_one(half, width, shape, query, query_at, made, made_at, brought, to))
+    int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
+    int made_stride, int causal, int is_half, const void *query, const void *made, void *brought) {
+    FOR_EACH_HEAD(
+        IN_ITS_SIZE(forward_one(half, width, shape, query, query_at, made, made_at, brought, to, 0, 0)))
 }
 
 void attention_backward(
-    int64_t sequences, int count, int asking, int heads, int head_width, int query_stride, int made_stride, int causal,
-    int is_half, const void *query, const void *made, const void *gradient, void *query_gradient,
-    void *made_gradient) {
-    FOR_EACH_HEAD(backward_one(
-        half, width, shape, query, query_at, made, made_at, gradient, to, query_gradient, made_gradient))
+    int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
+    int made_stride, int causal, int is_half, const void *query, const void *made, const void *gradient,
+    void *query_gradient, void *made_gradient) {
+    FOR_EACH_HEAD(IN_ITS_SIZE(backward_one(
+        half, width, shape, query, query_at, made, made_at, gradient, to, query_gradient, made_gradient)))
+}
+
+/* The same `batch` of sequences under one program after the other, forward, in fp32.
+
+   fixed: [program][head], null or [sequence of the batch][position]
+   patterns: [program][head], null or [sequence of the batch][position][key] */
+void attention_edited(
+    int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
+    int made_stride, int causal, int is_half, const void *query, const void *made, void *brought, int64_t batch,
+    const uint8_t *const *fixed, const float *const *patterns) {
+    FOR_EACH_HEAD(
+        const int64_t head = n / batch * heads + h;
+        const uint8_t *of_head = fixed[head] ? fixed[head] + n % batch * count : 0;
+        const float *its_patterns = fixed[head] ? patterns[head] + n % batch * count * count : 0;
+        IN_ITS_SIZE(
+            forward_one(half, width, shape, query, query_at, made, made_at, brought, to, of_head, its_patterns)))
 }

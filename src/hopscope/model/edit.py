@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from hopscope.model.architecture import Architecture
@@ -16,8 +18,25 @@ Queried = Float[Tensor, "model batch query d_model"]
 Pattern = Float[Tensor, "model batch head query key"]
 
 
+@dataclass(frozen=True)
+class FixedRows:
+    """Patterns that an edit puts in place whatever the model does; all others are the model's own.
+
+    Attributes:
+        programs: sequences come through program by program, the same batch under each.
+        rows: by program and head, at which positions, bytes 0 or 1, and what; heads without any are left out.
+    """
+
+    programs: int
+    rows: Mapping[tuple[int, int], tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]]
+
+
 class Edit:
     """What is changed on the way through: nothing here; subclasses override what they change. Layers count from 0."""
+
+    def fixed(self, layer: int) -> FixedRows | None:
+        """All that `pattern` does to a layer, where that can be told beforehand; None where it must see the pattern."""
+        return None
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The attention pattern that multiplies the values. Queries are the last positions of every sequence."""

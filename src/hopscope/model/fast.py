@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.model import fused
-from hopscope.model.edit import Edit, Pattern, Queried, Stream
+from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
 from hopscope.model.hold import hold
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.transformer import Attention, Block, Transformer
@@ -46,16 +46,17 @@ class FastBlock(Block):
         if last != positions:
             x, query_rows = x[:, :, -last:], _last(rows, batch, last)
         attention = self.attention
-        small = self.fused and fused.fits(positions, attention.d_head)
-        if small and edit is None and not attention.held:
-            written = self._fused(rows, query_rows, batch)
+        fixed = None if edit is None else self._fixed(edit, rows)
+        small = not attention.held and fused.fits(positions, attention.d_head)
+        if small and (fixed is not None or (self.fused and edit is None)):
+            written = self._fused(rows, query_rows, batch, fixed)
         else:
             pattern, value = self._attend(rows, query_rows, batch)
             if edit is not None:
                 pattern = edit.pattern(self.layer, pattern)
             written = _write(self.attention, pattern, value)
-            if edit is not None:
-                written = edit.written(self.layer, written.view(x.shape)).flatten(1, 2)
+        if edit is not None:
+            written = edit.written(self.layer, written.view(x.shape)).flatten(1, 2)
         out = x.flatten(1, 2) + written
         if self.mlp is not None:
             up = _folded(self.mlp_norm, self.mlp.up.weight, self.mlp.up.bias)
@@ -77,8 +78,15 @@ class FastBlock(Block):
         grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
 
+    def _fixed(self, edit: Edit, rows: Flat) -> FixedRows | None:
+        """What an edit puts in place, where nobody needs the pattern or a gradient and it can go through `fused.py`."""
+        plain = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.shape[0] == 1
+        if not plain or torch.is_grad_enabled() or not fused.available():
+            return None
+        return edit.fixed(self.layer)
+
     def _fused(
-        self, rows: Flat, query_rows: Float[Tensor, "model query_row d_in"], batch: int
+        self, rows: Flat, query_rows: Float[Tensor, "model query_row d_in"], batch: int, fixed: FixedRows | None
     ) -> Float[Tensor, "model query_row d_model"]:
         """What attention writes, without its pattern."""
         attention = self.attention
@@ -88,11 +96,16 @@ class FastBlock(Block):
             return flat.view(rows.shape[0] * batch, -1, flat.shape[-1])
 
         if query_rows is rows:
-            everything = made(rows, attention.query, attention.key, attention.value)
-            brought = fused.attend(everything, attention.heads, attention.causal)
+            query, rest = None, made(rows, attention.query, attention.key, attention.value)
         else:
             query, rest = made(query_rows, attention.query), made(rows, attention.key, attention.value)
-            brought = fused.attend_last(query, rest, attention.heads, attention.causal)
+        how = attention.heads, attention.causal
+        if fixed is not None:
+            brought = fused.attend_edited(rest, *how, fixed, query)
+        elif query is None:
+            brought = fused.attend(rest, *how)
+        else:
+            brought = fused.attend_last(query, rest, *how)
         return _affine(brought.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(self, rows: Flat, *maps: Linear) -> Float[Tensor, "model row made"]:

@@ -24,8 +24,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.model.edit import FixedRows
+
 MOST = 64
-"""Positions, and numbers a head, at most."""
+"""Positions at most."""
+
+_WIDEST, _NUMBERS, _VECTOR = 128, 4096, 16
+"""Numbers a head at most; numbers of all positions of a head, filled up to whole vectors; numbers in a vector."""
 
 QUICK = (8, 16)
 """Numbers a head for which this is quicker than torch's products and softmax: those for which it is laid out."""
@@ -41,7 +46,8 @@ Brought = Float[Tensor, "sequence query inner"]
 
 def fits(positions: int, d_head: int) -> bool:
     """Whether sequences and heads are small enough."""
-    return positions <= MOST and d_head <= MOST
+    filled, pitch = -(-positions // _VECTOR) * _VECTOR, -(-d_head // 8) * 8
+    return positions <= MOST and d_head <= _WIDEST and filled * pitch <= _NUMBERS
 
 
 def available() -> bool:
@@ -85,9 +91,41 @@ def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads:
     return brought
 
 
+def attend_edited(
+    made: Made, heads: int, causal: bool, fixed: FixedRows, query: Float[Tensor, "sequence query inner"] | None = None
+) -> Brought:
+    """The same where an edit puts patterns in place; forward only, in fp32.
+
+    Args:
+        made: as for `attend`; with `query`, as for `attend_last`. Sequences program by program.
+        heads: as for `attend`, like `causal`.
+        causal: as there.
+        fixed: what is put in place.
+        query: where the last positions alone ask.
+
+    Raises:
+        ValueError: as there.
+    """
+    if query is None:
+        query, made = _split(_plain(made))
+    else:
+        query, made = _plain(query), _plain(made)
+    _check(made.shape[1], query.shape[2] // heads)
+    rows = [fixed.rows.get((program, head)) for program in range(fixed.programs) for head in range(heads)]
+    where, patterns = (
+        (ctypes.c_void_p * len(rows))(*(row and row[part].data_ptr() for row in rows)) for part in (0, 1)
+    )
+    brought = query.new_empty(query.shape)
+    batch = ctypes.c_int64(made.shape[0] // fixed.programs)
+    _call("attention_edited", heads, causal, query, made, brought, more=(batch, where, patterns))
+    return brought
+
+
 def _check(positions: int, d_head: int) -> None:
     if not fits(positions, d_head):
-        raise ValueError(f"at most {MOST} positions and {MOST} numbers a head, got {positions} and {d_head}")
+        raise ValueError(
+            f"at most {MOST} positions, {_WIDEST} numbers a head and {_NUMBERS} of all, got {positions} and {d_head}"
+        )
 
 
 class _Attend(torch.autograd.Function):
@@ -148,19 +186,22 @@ def _backward(
     _call("attention_backward", heads, causal, query, made, gradient, query_gradient, made_gradient)
 
 
-def _call(name: str, heads: int, causal: bool, query: Tensor, made: Tensor, *others: Tensor) -> None:
-    """Run one of the two functions, a share of the sequences on each of torch's threads."""
+def _call(
+    name: str, heads: int, causal: bool, query: Tensor, made: Tensor, *others: Tensor, more: tuple[Any, ...] = ()
+) -> None:
+    """Run one of the functions, a share of the sequences on each of torch's threads."""
     function = getattr(_library(), name)
     sequences, positions = made.shape[:2]
     asking, inner = query.shape[1:]
     strides = query.stride(1), made.stride(1)
     sizes = (positions, asking, heads, inner // heads, *strides, int(causal), int(made.dtype == torch.bfloat16))
+    tensors = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (query, made, *others)]
     threads = min(torch.get_num_threads(), sequences)
     share = -(-sequences // threads)
 
     def run(start: int) -> None:
-        some = [ctypes.c_void_p(tensor[start:].data_ptr()) for tensor in (query, made, *others)]
-        function(ctypes.c_int64(min(share, sequences - start)), *sizes, *some)
+        some = ctypes.c_int64(start), ctypes.c_int64(min(share, sequences - start))
+        function(*some, *sizes, *tensors, *more)
 
     starts = range(0, sequences, share)
     if threads == 1:

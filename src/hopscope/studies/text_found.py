@@ -1,0 +1,136 @@
+"""What is kept of a language model of our own: whether it answers, by which circuit, and how it came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hopscope.circuits.compare import Where, kinds_looked_up, strategy
+from hopscope.circuits.record import Circuit
+
+ANSWERS = 0.95
+"""Accuracy from which, for sure, a model answers."""
+
+HALF_WAY = 0.625
+"""Accuracy half of the way from guessing among four to certain."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What was found in one model at one number of hops.
+
+    Attributes:
+        arm: of the model.
+        seed: of the model.
+        hops: D.
+        accuracy: of the model.
+        lowest: lower end of its 95% interval.
+        bar: Brier score that the circuit may have at most.
+        losses: of the model (`full`), of the circuit with its patterns imposed and with its own, and of nothing.
+        certified: whether all parts of the certificate passed.
+        failed: parts that did not.
+        strategy: of the circuit, see `hopscope.circuits.compare.strategy`.
+        layers_used: layers with a path that matters.
+        layers_needed: by theory.
+        delivers: whether the paths carry x{D} to where the answer is written, by theory.
+        looked_up: how many look-ups into lines land on each kind of token.
+        paths: of the circuit.
+    """
+
+    arm: str
+    seed: int
+    hops: int
+    accuracy: float
+    lowest: float
+    bar: float
+    losses: dict[str, float]
+    certified: bool
+    failed: tuple[str, ...]
+    strategy: str
+    layers_used: int
+    layers_needed: int
+    delivers: bool
+    looked_up: dict[str, int]
+    paths: tuple[Where, ...]
+
+    @property
+    def answers(self) -> bool:
+        """Whether the model answers for sure."""
+        return self.lowest >= ANSWERS
+
+    @classmethod
+    def of(cls, circuit: Circuit, arm: str, seed: int) -> Answered:
+        """What is kept of a circuit."""
+        assert circuit.text is not None
+        flow = circuit.certificate.get("deliverability", {})
+        return cls(
+            arm=arm,
+            seed=seed,
+            hops=circuit.hops,
+            accuracy=circuit.text.scores["full"].accuracy,
+            lowest=circuit.text.lowest,
+            bar=circuit.bar,
+            losses=circuit.losses,
+            certified="natural" in circuit.certified,
+            failed=tuple(name for name, part in circuit.certificate.items() if not part["passed"]),
+            strategy=strategy(circuit),
+            layers_used=flow.get("layers_used", 0),
+            layers_needed=flow.get("layers_needed", 0),
+            delivers=bool(flow.get("passed", False)),
+            looked_up=kinds_looked_up(circuit),
+            paths=tuple(one.path.names(circuit.roles) for one in circuit.paths),
+        )
+
+
+@dataclass(frozen=True)
+class Grown:
+    """How one model came to answer.
+
+    Attributes:
+        arm: of the model.
+        seed: of the model.
+        steps: of its checkpoints.
+        accuracy: at each of them, by number of hops.
+        attention: at each of them, of every path of its circuit at the end, by number of hops and path.
+    """
+
+    arm: str
+    seed: int
+    steps: tuple[int, ...]
+    accuracy: dict[str, tuple[float, ...]]
+    attention: dict[str, dict[str, tuple[float, ...]]]
+
+    def learned(self, hops: int) -> int | None:
+        """The first checkpoint from which on the accuracy is half-way; None if there is none."""
+        below = [step for step, value in zip(self.steps, self.accuracy[str(hops)], strict=True) if value < HALF_WAY]
+        later = [step for step in self.steps if not below or step > below[-1]]
+        return min(later, default=None)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether no hop was learned at an earlier checkpoint than the one before."""
+        steps = [self.learned(int(hops)) for hops in sorted(self.accuracy, key=int)]
+        found = [float("inf") if step is None else step for step in steps]
+        return all(one <= other for one, other in pairwise(found))
+
+
+@dataclass(frozen=True)
+class TextResult:
+    """Everything that was found.
+
+    Attributes:
+        found: by arm, model and number of hops.
+        grown: by arm and model, where checkpoints were kept.
+    """
+
+    found: tuple[Answered, ...]
+    grown: tuple[Grown, ...] = ()
+
+    def at(self, arm: str, hops: int) -> list[Answered]:
+        """What an arm came to at a number of hops."""
+        return [one for one in self.found if (one.arm, one.hops) == (arm, hops)]
+
+    def answering(self, arm: str) -> list[Grown]:
+        """Models of an arm that answer at every number of hops, as they grew."""
+        failing = {one.seed for one in self.found if one.arm == arm and not one.answers}
+        return [one for one in self.grown if one.arm == arm and one.seed not in failing]
