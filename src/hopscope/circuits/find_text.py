@@ -26,9 +26,9 @@ from hopscope.problem.counter import derive_seed
 _HIGHEST = 0.49
 """Bar beyond which a circuit would say nothing: guessing among four has 0.75."""
 
-_SEQUENCES, _CONFIRMING = 128, 512
-"""Questions behind most decisions and behind the last ones: twice as many as for vectors, since a question has one
-answer where a sequence has four, and is either right or wrong."""
+_SEQUENCES, _CONFIRMING, _DECIDING = 128, 512, 8192
+"""Questions behind most decisions, behind the last ones, and behind those that are still in doubt: two and four times
+as many as for vectors, since a question has one answer where a sequence has four, and is either right or wrong."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def find_text_circuit(
     check_number("faithfulness", faithfulness, 0.0)
     if not 0 < faithfulness < 1:
         raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
-    budget = replace(Budget.of(effort), sequences=_SEQUENCES, confirming=_CONFIRMING)
+    budget = replace(Budget.of(effort), sequences=_SEQUENCES, confirming=_CONFIRMING, deciding=_DECIDING)
     proof, journal = proof or Proof(sequences=_CONFIRMING, few=_SEQUENCES), journal or Journal()
     batch = text_batch(task, tokenizer, budget.confirming, derive_seed(seed, "circuit search"))
     evaluator = TextEvaluator(model, tokenizer, task, batch)

@@ -13,8 +13,8 @@ from torch import Tensor
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import Rows
 
-FIRST = 256
-"""Sequences that are asked first; then as many again as were asked so far."""
+FIRST, LARGEST = 256, 1024
+"""Sequences that are asked first; then as many again as were asked so far, but no more than that at once."""
 
 
 class _Part(NamedTuple):
@@ -40,9 +40,10 @@ class Further:
 
     @cached_property
     def _parts(self) -> tuple[_Part, ...]:
-        """The sequences in parts, each as large as all before it."""
-        everything = self._evaluator.fresh(self._most, 0, "circuit search, in doubt")
-        ends = [0, *(FIRST << n for n in range(self._most.bit_length()) if FIRST << n < self._most), self._most]
+        """The sequences in parts, each as large as all before it, until that would fill the memory."""
+        everything, ends = self._evaluator.fresh(self._most, 0, "circuit search, in doubt"), [0]
+        while ends[-1] < self._most:
+            ends.append(min(self._most, ends[-1] + min(max(FIRST, ends[-1]), LARGEST)))
         return tuple(_Part(everything.on(everything.batch[start:end]), end) for start, end in pairwise(ends))
 
     @property
