@@ -105,5 +105,5 @@ class Budget:
         return replace(EFFORTS[effort], bar=bar)
 
 
-EFFORTS: dict[str, Budget] = {"quick": Budget(orders=1, growing=0, every_subset=6, pairs=12), "thorough": Budget()}
+EFFORTS: dict[str, Budget] = {"quick": Budget(orders=1, growing=1, every_subset=6, pairs=12), "thorough": Budget()}
 """`quick` finds one circuit, `thorough` the different ones that a model holds."""
