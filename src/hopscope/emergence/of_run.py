@@ -42,7 +42,7 @@ def emergence_of_run(
         anew: measure whatever is there.
 
     Raises:
-        InputError: no such model, no circuit, a circuit of another run, or too few checkpoints.
+        InputError: no such model, no circuit, a circuit of another run, too few checkpoints, or no run of chains.
     """
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")

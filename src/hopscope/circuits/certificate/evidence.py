@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -13,10 +12,10 @@ from torch import Tensor
 
 from hopscope.circuits.bootstrap import Interval, intervals
 from hopscope.circuits.certificate.part import Sense, tidy
+from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Hypotheses, Rows
-from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
 
@@ -27,38 +26,6 @@ _SURE = 5.0
 
 COUNTS = 0.2
 """Rise of the loss, as a share of the bar, from which a row or path counts as doing something."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """How many sequences and random draws stand behind a certificate.
-
-    Attributes:
-        sequences: behind the losses of the circuit and of its rows.
-        deciding: others, behind the losses that those leave on either side of a limit.
-        few: behind comparisons with many programs.
-        rough: on which such programs are seen first; what is clear there is not measured again.
-        draws: random circuits where a p-value is quoted.
-        halves: random halves of what is outside, two by two, and random parts of what is inside.
-
-    Raises:
-        InputError: fewer than can be compared, or more of what should be fewer.
-    """
-
-    sequences: int = 256
-    deciding: int = 2048
-    few: int = 48
-    rough: int = 8
-    draws: int = 200
-    halves: int = 32
-
-    def __post_init__(self) -> None:
-        for name, least in (("rough", 2), ("draws", 1), ("halves", 4)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} of a certificate must be at least {least}, got {getattr(self, name)}")
-        for few, many in (("rough", "few"), ("few", "sequences"), ("sequences", "deciding")):
-            if getattr(self, many) < getattr(self, few):
-                raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")
 
 
 class Measured(NamedTuple):

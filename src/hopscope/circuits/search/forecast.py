@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import log2
 
-from hopscope.circuits.certificate.evidence import Proof
+from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
 from hopscope.circuits.search.budget import FEW, Budget
 from hopscope.circuits.search.gradients import BLOCKS, CHECKED, SAVED, SEQUENCES

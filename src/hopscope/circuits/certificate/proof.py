@@ -1,0 +1,39 @@
+"""How much stands behind a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopscope.errors import InputError
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How many sequences and random draws stand behind a certificate.
+
+    Attributes:
+        sequences: behind the losses of the circuit and of its rows.
+        deciding: others, behind the losses that those leave on either side of a limit.
+        few: behind comparisons with many programs.
+        rough: on which such programs are seen first; what is clear there is not measured again.
+        draws: random circuits where a p-value is quoted.
+        halves: random halves of what is outside, two by two, and random parts of what is inside.
+
+    Raises:
+        InputError: fewer than can be compared, or more of what should be fewer.
+    """
+
+    sequences: int = 256
+    deciding: int = 2048
+    few: int = 48
+    rough: int = 8
+    draws: int = 200
+    halves: int = 32
+
+    def __post_init__(self) -> None:
+        for name, least in (("rough", 2), ("draws", 1), ("halves", 4)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} of a certificate must be at least {least}, got {getattr(self, name)}")
+        for few, many in (("rough", "few"), ("few", "sequences"), ("sequences", "deciding")):
+            if getattr(self, many) < getattr(self, few):
+                raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")
