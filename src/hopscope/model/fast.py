@@ -46,8 +46,8 @@ class FastBlock(Block):
         if last != positions:
             x, query_rows = x[:, :, -last:], _last(rows, batch, last)
         attention = self.attention
-        fixed = None if edit is None else self._fixed(edit, rows)
         small = not attention.held and fused.fits(positions, attention.d_head)
+        fixed = self._fixed(edit, rows) if small and edit is not None else None
         if small and (fixed is not None or (self.fused and edit is None)):
             written = self._fused(rows, query_rows, batch, fixed)
         else:
