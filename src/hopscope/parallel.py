@@ -27,7 +27,7 @@ def in_processes(
     function: Callable[..., Result],
     jobs: Sequence[tuple[Any, ...]],
     workers: int,
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[set[int]], None] | None = None,
 ) -> list[Result]:
     """`function(*job)` for every job, in `workers` fresh processes; the results in the order of the jobs.
 
@@ -38,7 +38,7 @@ def in_processes(
         function: importable by name, like its arguments and result picklable between processes of one program.
         jobs: their arguments.
         workers: how many at a time.
-        tick: called now and then while waiting.
+        tick: told now and then, while waiting, the numbers of the jobs that are done.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(os.getpid(),)) as pool:
@@ -50,7 +50,7 @@ def in_processes(
                 for future in done:
                     future.result()
                 if tick is not None:
-                    tick()
+                    tick({number for number, future in enumerate(running) if future.done()})
         except BrokenProcessPool:
             raise MachineError("a process that worked for this one was killed, or ran out of memory") from None
         except BaseException:

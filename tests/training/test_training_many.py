@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
+import torch
 
 from hopscope.errors import InputError
 from hopscope.files import json_lines
@@ -14,6 +19,7 @@ from hopscope.training.many import finished, train_all
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
 
 RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
@@ -44,6 +50,30 @@ def test_processes_train_what_one_process_trains(trained, tmp_path):
         there = finished(STUDY.setups(), folder / "sweep")[name]
         assert len(run.metrics) > 0
         assert run.metrics.validation_loss == pytest.approx(there.metrics.validation_loss, rel=1e-4)
+
+
+def note(path: Path, word: str) -> None:
+    """What is done with a run: say on how many threads, and that it was finished."""
+    (path / "note.json").write_text(json.dumps([word, torch.get_num_threads(), RunFolder(path).finished]))
+    time.sleep(2)  # longer than a look takes
+
+
+def test_a_run_is_handed_on_by_the_process_that_trained_it_while_others_train(tmp_path):
+    seen: list[dict[str, Progress]] = []
+    then = {"ic-layers-1": partial(note, word="hello")}
+    train_all(STUDY.setups(), tmp_path, workers=2, precision="fp32", then=then, watch=seen.append)
+    assert json.loads((tmp_path / "ic-layers-1" / "note.json").read_text()) == ["hello", 1, True]
+    assert [path.parent.name for path in tmp_path.glob("*/note.json")] == ["ic-layers-1"]
+    busy = [{name for name, progress in one.items() if progress.then} for one in seen]
+    assert {"ic-layers-1"} in busy
+    assert not busy[-1]
+    assert set().union(*busy) == {"ic-layers-1"}
+
+
+def test_what_was_finished_before_is_not_handed_on_again(trained):
+    folder, _ = trained
+    train_all(STUDY.setups(), folder / "sweep", workers=2, then={"ic-layers-1": partial(note, word="again")})
+    assert not (folder / "sweep" / "ic-layers-1" / "note.json").exists()
 
 
 def test_what_is_finished_is_not_trained_again(trained):

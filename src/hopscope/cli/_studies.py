@@ -40,14 +40,14 @@ def study_bars(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress
             for name, progress in progress_by_name.items():
                 setup = by_name[name]
                 done += setup.work * progress.step / progress.steps
-                finished += progress.step == progress.steps
-                under_way = 0 < progress.step < progress.steps
+                finished += progress.ended
+                under_way = progress.then or 0 < progress.step < progress.steps
                 bars.update(
                     tasks[name],
                     completed=progress.step,
                     total=progress.steps,
                     visible=under_way,
-                    note=_note(setup, progress, bars.tasks[tasks[name]].speed),
+                    note="its circuit" if progress.then else _note(setup, progress, bars.tasks[tasks[name]].speed),
                 )
             bars.update(everything, completed=done, note=f"{finished} of {len(progress_by_name)} runs")
 
@@ -63,9 +63,15 @@ def _note(setup: Setup, progress: Progress, speed: float | None) -> str:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[Callable[[], None]]:
-    """A clock for work of unknown length; gives the function that shows it is alive."""
-    columns = (bar.TextColumn("{task.description}"), bar.BarColumn(bar_width=30), bar.TimeElapsedColumn())
+def waiting(what: str, jobs: int) -> Iterator[Callable[[int], None]]:
+    """A bar for jobs of unknown length; gives the function that is told how many are done."""
+    columns = (
+        bar.TextColumn("{task.description}"),
+        bar.BarColumn(bar_width=30),
+        bar.MofNCompleteColumn(),
+        bar.TimeElapsedColumn(),
+        bar.TimeRemainingColumn(),
+    )
     with bar.Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bars:
-        task = bars.add_task(what, total=None)
-        yield lambda: bars.update(task)
+        task = bars.add_task(what, total=jobs)
+        yield lambda done: bars.update(task, completed=done)

@@ -79,8 +79,9 @@ def reproduce(
     work = work or Work(**options)
     chosen = presets.named(preset) if isinstance(preset, str) else preset
     folder = Path(folder) if folder is not None else Path("runs") / chosen.name
-    section_7.run(chosen.depth, folder, work)
-    section_9.run(chosen.emergence, folder, work)  # finds the circuits of what it follows, model by model, side by side
+    # A circuit is looked for as soon as its model is trained, beside the training of others; then whatever is left.
+    section_7.run(chosen.depth, folder, work, then=chosen.emergence.of_runs("sweep"))
+    section_9.run(chosen.emergence, folder, work)
     section_8.run(chosen.circuits, folder, work)
     if ask_held_head:
         for study in chosen.held_heads():

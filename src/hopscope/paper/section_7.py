@@ -6,10 +6,11 @@ For each formulation and number of layers an ensemble is trained.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding, Verdict
@@ -22,6 +23,9 @@ from hopscope.theory.depth import depths
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+
+if TYPE_CHECKING:
+    from hopscope.training.many import Then
 
 FAILED = 0.7
 """Training failed when the final validation loss stays above this (Section 7.2)."""
@@ -128,9 +132,16 @@ class DepthResult:
     run: str
 
 
-def run(study: DepthStudy, folder: Path, work: Work | None = None, *, at: str = "sweep") -> DepthResult:
-    """Train what is not trained yet, into `folder / at`, and read what the runs came to."""
-    (work or Work()).train(study.setups(), folder / at)
+def run(
+    study: DepthStudy,
+    folder: Path,
+    work: Work | None = None,
+    *,
+    at: str = "sweep",
+    then: Mapping[str, Then] | None = None,
+) -> DepthResult:
+    """Train what is not trained yet, into `folder / at`, and read what the runs came to; `then` as in `train_all`."""
+    (work or Work()).train(study.setups(), folder / at, then)
     return read(study, folder, at=at)
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hopscope.circuits.search.budget import Effort
 from hopscope.emergence.history import Emergence
@@ -21,6 +23,9 @@ from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+
+if TYPE_CHECKING:
+    from hopscope.training.many import Then
 
 LEAST_PLATEAU = 0.28
 """Share of the run, from step 0, that a plateau takes at least: half of the paper's 450 of 800 epochs."""
@@ -44,6 +49,12 @@ class EmergenceStudy:
     setups: tuple[Setup, ...]
     at: str
     effort: Effort
+
+    def of_runs(self, at: str) -> dict[str, Then]:
+        """What is done with each run once it is trained, by name, if the models are followed in that folder."""
+        if at != self.at:
+            return {}
+        return {one.name: partial(_follow_all, models=len(one.seeds), effort=self.effort) for one in self.setups}
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,11 @@ def run(study: EmergenceStudy, folder: Path, work: Work | None = None) -> Emerge
     """Train what is not trained yet, find the circuits of every model at both times, follow them, and read."""
     do_for_every_model("circuits and their emergence", follow, study, folder, work or Work())
     return read(study, folder)
+
+
+def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
+    for number in range(models):
+        follow(path, number, effort)
 
 
 def follow(path: Path, number: int, effort: Effort) -> None:

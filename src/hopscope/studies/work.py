@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from hopscope.training.many import Then
     from hopscope.training.precision import Precision
     from hopscope.training.progress import Progress
     from hopscope.training.setup import Setup
@@ -26,7 +27,7 @@ class Work:
         precision: to train in; `auto` for bf16 where the processor has a unit for it.
         compiled: whether training is compiled; None to decide from the length of the runs.
         bars: shows training of some setups while its context lasts; gives what is told where each stands.
-        waiting: shows that work of unknown length goes on while its context lasts; gives what is called now and then.
+        waiting: shows how many of so many jobs of some kind are done while its context lasts; gives what is told it.
         idle: whether nothing is done, so that a study reads what is there.
     """
 
@@ -35,11 +36,11 @@ class Work:
     precision: Precision | Literal["auto"] = "auto"
     compiled: bool | None = None
     bars: Callable[[Sequence[Setup]], AbstractContextManager[Watch]] | None = None
-    waiting: Callable[[str], AbstractContextManager[Callable[[], None]]] | None = None
+    waiting: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None = None
     idle: bool = False
 
-    def train(self, setups: Sequence[Setup], folder: Path) -> None:
-        """Train what is not finished, each setup into the folder of its name.
+    def train(self, setups: Sequence[Setup], folder: Path, then: Mapping[str, Then] | None = None) -> None:
+        """Train what is not finished, each setup into the folder of its name; `then` as in `train_all`.
 
         Raises:
             InputError: a folder in use for something else.
@@ -50,7 +51,7 @@ class Work:
             return
         how: dict[str, Any] = {"device": self.device, "precision": self.precision, "compiled": self.compiled}
         with self.bars(setups) if self.bars else nullcontext() as watch:
-            train_all(setups, folder, workers=self.workers, **how, watch=watch)
+            train_all(setups, folder, workers=self.workers, **how, then=then, watch=watch)
 
     def each(self, what: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
         """Call a function of a module with each of the jobs, in processes of their own, each on one thread.
@@ -67,8 +68,13 @@ class Work:
             for job in jobs:
                 function(*job)
         elif jobs:
-            with self.waiting(what) if self.waiting else nullcontext() as tick:
-                in_processes(_on_one_thread, [(function, *job) for job in jobs], workers, tick)
+            with self.waiting(what, len(jobs)) if self.waiting else nullcontext() as tell:
+                in_processes(
+                    _on_one_thread,
+                    [(function, *job) for job in jobs],
+                    workers,
+                    None if tell is None else lambda done: tell(len(done)),
+                )
 
 
 def _on_one_thread(function: Callable[..., None], *job: Any) -> None:

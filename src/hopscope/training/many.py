@@ -6,19 +6,23 @@ else has to be remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from hopscope.errors import InputError
 from hopscope.parallel import in_processes
-from hopscope.training.engine import available_cores, choose_engine, default_device
+from hopscope.training.engine import Engine, available_cores, choose_engine, default_device, using_threads
 from hopscope.training.memory import check_memory
 from hopscope.training.precision import Precision
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
+
+Then = Callable[[Path], None]
+"""What is done with the folder of a run that is finished. Other processes must be able to import it by name."""
 
 
 def train_all(
@@ -29,12 +33,14 @@ def train_all(
     device: str | None = None,
     precision: Precision | Literal["auto"] = "auto",
     compiled: bool | None = None,
+    then: Mapping[str, Then] | None = None,
     watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
-    """Train every setup into `folder / setup.name`, the longest first.
+    """Train every setup into `folder / setup.name`: those with which something is done then, and then the others.
 
-    On a CPU small models gain little from a second thread and everything from a second process, so each of `workers`
-    processes trains runs on its share of the cores. On a GPU one process trains one run after the other.
+    Of either the longest come first. On a CPU small models gain little from a second thread and everything from a
+    second process, so each of `workers` processes trains runs on its share of the cores. On a GPU one process trains
+    one run after the other.
 
     Args:
         setups: what to train; finished ones are skipped.
@@ -43,6 +49,8 @@ def train_all(
         device: as in `choose_engine`.
         precision: as in `choose_engine`.
         compiled: as in `choose_engine`.
+        then: what is done with a run, by the setup's name, as soon as it is trained, on one thread of the process that
+            trained it. Left to the caller are runs that were finished before, and all where one process trains.
         watch: told now and then where every run stands.
 
     Raises:
@@ -51,7 +59,8 @@ def train_all(
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
     device = device or default_device()
-    left = unfinished(setups, folder)
+    then = then or {}
+    left = sorted(unfinished(setups, folder), key=lambda setup: setup.name not in then)
     cores = available_cores()
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
     options = (device, max(1, cores // workers), precision, compiled)
@@ -63,9 +72,15 @@ def train_all(
         for setup in left:
             train_one(setup, folder, *options, watch and (lambda progress: watch(progress_of(setups, folder))))
     else:
-        jobs = [(setup, folder, *options) for setup in left]
-        tick = None if watch is None else lambda: watch(progress_of(setups, folder))
-        in_processes(train_one, jobs, workers, tick)
+        jobs = [(setup, folder, options, then.get(setup.name)) for setup in left]
+
+        def tick(done: set[int]) -> None:
+            assert watch is not None
+            left_to_do = {setup.name for number, setup in enumerate(left) if setup.name in then and number not in done}
+            stands = progress_of(setups, folder)
+            watch({name: replace(one, then=one.ended and name in left_to_do) for name, one in stands.items()})
+
+        in_processes(_train_and_then, jobs, workers, watch and tick)
     if watch is not None:
         watch(progress_of(setups, folder))
 
@@ -94,6 +109,19 @@ def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
             run = RunFolder(folder / setup.name)
             runs[setup.name] = run.require(setup)
     return runs
+
+
+def _train_and_then(
+    setup: Setup,
+    folder: Path,
+    how: tuple[str, int, Precision | Literal["auto"], bool | None],
+    then: Then | None,
+) -> None:
+    """Train one run in this process, and do with it what is done then."""
+    train_one(setup, folder, *how)
+    if then is not None:
+        with using_threads(Engine()):
+            then(folder / setup.name)
 
 
 def train_one(

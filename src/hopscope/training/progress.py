@@ -25,6 +25,7 @@ class Progress:
             counts.
         core_share: share of that time that the training thread was on a core, which on a quiet machine is almost all of
             it; None where nobody counts.
+        then: whether it is trained, and what is done with it then is under way.
     """
 
     step: int
@@ -32,6 +33,12 @@ class Progress:
     partial_losses: tuple[tuple[float | None, ...], ...] = ()
     steps_per_second: float | None = None
     core_share: float | None = None
+    then: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to train."""
+        return self.step == self.steps
 
 
 def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
