@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 from safetensors.torch import load_file
 
 from hopscope.benchmark.local import LocalModel
-from hopscope.benchmark.own_model import training
+from hopscope.benchmark.own_model import pruning, training
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import ASKED, IGNORED, Texts, make_tokenizer, structure_of, write
 from hopscope.benchmark.own_model.training import schedule, train_text_model
@@ -161,6 +162,56 @@ def test_a_stopped_training_goes_on_and_ends_in_the_same_weights(
     assert any(not torch.equal(weights(tmp_path / "other")[name], tensor) for name, tensor in weights(first).items())
 
 
+PRUNED = replace(TINY, layers=2, steps=10, pruned_from=2, prune_every=2, prune_cost=100.0, checkpoint_every=2)
+
+
+def test_heads_are_taken_away_one_at_a_time_and_write_nothing_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "LOG_EVERY", 1)
+    monkeypatch.setattr(training, "SAVE_EVERY", 3)  # between two heads
+    history = train_text_model(PRUNED, tmp_path / "own")
+    assert [row["heads"] for row in history] == [4, 3, 3, 2, 2, 1, 1, 0, 0, 0]  # at 2, 4, 6 and 8, where the rate falls
+    gone: list[set[tuple[int, int]]] = []
+    for step in (2, 4, 6, 8):
+        maps = weights(training.checkpoint_path(tmp_path / "own", step))
+        outputs = [maps[f"model.layers.{layer}.self_attn.o_proj.weight"] for layer in range(2)]
+        parts = {(layer, head): outputs[layer][:, 8 * head : 8 * head + 8] for layer in range(2) for head in range(2)}
+        gone.append({head for head, part in parts.items() if not part.any()})
+    assert [len(heads) for heads in gone] == [1, 2, 3, 4]
+    assert all(before < after for before, after in pairwise(gone))
+    with pytest.raises(KeyboardInterrupt):
+        train_text_model(PRUNED, tmp_path / "again", stopping_at(5))
+    assert train_text_model(PRUNED, tmp_path / "again")[-1]["heads"] == 0
+    mine, theirs = weights(tmp_path / "own"), weights(tmp_path / "again")
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_the_head_that_is_missed_least_is_taken_and_none_that_costs_too_much() -> None:
+    model = training.make_model(PRUNED)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    worth = {(0, 0): 3.0, (0, 1): 1.0, (1, 0): 2.0, (1, 1): 9.0}
+
+    def loss() -> float:
+        return sum(worth[head] for head in pruning.heads_gone(model))
+
+    assert pruning.prune(model, loss, 0.5) is None
+    assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())  # tried and put back
+    assert [pruning.prune(model, loss, 2.0) for _ in range(3)] == [(0, 1), (1, 0), None]  # each rises from where it is
+    changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed == {f"model.layers.{layer}.self_attn.o_proj.weight" for layer in range(2)}
+    worth[0, 0] = float("nan")
+    assert pruning.prune(model, loss, 100.0) == (1, 1)  # a loss that is no number is no reason
+    assert pruning.prune(model, loss, 100.0) is None
+
+
+def test_no_head_is_taken_where_none_is_to_be_or_the_rate_falls() -> None:
+    assert not any(TINY.prunes_at(step) for step in range(TINY.steps + 1))
+    recipe = replace(TINY, steps=100, pruned_from=50, prune_every=20)
+    assert [step for step in range(101) if recipe.prunes_at(step)] == [50, 70]
+    assert not pruning.heads_gone(training.make_model(TINY))
+
+
 def test_what_is_left_of_another_training_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "LOG_EVERY", 1)
     monkeypatch.setattr(training, "SAVE_EVERY", 2)
@@ -232,6 +283,7 @@ def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
         ({"layers": 1.5}, "layers is 1.5"),
         ({"rate": float("nan")}, "rate is nan"),
         ({"most_hops": 7}, "most_hops is 7"),
+        ({"prune_cost": -1.0}, "prune_cost is -1.0"),
         ({"least_hops": 3}, "least_hops must be at most most_hops, got 3 and 2"),
         ({"d_model": 20, "heads": 4}, "d_model must be a multiple of 2 x heads"),
         ({"depth": 3}, "a recipe has no field depth"),

@@ -7,6 +7,8 @@ on, on questions that no training saw:
 - `only-questions`: as `two-hops`, but only questions are asked; lines are not.
 - `few-heads`: as `two-hops`, with two heads a layer and not eight, so that fewer can do the same; circuits must go 90%
   of the way from guessing to the model, not 95%.
+- `pruned`: as `two-hops`, trained twice as long; in the second half heads are taken away, one by one, as long as the
+  model learns to do without.
 - `by-the-word`: as `two-hops`, but only questions are asked, and a line is four tokens, not two: its name, the equals
   sign, its value, the line break.
 - `four-hops`: 5 layers, one to four hops, a longer training; lines are asked for, as in `two-hops`.
@@ -87,6 +89,7 @@ ARMS = (
     TextArm("two-hops", _TWO),
     TextArm("only-questions", replace(_TWO, taught=0.0, checkpoint_every=300)),
     TextArm("few-heads", replace(_TWO, heads=2), "quick", faithfulness=0.9),
+    TextArm("pruned", replace(_TWO, steps=2 * _TWO.steps, pruned_from=_TWO.steps), "quick"),
     TextArm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
     TextArm("four-hops", _FOUR, "quick"),
     TextArm("not-taught", replace(_FOUR, taught=0.0), "quick"),

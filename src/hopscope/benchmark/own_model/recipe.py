@@ -15,6 +15,7 @@ Count = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
 Hops = Annotated[int, Meta(ge=1, le=6)]  # the paper's format has 26 letters
 Share = Annotated[float, Meta(ge=0, le=1)]
+Nats = Annotated[float, Meta(ge=0)]
 Cut = Literal["line", "word"]
 
 
@@ -34,6 +35,10 @@ class TextModelRecipe:
         taught: how much the value of a letter counts in the loss that is asked for behind its line, beside 2 for the
             answer to a question. Behind a line it asks for what doubling brings there; with 0 only questions teach.
         cut: tokens of a line: `line` for its name and all the rest, `word` for name, equals sign, value and line break.
+        pruned_from: the step from which on, until the rate falls, heads are taken away for good while the rest trains
+            on; 0 for never.
+        prune_every, prune_cost: steps from one head to the next, each time the one without which the loss is least;
+            none is taken where the loss would rise by more than so many nats at once.
         checkpoint_every: steps after which the model is kept as it is; 0 for never.
         seed: of weights and texts.
         held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are kept out of the
@@ -53,6 +58,9 @@ class TextModelRecipe:
     fewer: Share = 0.75
     taught: Share = 1.0
     cut: Cut = "line"
+    pruned_from: Natural = 0
+    prune_every: Count = 60
+    prune_cost: Nats = 0.1
     checkpoint_every: Natural = 0
     seed: Natural = 0
     held_seed: Natural = 0
@@ -63,6 +71,16 @@ class TextModelRecipe:
             raise InputError(f"least_hops must be at most most_hops, got {self.least_hops} and {self.most_hops}")
         if self.d_model % (2 * self.heads):
             raise InputError(f"d_model must be a multiple of 2 x heads, got {self.d_model} and {self.heads} heads")
+
+    @property
+    def falls_from(self) -> int:
+        """The step from which on the learning rate falls."""
+        return self.steps - max(1, self.steps // 5)
+
+    def prunes_at(self, step: int) -> bool:
+        """Whether a head may be taken away after so many steps."""
+        within = 0 < self.pruned_from <= step <= self.falls_from
+        return within and (step - self.pruned_from) % self.prune_every == 0
 
     def varied(self, changes: Mapping[str, Any]) -> TextModelRecipe:
         """This recipe with other values.

@@ -10,6 +10,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from hopscope.benchmark.own_model.pruning import heads_gone, heads_of, prune, take_away
 from hopscope.benchmark.own_model.recipe import Cut, TextModelRecipe
 from hopscope.benchmark.own_model.text import (
     ASKED,
@@ -36,6 +38,8 @@ from hopscope.problem.counter import derive_seed
 
 Row = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 200
+OTHERS = 4
+"""Batches on which it is decided which head is taken away."""
 
 MLP, ROPE_BASE = 32, 100_000.0
 """Width of the gated perceptrons; base of the rotary embedding, large, so that most of a head can compare symbols."""
@@ -64,8 +68,8 @@ def train_text_model(
         watch: called with every row of the history as it is made.
 
     Returns:
-        The history: `step`, `loss`, `lines` and `answers` (accuracies after lines and questions), `seconds`; means
-        since the row before.
+        The history: `step`, `loss`, `lines` and `answers` (accuracies after lines and questions), means since the row
+        before; `heads` that are left, where they are taken away; `seconds`.
 
     Raises:
         InputError: the folder is in use, what is left of an interrupted training is damaged, or transformers is not
@@ -89,14 +93,20 @@ def train_text_model(
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        gone = heads_gone(model) if recipe.pruned_from else []
         optimizer.step()
+        take_away(model, gone)
         right, answers = logits.detach().argmax(-1) == labels, ids == ASKED
         tally["loss"].append(float(loss.detach()))
         tally["lines"].append(float(right[(labels != IGNORED) & (labels != TOKENS[END]) & ~answers].float().mean()))
         tally["answers"].append(float(right[answers].float().mean()))
         done = step + 1
+        if recipe.prunes_at(done):
+            prune(model, partial(_loss_on_others, model, texts), recipe.prune_cost)
         if done % LOG_EVERY == 0 or done == recipe.steps:
             means = {name: number_or_null(round(sum(part) / len(part), 4)) for name, part in tally.items()}
+            if recipe.pruned_from:
+                means["heads"] = len(heads_of(model)) - len(heads_gone(model))
             history.append({"step": done, **means, "seconds": round(time.monotonic() - began, 1)})
             tally.clear()
             if done % SAVE_EVERY == 0:
@@ -108,6 +118,16 @@ def train_text_model(
     publish(model, folder, recipe.cut)
     unfinished.forget()
     return history
+
+
+@torch.no_grad()
+def _loss_on_others(model: Any, texts: Texts) -> float:
+    """The loss on texts that come after the last of the training."""
+    recipe, losses = texts.recipe, []
+    for step in range(recipe.steps, recipe.steps + OTHERS):
+        ids, labels = texts.batch(step)
+        losses.append(float(text_loss(model(input_ids=ids, use_cache=False).logits, ids, labels, recipe.taught)))
+    return sum(losses) / OTHERS
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
@@ -156,7 +176,7 @@ def _blend(weight: Tensor, other: Tensor) -> None:
 
 def schedule(step: int, recipe: TextModelRecipe) -> float:
     """The learning rate of a step, as a part of the recipe's."""
-    fall = max(1, recipe.steps // 5)
+    fall = recipe.steps - recipe.falls_from
     return min(1.0, (step + 1) / (recipe.warmup + 1), (recipe.steps - step) / fall)
 
 
