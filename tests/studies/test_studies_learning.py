@@ -113,6 +113,8 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
     longer = found.arms[-1]
     assert (longer.budget, longer.seeds) == (2 * deep.recipe.steps, ())
     assert learning.run(replace(study, seeds=(2,)), tmp_path, Watched()).arms[0].seeds == (2,)
+    write_record(tmp_path / "learning.json", found, kind="hopscope study learning", schema=1)  # with arms not begun
+    assert learning.run(study, tmp_path, Work(idle=True)) == found
     (tmp_path / "learning.json").write_text("{")
     with pytest.raises(InputError, match=r"learning\.json"):
         learning.run(study, tmp_path, Watched())

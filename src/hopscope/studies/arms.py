@@ -149,7 +149,8 @@ def _kept(study: str, folder: Path) -> dict[str, list[tuple[int, _Learned]]]:
     if not path.exists():
         return {}
     found: dict[str, list[tuple[int, _Learned]]] = {}
-    for arm in read_record(path, Arms, kind=f"hopscope study {study}", schema=1, what="what a study came to").arms:
+    record = read_record(path, Arms, kind=f"hopscope study {study}", schema=1, what="what a study came to")
+    for arm in (one for one in record.arms if one.seeds):  # of which a seed is finished
         for run, steps in zip(runs_of(replace(arm.setup, seeds=arm.seeds)), arm.learned, strict=True):
             found.setdefault(_of(run), []).append((arm.budget, steps))
     return found
