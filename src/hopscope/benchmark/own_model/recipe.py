@@ -60,7 +60,7 @@ class TextModelRecipe:
     cut: Cut = "line"
     pruned_from: Natural = 0
     prune_every: Count = 60
-    prune_cost: Nats = 0.1
+    prune_cost: Nats = 0.01
     checkpoint_every: Natural = 0
     seed: Natural = 0
     held_seed: Natural = 0
