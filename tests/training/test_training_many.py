@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
-import torch
+from noting import note
 
 from hopscope.errors import InputError
 from hopscope.files import json_lines
@@ -19,7 +17,6 @@ from hopscope.training.many import finished, train_all
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import RunFolder
 
 RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
@@ -50,12 +47,6 @@ def test_processes_train_what_one_process_trains(trained, tmp_path):
         there = finished(STUDY.setups(), folder / "sweep")[name]
         assert len(run.metrics) > 0
         assert run.metrics.validation_loss == pytest.approx(there.metrics.validation_loss, rel=1e-4)
-
-
-def note(path: Path, word: str) -> None:
-    """What is done with a run: say on how many threads, and that it was finished."""
-    (path / "note.json").write_text(json.dumps([word, torch.get_num_threads(), RunFolder(path).finished]))
-    time.sleep(2)  # longer than a look takes
 
 
 def test_a_run_is_handed_on_by_the_process_that_trained_it_while_others_train(tmp_path):

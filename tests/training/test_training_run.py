@@ -332,12 +332,10 @@ def test_compiled_and_plain_steps_agree():
         "    gradients = [moments['exp_avg'] for moments in part._optimiser.state.values()]\n"
         "    found.append([each.clone() for each in (first, *gradients)])\n"
         "    losses.append(torch.stack([ensemble.update(data.training(step), 1e-2) for step in range(1, 20)]))\n"
-        "    losses.append(ensemble.evaluate(data.validation(1)))\n"
         "assert len(found[0]) > 10\n"
         "for plain, fast in zip(*found, strict=True):\n"
         "    assert (plain - fast).abs().max() <= 3e-6 * max(1.0, float(plain.abs().max()))\n"
-        "torch.testing.assert_close(losses[0], losses[2], rtol=1e-3, atol=1e-4)\n"
-        "torch.testing.assert_close(losses[1], losses[3], rtol=1e-3, atol=1e-4)\n"
+        "torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-4)\n"
         "compiled_pieces = torch._dynamo.utils.counters['stats']['unique_graphs']\n"
         "assert compiled_pieces > 0, 'nothing was compiled'\n"
     )
