@@ -36,6 +36,15 @@ def test_a_slower_start_moves_both_times_and_a_slower_end_one():
     assert verdicts(BASE, planted("late", 500, 2000)) == ["not as asked", "as asked"]
 
 
+def test_changes_that_are_not_run_yet_count_in_the_correction():
+    """Or a verdict could be taken back by running more."""
+    slow, others = planted("slow", 600, 300), [arm(f"later {number}", PROBLEM, []) for number in range(30)]
+    (alone, _), (among, _) = (plateau.compared(Arms((BASE, slow, *more))) for more in ([], others))
+    assert 0 < alone.p < 0.05
+    assert among.p == pytest.approx(min(1.0, 31 * alone.p))
+    assert "| later 7 | not run | - | - | - | - |" in plateau.table(Arms((BASE, slow, *others)))
+
+
 def test_the_same_is_shown_to_be_the_same():
     assert verdicts(BASE, planted("same", 500, 300)) == ["not as asked", "not as asked"]
 

@@ -159,7 +159,9 @@ def compared(found: Arms) -> list[Moved]:
             ("all hops", arm.everything(), base.everything()),
         )
     ]
-    p_values = holm([log_rank(times, arm.budget, other, base.budget) for arm, _, times, other in pairs])
+    raw = [log_rank(times, arm.budget, other, base.budget) for arm, _, times, other in pairs]
+    planned = 2 * (len(found.arms) - 1)  # what is not run counts, as it will
+    p_values = holm([*raw, *[1.0] * (planned - len(raw))])[: len(raw)]
     return [
         Moved(arm, what, times, other, ratio_of_means(times, other, base.budget), p)
         for (arm, what, times, other), p in zip(pairs, p_values, strict=True)
@@ -204,6 +206,9 @@ def table(found: Arms) -> str:
         "|---|---|---|---|---|---|",
     ]
     for arm in found.arms:
+        if not arm.seeds:
+            lines.append(f"| {arm.name} | not run | - | - | - | - |")
+            continue
         learned = sum(step is not None for step in arm.everything())
         medians = [_median(survival_median(times, arm.budget)) for times in (arm.times(1), arm.everything())]
         ratios = [_ratio(told.get((arm.name, what))) for what in ("x1", "all hops")]
