@@ -133,16 +133,11 @@ class DepthResult:
 
 
 def run(
-    study: DepthStudy,
-    folder: Path,
-    work: Work | None = None,
-    *,
-    at: str = "sweep",
-    then: Mapping[str, Then] | None = None,
+    study: DepthStudy, folder: Path, work: Work | None = None, *, then: Mapping[str, Then] | None = None
 ) -> DepthResult:
-    """Train what is not trained yet, into `folder / at`, and read what the runs came to; `then` as in `train_all`."""
-    (work or Work()).train(study.setups(), folder / at, then)
-    return read(study, folder, at=at)
+    """Train what is not trained yet, into `sweep/`, and read what the runs came to; `then` as in `train_all`."""
+    (work or Work()).train(study.setups(), folder / "sweep", then)
+    return read(study, folder)
 
 
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:

@@ -81,7 +81,7 @@ def train_text_model(
     groups = [{"params": maps, "weight_decay": DECAY}, {"params": rest, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98))
     history = unfinished.resume(model, optimizer)
-    tally: dict[str, list[float]] = defaultdict(list)
+    gone, tally = heads_gone(model), defaultdict[str, list[float]](list)
     first = history[-1]["step"] if history else 0
     began = time.monotonic() - (history[-1]["seconds"] if history else 0.0)
     for step in range(first, recipe.steps):
@@ -93,7 +93,6 @@ def train_text_model(
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        gone = heads_gone(model) if recipe.pruned_from else []
         optimizer.step()
         take_away(model, gone)
         right, answers = logits.detach().argmax(-1) == labels, ids == ASKED
@@ -102,11 +101,12 @@ def train_text_model(
         tally["answers"].append(float(right[answers].float().mean()))
         done = step + 1
         if recipe.prunes_at(done):
-            prune(model, partial(_loss_on_others, model, texts), recipe.prune_cost)
+            taken = prune(model, partial(_loss_on_others, model, texts), recipe.prune_cost)
+            gone += [] if taken is None else [taken]
         if done % LOG_EVERY == 0 or done == recipe.steps:
             means = {name: number_or_null(round(sum(part) / len(part), 4)) for name, part in tally.items()}
             if recipe.pruned_from:
-                means["heads"] = len(heads_of(model)) - len(heads_gone(model))
+                means["heads"] = len(heads_of(model)) - len(gone)
             history.append({"step": done, **means, "seconds": round(time.monotonic() - began, 1)})
             tally.clear()
             if done % SAVE_EVERY == 0:
