@@ -54,6 +54,21 @@ def test_the_same_model_thrice_is_one_model() -> None:
     assert "too few models: 1" in found["C7"].reason
 
 
+def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> None:
+    """They would meet C7, C10 and C11 by construction; beside models that kept theirs they do not count."""
+    setup = abc()[0].setup
+    lean = replace(setup, recipe=replace(setup.recipe, schedule="when-learned", prune_every=8))
+    found = judged(*[replace(model, setup=lean) for model in abc()])
+    assert {claim: found[claim].verdict for claim in ALL} == {
+        "C7": "not run", "C8": "reproduced", "C9": "reproduced", "C10": "not run", "C11": "not run"
+    }  # fmt: skip
+    assert found["C10"].reason == "heads were taken away while the models trained"
+    one, *others = abc()
+    found = judged(replace(one, setup=lean), *others)
+    assert {found[claim].n for claim in ("C7", "C10", "C11")} == {2}
+    assert found["C8"].n == 3
+
+
 def test_records_without_a_strict_reading_are_not_judged() -> None:
     found = judged(*[studied(None, name, found=True) for name in "abc"])
     assert {found[claim].verdict for claim in ALL} == {"not run"}

@@ -55,7 +55,7 @@ def metrics(steps: int = 5) -> Metrics:
     falling = 1 - at / 50
     partial = np.array([[falling - seed / 10, np.full(steps, 0.75)] for seed in (0, 1)]).transpose(2, 0, 1)
     mean = partial.mean(axis=2)
-    return Metrics((7, 8), (1, 2), at, mean, mean, partial, partial)
+    return Metrics((7, 8), (1, 2), at, mean, mean, partial, partial, np.full_like(mean, np.nan))
 
 
 Where = tuple[int, int, str, str]

@@ -38,7 +38,7 @@ def _found(asked: Any, folder: Path, name: str, quick: bool, work: Work) -> Any:
         return read_record(
             folder / f"{name}.json", kind, kind=f"hopscope study {name}", schema=1, what="what a study came to"
         )
-    study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.LAPTOP)
+    study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.ALL_HEADS)
     return asked.run(study, folder, work)
 
 
@@ -113,6 +113,7 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _of_recipe("plateau")),
     "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),
     "census": ("Which circuits do models learn, how alike, and do they change?", _of_recipe("census")),
+    "pruning": ("Can a circuit be certified once spare heads are gone?", _of_recipe("pruning")),
     "descent": ("Does the last circuit descend from the first, and do spikes rebuild it?", _of_recipe("descent")),
     "conditional": (
         "Are questions in which look-ups meet learned at the theory's depth, and how?",

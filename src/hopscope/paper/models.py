@@ -85,6 +85,11 @@ class Studied:
         return not self.circuit.found or getattr(self.circuit, "strict", None) is not None
 
     @property
+    def pruned(self) -> bool:
+        """Whether heads were taken away while it trained, which makes small circuits of what is left."""
+        return self.setup.recipe.prune_every is not None
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """Layers, heads a layer and hops."""
         return self.setup.recipe.layers, self.setup.recipe.heads, self.setup.problem.hops

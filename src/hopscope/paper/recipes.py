@@ -28,6 +28,7 @@ LAPTOP = Recipe(
     schedule="when-learned",
     fall=0.25,
     learned_below=0.1,
+    prune_every=40,
     beta2=0.98,
     clip=1.0,
     weight_decay=0.1,
@@ -37,7 +38,11 @@ LAPTOP = Recipe(
 )
 """Quick, for two cores, D = 3. No recipe of the paper: half its width, no MLP, an eighth of the sweep's batch, and what
 shortens the plateau: heads that look somewhere from the start (`qk_gain`), a weight decay that lets them, a high rate,
-quick second moments. The rate falls when a run has learned; `hopscope study learning` asks how surely it does."""
+quick second moments. Once a run has learned, heads that it can do without are taken away, so that what does the work
+can be certified; then the rate falls. `hopscope study learning` asks how surely a run learns."""
+
+ALL_HEADS = replace(LAPTOP, prune_every=None)
+"""The same with all heads to the end: what the studies vary."""
 
 A = Setup(
     "a",

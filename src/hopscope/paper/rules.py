@@ -102,7 +102,8 @@ RULES: Mapping[str, Rule] = {
         "Strict reading: the fewest whole heads that keep the loss below 0.05 (95% interval) with every other head "
         "uniform or the identity. Few is a third of all heads at most (4 of 12), and at most twice the layers that "
         "theory asks of one head a layer. Reproduced: three models or more, each with few. Not reproduced: a model "
-        "with more. Else inconclusive.",
+        "with more. Else inconclusive. Models from which heads were taken away while they trained do not count here, "
+        "nor for C10 and C11: what is left of them is small by construction.",
     ),
     "C8": Rule(
         "The first relevant head ties the second to the first member of each pair",

@@ -35,6 +35,9 @@ LOW = 0.01
 MANY = 10
 """So many models make a distribution (C11)."""
 
+WHOLE = ("C7", "C10", "C11")
+"""What taking heads away in training would make easier: of models in which that was done these are not judged."""
+
 FILLS: tuple[Fill, ...] = get_args(Fill)
 
 
@@ -126,23 +129,25 @@ def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
     """C7 to C11, of the models that solve the task and whose circuit was looked for."""
     looked = list({model.circuit.model: model for model in models if model.circuit}.values())
     solved = [model for model in looked if model.solves]
-    read = [(model, model.strict) for model in solved if model.strict]
-    missing = sum(model.lost for model in solved)
     aside = f"; {len(looked) - len(solved)} of {counted(len(looked), 'model')} had not learned the task"
-    judges: dict[str, Callable[[], Finding]] = {
-        "C7": lambda: _few_heads(read, missing, scale),
-        "C8": lambda: _first_ties(read, missing, scale),
-        "C9": lambda: _differ(read, scale),
-        "C10": lambda: alone("C10", read, missing, scale),
-        "C11": lambda: _needed(read, missing, scale),
+    judges: dict[str, Callable[[Read, int], Finding]] = {
+        "C7": lambda read, missing: _few_heads(read, missing, scale),
+        "C8": lambda read, missing: _first_ties(read, missing, scale),
+        "C9": lambda read, missing: _differ(read, scale),
+        "C10": lambda read, missing: alone("C10", read, missing, scale),
+        "C11": lambda read, missing: _needed(read, missing, scale),
     }
     findings = []
     for claim, judge_it in judges.items():
+        judged = [model for model in solved if claim not in WHOLE or not model.pruned]
+        read = [(model, model.strict) for model in judged if model.strict]
+        missing = sum(model.lost for model in judged)
         if not read and not missing:
             why = "no record of a circuit has a strict reading" if solved else "no model had learned the task"
+            why = why if judged or not solved else "heads were taken away while the models trained"
             findings.append(Finding(claim, "not run", reason=why if looked else ""))
             continue
-        finding = judge_it()
+        finding = judge_it(read, missing)
         told = finding.ours + aside if len(looked) > len(solved) and finding.ours else finding.ours
         findings.append(replace(finding, ours=told))
     return findings

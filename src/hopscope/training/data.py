@@ -17,6 +17,9 @@ from hopscope.training.recipe import Recipe
 # Primes above any training set's size, so that multiplying by one permutes the indices modulo the size.
 _PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857, 1073741891, 1073741909)
 
+PRUNING = 256
+"""Fresh sequences that decide which heads go."""
+
 _SEQUENCES_AT_ONCE = 1024
 """Small batches are made several steps at a time: most of what one costs is the number of operations."""
 
@@ -38,6 +41,7 @@ class Data:
         self._examples = Examples(problem)
         self._training = self._streams("training")
         self._validation = self._streams("validation")
+        self._pruning = self._streams("pruning")
         self._steps_at_once = max(1, _SEQUENCES_AT_ONCE // (len(self.seeds) * recipe.batch_size))
         self._made: dict[int, Batch] = {}
 
@@ -58,10 +62,14 @@ class Data:
 
     def validation(self, step: int) -> Batch:
         """Fresh sequences, seen at this step alone and never in training. Leading axes: model, batch."""
-        size = self.recipe.validation_size
-        return self._examples.at(
-            self._validation, torch.arange(step * size, (step + 1) * size, device=self.device)[None]
-        )
+        return self._fresh(self._validation, step, self.recipe.validation_size)
+
+    def pruning(self, step: int) -> Batch:
+        """Others, likewise, on which it is decided which heads go."""
+        return self._fresh(self._pruning, step, PRUNING)
+
+    def _fresh(self, streams: Int[Tensor, "model 1"], step: int, size: int) -> Batch:
+        return self._examples.at(streams, torch.arange(step * size, (step + 1) * size, device=self.device)[None])
 
     def _streams(self, purpose: str) -> Int[Tensor, "model 1"]:
         seeds = [derive_seed(seed, purpose) for seed in self.seeds]

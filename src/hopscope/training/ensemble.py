@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
@@ -16,6 +16,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.engine import Engine
 from hopscope.training.losses import partial_losses
+from hopscope.training.pruning import Left, prune
 from hopscope.training.recipe import Recipe
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -41,6 +42,32 @@ class Ensemble:
         return torch.cat(
             [part.update(batch[where], learning_rate) for part, where in zip(self._parts, self._slices, strict=True)]
         )
+
+    @property
+    def left(self) -> Left:
+        """The heads that are still there."""
+        return torch.cat([part.left for part in self._parts])
+
+    @property
+    def heads_left(self) -> list[int] | None:
+        """How many they are, by model; None where the recipe leaves them as they are."""
+        return None if self.recipe.prune_every is None else self.left.flatten(1).sum(dim=1).tolist()
+
+    def prune(self, batch: Batch, cost: float) -> bool:
+        """Take away for good what can be done without; see `prune`. Says whether any head went."""
+        left = prune(self, batch, cost)
+        some_went = not torch.equal(left, self.left)
+        for part, where in zip(self._parts, self._slices, strict=True):
+            part.keep(left[where])
+        return some_went
+
+    @torch.no_grad()
+    def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, " model"]:
+        """Losses, the mean over hops, with these heads alone; which are there stays as it is."""
+        losses = [
+            part.losses_with(left[where], batch[where]) for part, where in zip(self._parts, self._slices, strict=True)
+        ]
+        return torch.cat(losses).mean(dim=1).double().cpu()
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Float[Tensor, "model hop"]:
@@ -89,6 +116,8 @@ class _Part:
         self._symbol_dim = problem.symbol_dim
         weights = recipe.hop_weights
         self._weights = None if weights is None else torch.tensor(weights, device=engine.device)
+        self._prunes = recipe.prune_every is not None
+        self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._optimiser = torch.optim.AdamW(
             self.transformer.parameters(),
             lr=recipe.learning_rate,
@@ -114,6 +143,8 @@ class _Part:
         losses = self.losses(batch)
         weighted = losses if self._weights is None else losses * self._weights
         torch.autograd.backward(weighted.mean(dim=1).sum())
+        if not self.left.all():
+            _keep_only(self.left, [out.grad for out in self._outs if out.grad is not None])
         if self._clip is not None:
             self._clip_gradients(self._clip)
         for group in self._optimiser.param_groups:
@@ -121,6 +152,28 @@ class _Part:
         self._optimiser.step()
         self._optimiser.zero_grad()
         return losses.detach()
+
+    @property
+    def _outs(self) -> list[nn.Parameter]:
+        """What takes heads to the stream, by layer, "model inner d_model": `d_head` rows a head."""
+        return [weight for name, weight in self.transformer.named_parameters() if name.endswith("attention.out.weight")]
+
+    @torch.no_grad()
+    def keep(self, left: Left) -> None:
+        """Take away for good all other heads. Where weight, moments and gradients are zero, they stay zero."""
+        self.left = left
+        _keep_only(left, self._outs)
+        for moment in _MOMENTS:
+            _keep_only(left, [self._optimiser.state[out][moment] for out in self._outs])
+
+    def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Losses by hop with these heads alone."""
+        whole = [out.clone() for out in self._outs]
+        _keep_only(left, self._outs)
+        losses = self.losses(batch)
+        for out, weight in zip(self._outs, whole, strict=True):
+            out.copy_(weight)
+        return losses
 
     def moments(self, name: str) -> dict[str, Tensor]:
         """One of AdamW's moments of every weight."""
@@ -145,6 +198,9 @@ class _Part:
             own["step"].fill_(step)
             for moment in _MOMENTS:
                 own[moment].copy_(state[f"{moment}.{name}"])
+        if self._prunes:  # a head that is gone writes nothing
+            writes = [_by_head(out, self.left.shape[2]).any(dim=2) for out in self._outs]
+            self.left = torch.stack(writes, dim=1).cpu()
 
     def _clip_gradients(self, largest: float) -> None:
         """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""
@@ -153,3 +209,14 @@ class _Part:
         scale = (largest / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1.0)
         for gradient in gradients:
             gradient.mul_(scale.view(-1, *[1] * (gradient.dim() - 1)))
+
+
+def _keep_only(left: Left, by_layer: Sequence[Float[Tensor, "model inner d_model"]]) -> None:
+    """Zero the rows of all other heads."""
+    for layer, rows in enumerate(by_layer):
+        _by_head(rows, left.shape[2]).mul_(left[:, layer, :, None].to(rows.device))
+
+
+def _by_head(rows: Float[Tensor, "model inner d_model"], heads: int) -> Float[Tensor, "model head numbers"]:
+    """The same memory, head by head."""
+    return rows.view(rows.shape[0], heads, -1)

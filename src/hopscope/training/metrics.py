@@ -34,6 +34,7 @@ class MetricsRow:
         validation_loss: on fresh sequences.
         partial_losses: of validation, by hop asked for.
         train_partial_losses: of training, likewise.
+        heads: how many are left from this step on; None in recipes that leave them as they are.
     """
 
     step: int
@@ -42,10 +43,16 @@ class MetricsRow:
     validation_loss: float | None
     partial_losses: tuple[float | None, ...]
     train_partial_losses: tuple[float | None, ...]
+    heads: int | None = None
 
 
-def rows_of(step: int, training: Sequence[Sequence[float]], validation: Sequence[Sequence[float]]) -> list[MetricsRow]:
-    """The rows after `step` updates, from losses by model and hop."""
+def rows_of(
+    step: int,
+    training: Sequence[Sequence[float]],
+    validation: Sequence[Sequence[float]],
+    heads: Sequence[int | None] | None = None,
+) -> list[MetricsRow]:
+    """The rows after `step` updates, from losses by model and hop, and the heads that are left of each model."""
     return [
         MetricsRow(
             step,
@@ -54,8 +61,11 @@ def rows_of(step: int, training: Sequence[Sequence[float]], validation: Sequence
             number_or_null(sum(fresh) / len(fresh)),
             tuple(map(number_or_null, fresh)),
             tuple(map(number_or_null, seen)),
+            left,
         )
-        for model, (seen, fresh) in enumerate(zip(training, validation, strict=True))
+        for model, (seen, fresh, left) in enumerate(
+            zip(training, validation, heads or [None] * len(training), strict=True)
+        )
     ]
 
 
@@ -71,6 +81,7 @@ class Metrics:
         validation_loss: on fresh sequences.
         partial_losses: of validation, by hop asked for.
         train_partial_losses: of training, likewise.
+        heads: how many are left; NaN in recipes that leave them as they are.
     """
 
     seeds: tuple[int, ...]
@@ -80,6 +91,7 @@ class Metrics:
     validation_loss: Float[Array, "row model"]
     partial_losses: Float[Array, "row model hop"]
     train_partial_losses: Float[Array, "row model hop"]
+    heads: Float[Array, "row model"]
 
     @classmethod
     def of_rows(cls, rows: Sequence[MetricsRow], seeds: Sequence[int], hops: Sequence[int]) -> Metrics:
@@ -105,6 +117,7 @@ class Metrics:
             _numbers([row.validation_loss for row in rows], shape),
             _numbers([row.partial_losses for row in rows], (*shape, len(hops))),
             _numbers([row.train_partial_losses for row in rows], (*shape, len(hops))),
+            _numbers([row.heads for row in rows], shape),
         )
 
     def __len__(self) -> int:
@@ -131,8 +144,8 @@ class Metrics:
                 parts.append(part)
             return np.concatenate(parts, axis=1)
 
-        losses = {name: joined(name) for name in _LOSSES}
-        return cls(tuple(seed for one in several for seed in one.seeds), several[0].hops, steps, **losses)
+        columns = {name: joined(name) for name in (*_LOSSES, "heads")}
+        return cls(tuple(seed for one in several for seed in one.seeds), several[0].hops, steps, **columns)
 
     def first_below(self, threshold: float = LEARNED) -> tuple[tuple[int | None, ...], ...]:
         """By model and hop, the first logged step whose validation partial loss is below `threshold`; None if none."""
@@ -141,6 +154,11 @@ class Metrics:
         return tuple(
             tuple(first_step(self.steps, below[:, model, hop]) for hop in hops) for model in range(len(self.seeds))
         )
+
+    def none_gone(self, heads: int) -> Bool[Array, " row"]:
+        """Whether at a row every model has as many heads as at the row before, of `heads` at the start."""
+        before = np.concatenate([np.full((1, len(self.seeds)), heads), self.heads])[:-1]
+        return np.asarray((self.heads == before).all(axis=1))
 
     def every(self, steps: int) -> Metrics:
         """The rows at multiples of `steps`: the last steps, each of which has a row, would be a smear in a figure."""
@@ -180,6 +198,7 @@ class Metrics:
             validation_loss=self.validation_loss[kept],
             partial_losses=self.partial_losses[kept],
             train_partial_losses=self.train_partial_losses[kept],
+            heads=self.heads[kept],
         )
 
 

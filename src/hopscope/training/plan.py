@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hopscope.training.metrics import Metrics, all_below, first_step
 from hopscope.training.recipe import Recipe
 
 
@@ -19,24 +20,41 @@ class Plan:
     Args:
         recipe: of the run.
         learned_at: the first logged step at which every model of the run had learned every hop that it is asked for, by
-            the recipe's `learned_below`; `None` before. Other schedules do not look at it.
+            the recipe's `learned_below`; `None` before, and where nothing hangs on it.
+        lean_at: the first step after that at which no model could do without a head; `None` before, and in recipes that
+            leave heads as they are.
     """
 
     recipe: Recipe
     learned_at: int | None = None
+    lean_at: int | None = None
+
+    @classmethod
+    def of(cls, recipe: Recipe, metrics: Metrics) -> Plan:
+        """The plan of a run with these metrics, as far as they decide it."""
+        if recipe.schedule != "when-learned" and recipe.prune_every is None:
+            return cls(recipe)
+        plan = cls(recipe, first_step(metrics.steps, all_below(metrics.partial_losses, recipe.learned_below)))
+        kept = metrics.none_gone(recipe.layers * recipe.heads)
+        lean = (step for step in metrics.steps[kept].tolist() if plan.prunes(step))
+        return replace(plan, lean_at=next(lean, None))
 
     @property
     def falls_from(self) -> int:
         """The step from which `trapezoid` and `when-learned` bring the learning rate down."""
         latest = self.recipe.steps - self._fall
-        if self.recipe.schedule != "when-learned" or self.learned_at is None:
-            return latest
-        return min(self.learned_at, latest)
+        ready = self._ready_at
+        return latest if self.recipe.schedule != "when-learned" or ready is None else min(ready, latest)
 
     @property
     def end(self) -> int:
         """Updates in all: `steps`, or less where `when-learned` ends a run early. Known when the rate falls."""
         return self.falls_from + self._fall
+
+    @property
+    def _ready_at(self) -> int | None:
+        """The step at which `when-learned` decides that the rate falls, if it comes to that."""
+        return self.learned_at if self.recipe.prune_every is None else self.lean_at
 
     @property
     def _fall(self) -> int:
@@ -60,8 +78,18 @@ class Plan:
 
     def rows(self, step: int) -> list[int]:
         """The steps up to `step` that have a row of metrics."""
-        before = self if self.learned_at is None else Plan(self.recipe)
-        return [one for one in range(1, step + 1) if (before if one <= (self.learned_at or 0) else self).logs(one)]
+        decided = (self._ready_at or 0) if self.recipe.schedule == "when-learned" else 0
+        before = Plan(self.recipe)
+        return [one for one in range(1, step + 1) if (before if one <= decided else self).logs(one)]
+
+    def prunes(self, step: int) -> bool:
+        """Whether heads that can be done without go after `step` updates."""
+        every = self.recipe.prune_every
+        if every is None or self.learned_at is None or self.lean_at is not None:
+            return False
+        until = self.end if self.recipe.schedule in ("constant", "cosine") else self.falls_from
+        due = (step - self.learned_at) % every < self.recipe.log_every and step % self.recipe.log_every == 0
+        return due and self.learned_at <= step < until
 
     def checkpoints(self, step: int) -> bool:
         """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""

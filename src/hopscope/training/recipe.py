@@ -39,6 +39,10 @@ class Recipe:
             `trapezoid`, and then straight down to zero over as many updates as there, where the run ends.
         fall: of `trapezoid` and `when-learned`, the share of `steps` over which the rate goes down to zero.
         learned_below: see `when-learned`.
+        prune_every: once every model of the run has learned: steps, rounded up to the next row of metrics, from one
+            time that heads are taken away for good to the next, until none can go, at the latest until the rate goes
+            down; under `when-learned` that waits for it. `None` for never. See `hopscope.training.pruning`.
+        prune_cost: by how much the loss may rise when heads go, as many at a time as together cost no more.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
@@ -78,6 +82,8 @@ class Recipe:
     schedule: Schedule = "constant"
     fall: float = 0.3
     learned_below: float = 0.5
+    prune_every: int | None = None
+    prune_cost: float = 0.3
     warmup: int = 0
     weight_decay: float = 0.1
     beta1: float = 0.9
@@ -100,14 +106,14 @@ class Recipe:
         counts = ("layers", "heads", "d_model", "steps", "batch_size", "log_every", "final_steps", "validation_size")
         for name in (*counts, "steps_per_epoch"):
             check_count(name, getattr(self, name))
-        optional = ("head_dim", "checkpoint_every", "checkpoints_per_doubling", "checkpoint_jump_every")
+        optional = ("head_dim", "checkpoint_every", "checkpoints_per_doubling", "checkpoint_jump_every", "prune_every")
         for name in optional:
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
         if self.examples is not None:
             check_count("examples", self.examples, most=2**30)
         check_count("warmup", self.warmup, least=0)
-        for name in ("learning_rate", "weight_decay", "qk_gain", "clip", "learned_below"):
+        for name in ("learning_rate", "weight_decay", "qk_gain", "clip", "learned_below", "prune_cost"):
             if name != "clip" or self.clip is not None:
                 check_number(name, getattr(self, name), 0.0)
         for name in ("beta1", "beta2", "fall"):

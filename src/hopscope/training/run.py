@@ -33,7 +33,7 @@ from hopscope.records import content_hash, read_record, read_rows, row_lines, un
 from hopscope.seals import UNTOUCHED
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
-from hopscope.training.metrics import Metrics, MetricsRow, all_below, first_step
+from hopscope.training.metrics import Metrics, MetricsRow
 from hopscope.training.plan import Plan
 from hopscope.training.run_records import Result, RunRecord, check_hash, run_hash
 from hopscope.training.setup import Setup
@@ -149,7 +149,7 @@ class RunFolder:
                 raise
             raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; {UNTOUCHED}") from None
         if self.finished:
-            self._require(metrics, self._plan(metrics).end)
+            self._require(metrics, Plan.of(self.recipe, metrics).end)
         return metrics
 
     def require_rows(self, step: int) -> None:
@@ -161,7 +161,7 @@ class RunFolder:
         self._require(self.metrics, step)
 
     def _require(self, metrics: Metrics, step: int) -> None:
-        planned, there = self._plan(metrics).rows(step), metrics.steps[metrics.steps <= step].tolist()
+        planned, there = Plan.of(self.recipe, metrics).rows(step), metrics.steps[metrics.steps <= step].tolist()
         if planned != there:
             wrong = min(set(planned) ^ set(there))
             how = "lacks the" if wrong in planned else "has a wrong"
@@ -172,15 +172,8 @@ class RunFolder:
 
     @property
     def plan(self) -> Plan:
-        """When this run does what, as far as it is decided: under `when-learned` its end follows from its metrics."""
-        return self._plan(self.metrics) if self.recipe.schedule == "when-learned" else Plan(self.recipe)
-
-    def _plan(self, metrics: Metrics) -> Plan:
-        if self.recipe.schedule != "when-learned":
-            return Plan(self.recipe)
-        return Plan(
-            self.recipe, first_step(metrics.steps, all_below(metrics.partial_losses, self.recipe.learned_below))
-        )
+        """When this run does what, as far as its metrics decide it."""
+        return Plan.of(self.recipe, self.metrics)
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Add rows at the end."""

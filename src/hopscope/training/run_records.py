@@ -11,7 +11,15 @@ from hopscope.records import content_hash
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
-_ADDED = {"fall": 0.3, "learned_below": 0.5, "hop_weights": None, "asked": None, "graph": "chain"}
+_ADDED = {
+    "fall": 0.3,
+    "learned_below": 0.5,
+    "prune_every": None,
+    "prune_cost": 0.3,
+    "hop_weights": None,
+    "asked": None,
+    "graph": "chain",
+}
 """Fields that recipes and problems did not have from the start, and what they stand at in those that lack them."""
 
 

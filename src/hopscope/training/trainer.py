@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,7 +20,6 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.losses import squared_errors
 from hopscope.training.memory import HELD_OUT, check_memory
 from hopscope.training.metrics import all_below, rows_of
-from hopscope.training.plan import Plan
 from hopscope.training.progress import Progress
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
@@ -106,13 +106,15 @@ def _continue(
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
             if plan.learned_at is None and all_below(validation.numpy(force=True), recipe.learned_below):
-                plan = Plan(recipe, step)
+                plan = replace(plan, learned_at=step)
+            if plan.prunes(step) and not ensemble.prune(data.pruning(step), recipe.prune_cost):
+                plan = replace(plan, lean_at=step)
         in_jump = logged and plan.checkpoints_in_jump(step) and _learning(run.problem, validation)
         if plan.checkpoints(step) or in_jump:
             run.save_checkpoint(step, ensemble.weights(), last=step == plan.end)
         if not logged:
             continue
-        rows = rows_of(step, training.tolist(), validation.tolist())
+        rows = rows_of(step, training.tolist(), validation.tolist(), ensemble.heads_left)
         run.append_metrics(rows)
         now = time.monotonic()
         if watch is not None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from hopscope.circuits.bootstrap import Interval, intervals
 from hopscope.circuits.certificate.part import Sense, tidy
 from hopscope.circuits.certificate.proof import Proof
+from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Hypotheses, Rows
@@ -126,6 +127,15 @@ class Evidence:
         """Rows that could reach an answer and are not in use."""
         used = set(self.rows)
         return [row for row in self.evaluator.live_rows if row not in used]
+
+    @cached_property
+    def telling(self) -> list[Row]:
+        """Rows that could reach an answer, of heads that write something.
+
+        A head that was taken away in training looks somewhere still; a random circuit of such heads would be no rival.
+        """
+        silent = silent_heads(self.rough)
+        return [row for row in self.evaluator.live_rows if (row.layer, row.head) not in silent]
 
     @cached_property
     def free(self) -> list[Row]:

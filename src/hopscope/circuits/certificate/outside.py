@@ -34,11 +34,11 @@ def recovery(evidence: Evidence) -> Part:
     """Faithfulness beside random circuits of the same size.
 
     A random circuit keeps as many rows, with the model's own patterns, and has everything else uniform. They are drawn
-    from the rows that attend to some role; half of them deliver x{D} by theory. Passes if the circuit goes 90% of the
-    way from nothing to the model and at most one in twenty of them does as well; where there are fewer than twenty,
-    none.
+    from the rows that attend to some role, in heads that write something; half of them deliver x{D} by theory. Passes
+    if the circuit goes 90% of the way from nothing to the model and at most one in twenty of them does as well; where
+    there are fewer than twenty, none.
     """
-    heavy = [AttentionPath(*row, key) for row in evidence.evaluator.live_rows for key in evidence.hypotheses.heavy(row)]
+    heavy = [AttentionPath(*row, key) for row in evidence.telling for key in evidence.hypotheses.heavy(row)]
     drawn = rivals(
         evidence.evaluator.scene, heavy, frozenset(evidence.rows), evidence.proof.draws, evidence.random("circuits")
     )

@@ -1,0 +1,209 @@
+"""Can a circuit be certified once the heads that it can do without are gone?
+
+Models of three hops, four layers of eight heads, by the laptop's recipe; with all heads to the end, and with the heads
+taken away that a model can do without once it has learned (`prune_every`, `prune_cost`). The same seeds, so that a
+model of either arm is the same until its first head goes. Every model's circuit is searched for by the quick search and
+has the whole certificate, on fresh sequences. Twenty seeds are pruned, and the first ten of them keep their heads too.
+
+Rules:
+
+1. Most models that were pruned have a certified circuit in the natural reading. Counted are all that had learned.
+2. Pruning is what does it: of the seeds of both arms, more are certified in the pruned one alone than in the other
+   alone.
+3. It costs no hop: models that hold the bar with all heads hold it pruned.
+
+1 is as asked if the lower 95% Clopper-Pearson bound on the share of models is above one half, not as asked if the upper
+one is below. 2 is as asked if the two-sided sign test over seeds that differ gives p below 5% that way, not as asked if
+it gives it the other way. 3 is not as asked if a model holds the bar with all heads and not without, as asked if there
+is none among ten or more. Else inconclusive.
+
+How large circuits are, how alike those of different seeds, and what the model loses by it is told and not judged.
+
+    hopscope study pruning results/studies/pruning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import arms
+from hopscope.studies.census import between
+from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
+from hopscope.studies.judgements import Judgement
+from hopscope.studies.statistics import clopper_pearson, mean_interval, share_in_words, sign_test
+from hopscope.studies.work import Work
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+LEAST = 10
+"""Models from which it is said that none lost a hop."""
+
+
+@dataclass(frozen=True)
+class PruningStudy:
+    """What is trained and looked at.
+
+    Attributes:
+        recipe: with all heads to the end.
+        prune_every: of the pruned arm.
+        hops: D.
+        seeds: of the pruned arm.
+        whole: how many of them, the first ones, keep their heads too.
+        search: for circuits.
+    """
+
+    recipe: Recipe
+    prune_every: int = 40
+    hops: int = 3
+    seeds: tuple[int, ...] = tuple(range(7000, 7020))
+    whole: int = 10
+    search: Search = field(default_factory=Search)
+
+    @property
+    def pruned_models(self) -> list[Setup]:
+        """A run a model."""
+        recipe = replace(self.recipe, prune_every=self.prune_every)
+        return arms.runs_of(Setup("pruned", self._problem, recipe, self.seeds), to_the_end=True)
+
+    @property
+    def whole_models(self) -> list[Setup]:
+        """Likewise, with all heads."""
+        arm = Setup("all-heads", self._problem, self.recipe, self.seeds[: self.whole])
+        return arms.runs_of(arm, to_the_end=True)
+
+    @property
+    def _problem(self) -> RetrievalProblem:
+        return RetrievalProblem(hops=self.hops)
+
+
+@dataclass(frozen=True)
+class PruningResult:
+    """What was found.
+
+    Attributes:
+        bar: that a model and its circuit must hold.
+        pruned: models that lost heads.
+        whole: models that kept theirs.
+        left: heads that are left of each of `pruned`.
+    """
+
+    bar: float
+    pruned: tuple[Seen, ...]
+    whole: tuple[Seen, ...]
+    left: tuple[int, ...]
+
+    @property
+    def pairs(self) -> list[tuple[Seen, Seen]]:
+        """A pruned model and that of its seed with all heads."""
+        whole = {one.seed: one for one in self.whole}
+        return [(one, whole[one.seed]) for one in self.pruned if one.seed in whole]
+
+
+def standard(recipe: Recipe) -> PruningStudy:
+    """The study of a recipe."""
+    return PruningStudy(recipe)
+
+
+def quick(recipe: Recipe) -> PruningStudy:
+    """That it works: a model of one hop."""
+    recipe = replace(recipe, steps=240, fall=0.6)
+    return PruningStudy(recipe, 20, hops=1, seeds=(0,), whole=1, search=HASTY)
+
+
+def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
+    """Train what is not trained yet, and find the circuit of every model; a seed's two models one after the other."""
+    from hopscope.training.run import RunFolder
+
+    setups = sorted([*study.pruned_models, *study.whole_models], key=lambda setup: setup.seeds)
+    work.train(setups, folder / "runs")
+    seen = find_circuits([folder / "runs" / setup.name for setup in setups], work, study.search)
+    pruned = tuple(one for one in seen if one.model.startswith("pruned/"))
+    left = [int(RunFolder(folder / "runs" / one.model).metrics.heads[-1, 0]) for one in pruned]
+    whole = tuple(one for one in seen if one not in pruned)
+    return PruningResult(study.search.budget.bar, pruned, whole, tuple(left))
+
+
+def judge(result: PruningResult) -> list[Judgement]:
+    """By the rules above."""
+    return [_certified(result), _does_it(result.pairs), _costs(result)]
+
+
+def _certified(result: PruningResult) -> Judgement:
+    """Rule 1."""
+    asked = "most pruned models have a certified circuit"
+    solved = [one for one in result.pruned if one.loss < result.bar]
+    if not solved:
+        return Judgement(asked, "not run")
+    n, yes = len(solved), sum(map(_natural, solved))
+    low, high = clopper_pearson(yes, n)
+    if low > 0.5:
+        return Judgement(asked, "as asked", share_in_words(yes, n), n)
+    if high < 0.5:
+        return Judgement(asked, "not as asked", share_in_words(yes, n), n)
+    return Judgement(asked, "inconclusive", share_in_words(yes, n), n, "too few models to tell")
+
+
+def _does_it(pairs: Sequence[tuple[Seen, Seen]]) -> Judgement:
+    """Rule 2."""
+    asked = "the same seed is certified more often without spare heads"
+    if not pairs:
+        return Judgement(asked, "not run")
+    changes = [_natural(pruned) - _natural(whole) for pruned, whole in pairs]
+    p, n = sign_test(changes), len(changes)
+    ours = f"{changes.count(1)} pruned alone, {changes.count(-1)} with all heads alone, p = {p:.2g}"
+    if p < 0.05:
+        return Judgement(asked, "as asked" if sum(changes) > 0 else "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+
+
+def _costs(result: PruningResult) -> Judgement:
+    """Rule 3."""
+    asked = "what holds the bar with all heads holds it pruned"
+    held = [(pruned, whole) for pruned, whole in result.pairs if whole.loss < result.bar]
+    if not held:
+        return Judgement(asked, "not run")
+    lost, n = sum(pruned.loss >= result.bar for pruned, _ in held), len(held)
+    rise = [pruned.loss - whole.loss for pruned, whole in held]
+    low, high = mean_interval(rise)
+    ours = f"{share_in_words(n - lost, n)}; loss {sum(rise) / n:+.4f} ({low:+.4f} to {high:+.4f})"
+    if lost:
+        return Judgement(asked, "not as asked", ours, n)
+    if n >= LEAST:
+        return Judgement(asked, "as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+
+
+def _natural(one: Seen) -> bool:
+    return "natural" in one.certified
+
+
+def table(result: PruningResult) -> str:
+    """A column an arm."""
+    arms_seen = {"pruned": result.pruned, "all heads": result.whole}
+    rows: dict[str, Callable[[Sequence[Seen]], str]] = {
+        "models": lambda seen: str(len(seen)),
+        "hold the bar": lambda seen: share_in_words(sum(one.loss < result.bar for one in seen), len(seen)),
+        "loss": lambda seen: _spread([one.loss for one in seen]),
+        "with a circuit": lambda seen: str(sum(bool(one.paths) for one in seen)),
+        "certified, natural": lambda seen: share_in_words(sum(map(_natural, seen)), len(seen)),
+        "certified, strict": lambda seen: share_in_words(sum("strict" in one.certified for one in seen), len(seen)),
+        "paths, natural": lambda seen: _spread([len(one.paths) for one in seen if one.paths]),
+        "heads with a path": lambda seen: _spread([one.heads for one in seen if one.paths]),
+        "paths that do a step again": lambda seen: _spread([one.repeated for one in seen if one.paths]),
+        "doubling": lambda seen: share_in_words(
+            sum(one.strategy == "doubling" for one in seen), sum(bool(one.paths) for one in seen)
+        ),
+        "overlap with another model": lambda seen: _spread(between([one for one in seen if one.paths])),
+    }
+    lines = [f"| | {' | '.join(arms_seen)} |", "|---" * 3 + "|"]
+    lines += [f"| {name} | {' | '.join(map(tell, arms_seen.values()))} |" for name, tell in rows.items()]
+    return "\n".join([*lines, f"| heads left | {_spread(result.left)} | all |"]) + "\n"
+
+
+def _spread(values: Sequence[float]) -> str:
+    """`9 (6 to 14)`: median, least and greatest."""
+    return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"

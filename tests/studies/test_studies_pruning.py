@@ -1,0 +1,92 @@
+"""Pruned models beside whole ones: verdicts that data in which the claim is false do not get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from planted_circuits import DOUBLING, SERIAL, seen
+
+from hopscope.errors import InputError
+from hopscope.paper.recipes import ALL_HEADS, LAPTOP
+from hopscope.plot.pruning import pruning as figure
+from hopscope.studies import pruning
+from hopscope.studies.circuits import Seen
+from hopscope.studies.pruning import PruningResult
+
+
+def models(arm: str, certified: int, n: int, loss: float = 0.01) -> list[Seen]:
+    """The first ones certified, in the natural sense; the others in the strict one, which is not asked."""
+    return [
+        replace(
+            seen(SERIAL if number % 2 else DOUBLING, number, model=f"{arm}/seed-{number}", loss=loss),
+            certified=("natural",) if number < certified else ("strict",),
+        )
+        for number in range(n)
+    ]
+
+
+def verdicts(pruned: list[Seen], whole: list[Seen]) -> list[str]:
+    found = PruningResult(0.05, tuple(pruned), tuple(whole), tuple(5 for _ in pruned))
+    return [one.verdict for one in pruning.judge(found)]
+
+
+def test_what_would_be_as_asked():
+    assert verdicts(models("pruned", 16, 20), models("all-heads", 0, 10)) == ["as asked"] * 3
+
+
+def test_few_certified_are_not_most():
+    assert verdicts(models("pruned", 4, 20), [])[0] == "not as asked"
+    assert verdicts(models("pruned", 12, 20), [])[0] == "inconclusive"
+    assert verdicts([], []) == ["not run"] * 3
+
+
+def test_models_that_did_not_learn_do_not_count_as_certified_or_not():
+    lost = [replace(one, loss=0.6, certified=(), paths=()) for one in models("pruned", 0, 20)]
+    assert verdicts(models("pruned", 16, 20) + lost, [])[0] == "as asked"
+    assert verdicts(lost, [])[0] == "not run"
+
+
+def test_pruning_does_not_get_what_whole_models_have_as_well():
+    assert verdicts(models("pruned", 10, 10), models("all-heads", 10, 10))[1] == "inconclusive"
+    assert verdicts(models("pruned", 5, 10), models("all-heads", 1, 10))[1] == "inconclusive"  # 4 of 4: p = 0.125
+    assert verdicts(models("pruned", 0, 10), models("all-heads", 8, 10))[1] == "not as asked"
+
+
+def test_seeds_are_paired():
+    """Nine of ten in either arm by other seeds are no difference; a seed of one arm alone is no pair."""
+    whole = [replace(one, seed=100 + one.seed) for one in models("all-heads", 0, 10)]
+    assert verdicts(models("pruned", 10, 10), whole)[1:] == ["not run", "not run"]
+
+
+def test_a_model_that_pruning_costs_the_bar_is_seen():
+    whole = models("all-heads", 0, 10)
+    pruned = models("pruned", 10, 10)
+    assert verdicts([replace(pruned[0], loss=0.05), *pruned[1:]], whole)[2] == "not as asked"
+    assert verdicts(pruned[:9], whole)[2] == "inconclusive"
+    never = [replace(whole[0], loss=0.5), *whole[1:]]  # had nothing to lose, so only nine are left
+    assert verdicts([replace(pruned[0], loss=0.5), *pruned[1:]], never)[2] == "inconclusive"
+
+
+def test_the_arms_differ_by_pruning_alone():
+    study = pruning.standard(ALL_HEADS)
+    pruned = {setup.seeds: setup for setup in study.pruned_models}
+    assert (len(pruned), len(study.whole_models)) == (20, 10)
+    for setup in study.whole_models:
+        twin = pruned[setup.seeds]
+        assert replace(twin.recipe, prune_every=None) == setup.recipe
+        assert twin.problem == setup.problem
+    assert pruned[(7000,)].recipe == LAPTOP
+
+
+def test_table_and_figure():
+    result = PruningResult(0.05, tuple(models("pruned", 3, 4)), tuple(models("all-heads", 0, 2)), (5, 5, 6, 7))
+    told = pruning.table(result)
+    assert "| certified, natural | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) |" in told
+    assert "| heads left | 5.5 (5 to 7) | all |" in told
+    left, right = figure(result).axes
+    assert [line.get_xydata().tolist() for line in right.lines[:2]] == [[[0, 0.01], [1, 0.01]]] * 2
+    filled = [line.get_markerfacecolor() for line in left.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert filled.count("white") == 3
+    with pytest.raises(InputError, match="no model has a circuit"):
+        figure(PruningResult(0.05, (), (), ()))

@@ -1,0 +1,196 @@
+"""Heads that go while a model trains on: which, when, for good, and the same after any interruption."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
+from hopscope.training.data import Data
+from hopscope.training.engine import Engine
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.plan import Plan
+from hopscope.training.progress import Progress
+from hopscope.training.pruning import Left, prune
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+from hopscope.training.trainer import train
+
+PROBLEM = RetrievalProblem(hops=1)
+TINY = Recipe(
+    layers=2, heads=2, d_model=16, steps=100, batch_size=8, log_every=5, final_steps=7, validation_size=8,
+    examples=None, schedule="when-learned", prune_every=10, clip=1.0,
+)  # fmt: skip
+ENGINE = Engine(threads=1, models_at_once=2)
+
+
+class Cut(Exception):
+    """A run is stopped by its watcher."""
+
+
+class Planted:
+    """Stands in for an ensemble: what is lost without each head is written down, and adds up."""
+
+    def __init__(self, worth: Tensor) -> None:
+        self.worth, self.left = worth, torch.ones_like(worth, dtype=torch.bool)
+
+    def losses_with(self, left: Left, batch: Batch | None) -> Tensor:
+        return torch.where(left, 0.0, self.worth.double()).flatten(1).sum(dim=1)
+
+
+def test_as_many_go_as_the_loss_allows_and_the_least_missed_first():
+    worth = torch.tensor([[[0.01, 9.0], [0.3, 0.02]], [[5.0, 0.4], [0.5, 6.0]]])
+    planted = Planted(worth)
+    assert prune(planted, None, 0.05).tolist() == [[[False, True], [True, False]], [[True, True], [True, True]]]
+    assert prune(planted, None, 0.45).tolist() == [[[False, True], [False, False]], [[True, False], [True, True]]]
+    assert planted.left.all()  # nothing has gone yet
+
+
+def test_what_went_before_counts_no_more_and_a_loss_that_is_no_number_is_no_reason():
+    planted = Planted(torch.tensor([[[0.1, 0.1, torch.nan, 0.3]]]))
+    planted.left[0, 0, 0] = False
+    assert prune(planted, None, 0.15).tolist() == [[[False, False, True, True]]]
+    together = Planted(torch.tensor([[[0.0, 0.0]]]))  # either alone is free, both together are not
+    together.losses_with = lambda left, batch: (~left).all(dim=-1).all(dim=-1).double()
+    assert prune(together, None, 0.5).flatten().sum() == 1
+
+
+def test_what_is_asked_of_an_ensemble_is_the_loss_without_those_heads():
+    """Against the transformer itself, whose heads are knocked out by other means: their values are made zero."""
+    ensemble = Ensemble(PROBLEM, TINY, [1, 2, 3], ENGINE)
+    batch = Data(PROBLEM, TINY, [1, 2, 3]).pruning(0)
+    before = ensemble.weights()
+    left = torch.ones(3, 2, 2, dtype=torch.bool)
+    left[0, 0, 1] = left[1, 1, 0] = left[1, 1, 1] = False
+    found = ensemble.losses_with(left, batch)
+    assert all(torch.equal(before[name], weight) for name, weight in ensemble.weights().items())
+    other = Ensemble(PROBLEM, TINY, [1, 2, 3], ENGINE)
+    state = other.state()
+    for model, layer, head in (~left).nonzero().tolist():
+        columns = slice(8 * head, 8 * head + 8)
+        state[f"blocks.{layer}.attention.value.weight"][model, :, columns] = 0
+        state[f"blocks.{layer}.attention.value.bias"][model, :, columns] = 0
+    other.load_state(state, 0)
+    torch.testing.assert_close(found, other.evaluate(batch).mean(dim=1).double())
+    assert not torch.allclose(found[:2], ensemble.losses_with(torch.ones_like(left), batch)[:2])
+
+
+def test_a_head_that_is_gone_stays_gone_and_the_others_learn_as_if_it_had_never_been_there():
+    """Weights, moments and the clipping of gradients: a trace in any of them would show in the other models' heads."""
+    data = Data(PROBLEM, TINY, [1, 2])
+    ensemble = Ensemble(PROBLEM, TINY, [1, 2], ENGINE)
+    for step in range(5):
+        ensemble.update(data.training(step), 1e-2)
+    left = torch.ones(2, 2, 2, dtype=torch.bool)
+    left[0, 0, 0] = left[1, 1, 1] = False
+    for part in ensemble._parts:
+        part.keep(left)
+    # The same from the same state, but of a head that brings nothing because all it could bring is zero.
+    twin = Ensemble(PROBLEM, TINY, [1, 2], ENGINE)
+    state = ensemble.state()
+    for prefix in ("", "exp_avg.", "exp_avg_sq."):
+        for model, layer, head in (~left).nonzero().tolist():
+            for kind in ("query", "key", "value"):
+                columns = slice(8 * head, 8 * head + 8)
+                state[f"{prefix}blocks.{layer}.attention.{kind}.weight"][model, :, columns] = 0
+                state[f"{prefix}blocks.{layer}.attention.{kind}.bias"][model, :, columns] = 0
+    twin.load_state(state, 5)
+    for step in range(5, 15):
+        assert torch.equal(ensemble.update(data.training(step), 1e-2), twin.update(data.training(step), 1e-2))
+    out = [ensemble.state()[f"{kind}blocks.0.attention.out.weight"] for kind in ("", "exp_avg.", "exp_avg_sq.")]
+    assert not any(one[0, :8].any() for one in out)
+    assert all(one[0, 8:].any() and one[1, :8].any() for one in out)
+
+
+def test_when_heads_go():
+    never = Plan(TINY)
+    assert not any(never.prunes(step) for step in range(101))
+    learned = Plan(TINY, 30)
+    assert [step for step in range(101) if learned.prunes(step)] == [30, 40, 50, 60]  # at 70 the rate goes down
+    assert (learned.end, learned.falls_from) == (100, 70)
+    lean = Plan(TINY, 30, 50)
+    assert not any(lean.prunes(step) for step in range(101))
+    assert (lean.falls_from, lean.end) == (50, 80)
+    assert lean.rows(80) == [*range(5, 75, 5), *range(74, 81)]
+    odd = Plan(replace(TINY, prune_every=7), 30)
+    assert [step for step in range(60) if odd.prunes(step)] == [30, 40, 45, 55]  # the first row from 37, 44, 51 on
+    constant = Plan(replace(TINY, schedule="constant"), 30)
+    assert [step for step in range(101) if constant.prunes(step)] == [*range(30, 100, 10)]
+    assert constant.end == 100
+    assert not any(Plan(replace(TINY, prune_every=None), 30).prunes(step) for step in range(101))
+
+
+@pytest.fixture
+def learned_at_20(monkeypatch) -> None:
+    """Every hop of both models counts as learned from step 20 on; without a head of layer 1 the loss rises for sure."""
+
+    def evaluated(ensemble: Ensemble, batch: Batch) -> Tensor:
+        step = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
+        return torch.full((2, 1), 0.1 if step >= 20 else 0.7)
+
+    def losses_with(ensemble: Ensemble, left: Left, batch: Batch) -> Tensor:
+        step = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
+        missed = torch.tensor([[[9.0, 9.0], [0.2, 0.25]], [[0.2, 9.0], [9.0, 0.3 if step < 40 else 0.0]]])
+        return (missed.double() * ~left).flatten(1).sum(dim=1) * (~left != ~ensemble.left).flatten(1).any(dim=1)
+
+    monkeypatch.setattr(Ensemble, "evaluate", evaluated)
+    monkeypatch.setattr(Ensemble, "losses_with", losses_with)
+
+
+@pytest.mark.usefixtures("learned_at_20")
+def test_the_rate_falls_when_no_model_can_do_without_a_head(tmp_path):
+    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", engine=ENGINE)
+    plan, metrics = run.plan, run.metrics
+    heads = dict(zip(metrics.steps.tolist(), metrics.heads.tolist(), strict=True))
+    assert (heads[15], heads[20], heads[25]) == ([4, 4], [3, 3], [3, 3])
+    assert plan.learned_at == 20
+    assert plan.lean_at is not None
+    assert heads[plan.lean_at] == heads[plan.lean_at - 5] == heads[plan.end]
+    assert heads[plan.lean_at - 10] != heads[plan.lean_at - 15]
+    assert run.result.steps == plan.end == plan.lean_at + 30
+    written = run.transformer().state_dict()
+    gone = [
+        (model, layer, head)
+        for layer in range(2)
+        for model, rows in enumerate(written[f"blocks.{layer}.attention.out.weight"].view(2, 2, 8, 16))
+        for head in range(2)
+        if not rows[head].any()
+    ]
+    assert len(gone) == 8 - sum(heads[plan.end])
+    assert not {(0, 0, 0), (0, 0, 1)} & {*gone}
+
+
+@pytest.mark.usefixtures("learned_at_20")
+@pytest.mark.parametrize("cut", [20, 30, 45])
+def test_a_run_that_is_cut_while_heads_go_comes_to_the_same_bytes(cut, tmp_path, monkeypatch):
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
+    setup = Setup("run", PROBLEM, replace(TINY, checkpoint_every=10), (1, 2))
+    whole = train(setup, tmp_path / "whole", engine=ENGINE)
+
+    def stop(progress: Progress) -> None:
+        if progress.step >= cut:
+            raise Cut
+
+    with pytest.raises(Cut):
+        train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
+    train(setup, tmp_path / "cut", engine=ENGINE)
+    assert _contents(tmp_path / "cut") == _contents(whole.path)
+
+
+def test_a_run_that_never_learns_keeps_its_heads_to_the_end(tmp_path):
+    run = train(Setup("run", PROBLEM, replace(TINY, steps=30), (1,)), tmp_path / "run", engine=ENGINE)
+    assert (run.plan.learned_at, run.plan.lean_at, run.result.steps) == (None, None, 30)
+    assert set(run.metrics.heads[:, 0]) == {4}
+    plain = replace(TINY, steps=30, prune_every=None)
+    other = train(Setup("run", PROBLEM, plain, (1,)), tmp_path / "other", engine=ENGINE)
+    assert other.metrics.validation_loss.tolist() == run.metrics.validation_loss.tolist()
+    assert '"heads":null' in (other.path / "metrics.jsonl").read_text().replace(" ", "")
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
