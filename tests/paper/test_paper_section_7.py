@@ -10,7 +10,8 @@ from report_data import group
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group, read_summary
-from hopscope.paper.presets import LAPTOP, PAPER
+from hopscope.paper.presets import LAPTOP, PAPER, PAPER_SHORT
+from hopscope.paper.recipes import A
 from hopscope.paper.section_7 import DepthResult, judge, read, run
 from hopscope.studies.work import Work
 from hopscope.training.many import train_all
@@ -204,6 +205,18 @@ def test_the_presets():
     assert {1, 2, 3, 4} <= set(LAPTOP.depth.layers)
     assert LAPTOP.depth.hops == 3
     assert len(LAPTOP.depth.seeds) > 1
+
+
+def test_the_short_preset_is_of_as_shape_and_lets_every_claim_on_circuits_be_judged():
+    assert PAPER_SHORT.depth.setups() == []
+    assert PAPER_SHORT.held_heads() == ()
+    setups = PAPER_SHORT.alone
+    assert sorted(setup.seeds for setup in setups) == [(seed,) for seed in range(10)]
+    for setup in setups:
+        assert setup.problem == A.problem
+        assert setup.recipe.prune_every is None
+        same = {"steps", "schedule", "checkpoint_every"}
+        assert {name for name, value in vars(A.recipe).items() if value != getattr(setup.recipe, name)} == same
 
 
 @pytest.mark.parametrize(

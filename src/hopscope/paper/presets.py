@@ -1,9 +1,10 @@
-"""The scales of everything: `laptop`, in minutes on two cores; `paper`, the exact recipes; `tiny`, in seconds."""
+"""The scales of everything: `laptop`, in minutes on two cores; `paper`, the exact recipes; `paper-short`, A's shape
+from many seeds; `tiny`, in seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hopscope.circuits.search.budget import Effort
 from hopscope.errors import InputError
@@ -105,6 +106,21 @@ PAPER = Preset(
     emergence=EmergenceStudy("paper", (recipes.D,), "transformers", "thorough"),
 )
 
+PAPER_SHORT = Preset(
+    name="paper-short",
+    summary="ten transformers of A's shape in a sixth of its steps, by a rate that falls; an hour of a core each",
+    benchmark=BenchmarkStudy(),
+    theory=TheoryStudy("paper-short"),
+    depth=replace(PAPER.depth, scale="paper-short", layers=()),
+    circuits=CircuitStudy(
+        "paper-short",
+        tuple(Setup(f"seed-{seed}", recipes.A.problem, recipes.A_SHORT, (seed,)) for seed in range(10)),
+        "transformers",
+        "thorough",
+    ),
+    emergence=EmergenceStudy("paper-short", (), "transformers", "thorough"),
+)
+
 TINY = _on_one_ladder(
     DepthStudy(
         scale="tiny",
@@ -140,7 +156,7 @@ TINY = _on_one_ladder(
     theory=TheoryStudy("tiny", 4),
 )
 
-BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, PAPER, TINY)}
+BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, PAPER, PAPER_SHORT, TINY)}
 """What the command line calls them."""
 
 

@@ -52,6 +52,9 @@ A = Setup(
 )
 """Transformer A (Section 8.1)."""
 
+A_SHORT = replace(A.recipe, steps=4_000, schedule="trapezoid", checkpoint_every=400)
+"""A's shape in a sixth of its steps: the rate falls over the last three tenths. No recipe of the paper."""
+
 B = replace(A, name="b", seeds=(1,))
 """Transformer B (Section 8.1): A from another seed."""
 
