@@ -65,6 +65,8 @@ class Exhibit:
         """What was trained on what, in a line."""
         recipe, problem = self.run.recipe, self.run.problem
         heads = f"{recipe.heads} head{'' if recipe.heads == 1 else 's'}"
+        if recipe.prune_every is not None and self.metrics is not None and len(self.metrics):
+            heads += f" ({self.metrics.heads[-1, self.number]:.0f} left)"
         return (
             f"{recipe.layers} layers × {heads}, width {recipe.d_model}, {'MLP' if recipe.mlp else 'no MLP'}; "
             f"D = {problem.hops} hops, N = {problem.chains} chains, {problem.order_in_words}; {self.steps:,} steps"
