@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from hopscope.model.fast import FastTransformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
@@ -194,3 +195,44 @@ def test_a_run_that_never_learns_keeps_its_heads_to_the_end(tmp_path):
 
 def _contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("mlp", [False, True])
+def test_heads_that_are_gone_are_not_computed_and_that_changes_nothing(fuse, mlp):
+    """Answers and the gradients of every weight, where one layer has lost some heads, one all, and one none."""
+    shape = replace(TINY, layers=4, heads=3, head_dim=8, mlp=mlp).architecture(PROBLEM)
+    left = torch.ones(2, 4, 3, dtype=torch.bool)
+    left[:, 1] = left[:, 0, 1] = left[:, 3, 0] = left[0, 3, 2] = False
+    found = []
+    for only in (False, True):
+        torch.manual_seed(0)
+        made = FastTransformer(shape, 2)
+        for parameter in made.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        with torch.no_grad():
+            for layer, block in enumerate(made.blocks):
+                block.attention.out.weight.view(2, 3, 8, 16).mul_(left[:, layer, :, None, None])
+        if fuse:
+            made.fuse()
+        if only:
+            made.compute_only(left)
+            assert [None if b.present is None else len(b.present) for b in made.blocks] == [16, 0, None, 16]
+        batch = Data(PROBLEM, TINY, [1, 2]).training(0)
+        answers = made(batch.inputs)
+        answers.square().sum().backward()
+        zero = {name: torch.zeros_like(parameter) for name, parameter in made.named_parameters()}
+        gradients = {name: zero[name] if p.grad is None else p.grad for name, p in made.named_parameters()}
+        for layer in range(4):  # of a head that is gone, what it would write is not asked for
+            gradients[f"blocks.{layer}.attention.out.weight"].view(2, 3, 8, 16).mul_(left[:, layer, :, None, None])
+        found.append((answers, gradients))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-4)
+    assert len(found[0][1]) > 30
+
+
+def test_an_edit_sees_every_head():
+    """Whoever looks at patterns sees those of heads that are gone too."""
+    made = FastTransformer(TINY.architecture(PROBLEM), 1)
+    made.compute_only(torch.tensor([[[True, False], [False, False]]]))
+    batch = Data(PROBLEM, TINY, [1]).training(0)
+    assert [pattern.shape[2] for pattern in made.patterns(batch.inputs)] == [2, 2]

@@ -9,15 +9,17 @@ those of `transformer.py`, to which tests pin values and gradients.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from hopscope.model import fused
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
+from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.transformer import Attention, Block, Transformer
@@ -38,6 +40,9 @@ class FastBlock(Block):
     fused = False
     """Whether attention goes through `fused.py` where nobody asks for its pattern."""
 
+    present: Int[Tensor, " inner"] | None = None
+    """Which of all heads' numbers are computed, where the others' heads write nothing; None for all."""
+
     def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
         """As `Block`."""
         batch, positions = x.shape[1:3]
@@ -45,16 +50,18 @@ class FastBlock(Block):
         rows = query_rows = _normalised(self.attention_norm, x.flatten(1, 2))
         if last != positions:
             x, query_rows = x[:, :, -last:], _last(rows, batch, last)
-        attention = self.attention
+        attention = self._computed(edit)
         small = not attention.held and fused.fits(positions, attention.d_head)
         fixed = self._fixed(edit, rows) if small and edit is not None else None
-        if small and (fixed is not None or (self.fused and edit is None)):
-            written = self._fused(rows, query_rows, batch, fixed)
+        if not attention.heads:
+            written = attention.out.bias
+        elif small and (fixed is not None or (self.fused and edit is None)):
+            written = self._fused(attention, rows, query_rows, batch, fixed)
         else:
-            pattern, value = self._attend(rows, query_rows, batch)
+            pattern, value = self._attend(attention, rows, query_rows, batch)
             if edit is not None:
                 pattern = edit.pattern(self.layer, pattern)
-            written = _write(self.attention, pattern, value)
+            written = _write(attention, pattern, value)
         if edit is not None:
             written = edit.written(self.layer, written.view(x.shape)).flatten(1, 2)
         out = x.flatten(1, 2) + written
@@ -64,16 +71,25 @@ class FastBlock(Block):
             out = out + _affine(hidden, self.mlp.down.weight, self.mlp.down.bias)
         return out.view(x.shape)
 
+    def _computed(self, edit: Edit | None) -> Attention | _Present:
+        """The heads to compute: where nobody looks at them, only those that write something."""
+        if self.present is None or edit is not None or self.attention.held:
+            return self.attention
+        return _Present.of(self.attention, self.present)
+
     def _attend(
-        self, rows: Flat, query_rows: Float[Tensor, "model query_row d_in"], batch: int
+        self,
+        attention: Attention | _Present,
+        rows: Flat,
+        query_rows: Float[Tensor, "model query_row d_in"],
+        batch: int,
     ) -> tuple[Pattern, Heads]:
         """The pattern and the values."""
-        attention = self.attention
         if query_rows is rows:
-            query, key, value = self._heads(rows, batch, attention.query, attention.key, attention.value)
+            query, key, value = self._heads(attention, rows, batch, attention.query, attention.key, attention.value)
         else:
-            (query,) = self._heads(query_rows, batch, attention.query)
-            key, value = self._heads(rows, batch, attention.key, attention.value)
+            (query,) = self._heads(attention, query_rows, batch, attention.query)
+            key, value = self._heads(attention, rows, batch, attention.key, attention.value)
         pattern = torch.baddbmm(attention.mask(query.shape[1], key), query, key.mT).softmax(dim=-1)
         grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
@@ -86,13 +102,17 @@ class FastBlock(Block):
         return edit.fixed(self.layer)
 
     def _fused(
-        self, rows: Flat, query_rows: Float[Tensor, "model query_row d_in"], batch: int, fixed: FixedRows | None
+        self,
+        attention: Attention | _Present,
+        rows: Flat,
+        query_rows: Float[Tensor, "model query_row d_in"],
+        batch: int,
+        fixed: FixedRows | None,
     ) -> Float[Tensor, "model query_row d_model"]:
         """What attention writes, without its pattern."""
-        attention = self.attention
 
-        def made(rows: Flat, *maps: Linear) -> Float[Tensor, "sequence pos made"]:
-            flat = self._made(rows, *maps)
+        def made(rows: Flat, *maps: Linear | _Map) -> Float[Tensor, "sequence pos made"]:
+            flat = self._made(attention, rows, *maps)
             return flat.view(rows.shape[0] * batch, -1, flat.shape[-1])
 
         if query_rows is rows:
@@ -108,24 +128,67 @@ class FastBlock(Block):
             brought = fused.attend_last(query, rest, *how)
         return _affine(brought.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
-    def _made(self, rows: Flat, *maps: Linear) -> Float[Tensor, "model row made"]:
+    def _made(
+        self, attention: Attention | _Present, rows: Flat, *maps: Linear | _Map
+    ) -> Float[Tensor, "model row made"]:
         """What each map makes of the rows, side by side: one product for all, so that rows are read once."""
-        scales = [1 / math.sqrt(self.attention.d_head) if one is self.attention.query else 1.0 for one in maps]
+        scales = [1 / math.sqrt(attention.d_head) if one is attention.query else 1.0 for one in maps]
         weight = torch.cat([one.weight * scale for one, scale in zip(maps, scales, strict=True)], dim=-1)
         bias = torch.cat([one.bias * scale for one, scale in zip(maps, scales, strict=True)], dim=-1)
         return _affine(rows, *_folded(self.attention_norm, weight, bias))
 
-    def _heads(self, rows: Flat, batch: int, *maps: Linear) -> tuple[Heads, ...]:
+    def _heads(
+        self, attention: Attention | _Present, rows: Flat, batch: int, *maps: Linear | _Map
+    ) -> tuple[Heads, ...]:
         """What each map makes of the rows, cut into heads."""
-        made = self._made(rows, *maps)
+        made = self._made(attention, rows, *maps)
         made = made.view(rows.shape[0] * batch, -1, made.shape[-1])
-        return tuple(_cut(part, self.attention) for part in torch.chunk(made, len(maps), dim=-1))
+        return tuple(_cut(part, attention) for part in torch.chunk(made, len(maps), dim=-1))
+
+
+class _Map(NamedTuple):
+    """Some columns, or rows, of a linear map."""
+
+    weight: Weight
+    bias: Bias
+
+
+class _Present(NamedTuple):
+    """Some heads of an attention, as if there were no others."""
+
+    heads: int
+    d_head: int
+    causal: bool
+    held: tuple[HeldHead, ...]
+    mask: Callable[[int, Heads], Float[Tensor, "query key"]]
+    query: _Map
+    key: _Map
+    value: _Map
+    out: _Map
+
+    @classmethod
+    def of(cls, attention: Attention, numbers: Int[Tensor, " inner"]) -> _Present:
+        """Those heads whose numbers these are."""
+        query, key, value = (
+            _Map(one.weight.index_select(2, numbers), one.bias.index_select(2, numbers))
+            for one in (attention.query, attention.key, attention.value)
+        )
+        out = _Map(attention.out.weight.index_select(1, numbers), attention.out.bias)
+        heads = len(numbers) // attention.d_head
+        return cls(heads, attention.d_head, attention.causal, (), attention.mask, query, key, value, out)
 
 
 class FastTransformer(Transformer):
     """`Transformer` in fewer passes."""
 
     block: ClassVar[type[Block]] = FastBlock
+
+    def compute_only(self, left: Bool[Tensor, "model layer head"]) -> None:
+        """Leave out heads that no model has left. These must write nothing: answers and gradients are then the same."""
+        for block, heads in zip(self.blocks, left.any(dim=0), strict=True):
+            assert isinstance(block, FastBlock)
+            numbers = heads.repeat_interleave(block.attention.d_head).nonzero().flatten()
+            block.present = None if heads.all() else numbers.to(block.attention.out.weight.device)
 
     def fuse(self) -> None:
         """Send attention through `fused.py`, where this machine has it."""
@@ -139,14 +202,14 @@ class FastTransformer(Transformer):
         return _affine(rows, *_folded(self.norm, self.read.weight, self.read.bias)).view(*x.shape[:3], -1)
 
 
-def _write(attention: Attention, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:
+def _write(attention: Attention | _Present, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:
     models, batch = pattern.shape[:2]
     brought = (pattern.flatten(0, 2) @ value).view(models, batch, attention.heads, -1, attention.d_head)
     rows = brought.transpose(2, 3).reshape(models, -1, attention.heads * attention.d_head)
     return _affine(rows, attention.out.weight, attention.out.bias)
 
 
-def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention) -> Heads:
+def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention | _Present) -> Heads:
     x = x.view(*x.shape[:2], attention.heads, attention.d_head)
     return x.transpose(1, 2).reshape(-1, x.shape[1], attention.d_head)
 

@@ -116,7 +116,7 @@ class _Part:
         self._symbol_dim = problem.symbol_dim
         weights = recipe.hop_weights
         self._weights = None if weights is None else torch.tensor(weights, device=engine.device)
-        self._prunes = recipe.prune_every is not None
+        self._prunes, self._compiled = recipe.prune_every is not None, engine.compiled
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._optimiser = torch.optim.AdamW(
             self.transformer.parameters(),
@@ -161,10 +161,16 @@ class _Part:
     @torch.no_grad()
     def keep(self, left: Left) -> None:
         """Take away for good all other heads. Where weight, moments and gradients are zero, they stay zero."""
-        self.left = left
+        self._leave(left)
         _keep_only(left, self._outs)
         for moment in _MOMENTS:
             _keep_only(left, [self._optimiser.state[out][moment] for out in self._outs])
+
+    def _leave(self, left: Left) -> None:
+        """These heads are left; others are not computed, but where that would be compiled anew each time."""
+        self.left = left
+        if not self._compiled:
+            self.transformer.compute_only(left)
 
     def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, "model hop"]:
         """Losses by hop with these heads alone."""
@@ -200,7 +206,7 @@ class _Part:
                 own[moment].copy_(state[f"{moment}.{name}"])
         if self._prunes:  # a head that is gone writes nothing
             writes = [_by_head(out, self.left.shape[2]).any(dim=2) for out in self._outs]
-            self.left = torch.stack(writes, dim=1).cpu()
+            self._leave(torch.stack(writes, dim=1).cpu())
 
     def _clip_gradients(self, largest: float) -> None:
         """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""
