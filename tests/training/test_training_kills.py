@@ -32,7 +32,7 @@ root = Path(sys.argv[1])
 def program(folder):
     trainer.train(setup, folder, engine=Engine(threads=1, models_at_once=2))
 
-moments, alone = killed_everywhere(program, lambda name: root / name, every=2)
+moments, alone = killed_everywhere(program, lambda name: root / name, every=3)
 assert {"run.json", "metrics.jsonl", "result.json", "state.safetensors"} <= set(alone)
 assert not [name for name in alone if name.endswith(".tmp")]
 print(moments)
