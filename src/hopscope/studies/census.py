@@ -26,14 +26,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 
 from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.statistics import clopper_pearson, mean_interval, share_in_words, sign_test
+from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.statistics import mean_interval, share_in_words, sign_test, spread_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_paths
 from hopscope.training.recipe import Recipe
@@ -156,25 +156,11 @@ def judge(result: CensusResult) -> list[Judgement]:
         beside = zip(models, between(models), strict=False)
         own = [others < one.within for one, others in beside if one.within is not None]
         found += [
-            _most(f"{layers} layers: most circuits are as small as theory allows", small),
-            _most(f"{layers} layers: most circuits double", doubling),
-            _most(f"{layers} layers: most models are more like themselves than like others", own),
+            most_of(f"{layers} layers: most circuits are as small as theory allows", small),
+            most_of(f"{layers} layers: most circuits double", doubling),
+            most_of(f"{layers} layers: most models are more like themselves than like others", own),
         ]
     return [*found, _drift(result.pairs)]
-
-
-def _most(asked: str, models: Sequence[bool]) -> Judgement:
-    """Rules 1 to 3, of the models for which it is so and those for which it is not."""
-    if not models:
-        return Judgement(asked, "not run")
-    n, yes = len(models), sum(models)
-    low, high = clopper_pearson(yes, n)
-    ours = share_in_words(yes, n)
-    if low > 0.5:
-        return Judgement(asked, "as asked", ours, n)
-    if high < 0.5:
-        return Judgement(asked, "not as asked", ours, n)
-    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
 
 
 def _drift(pairs: Sequence[tuple[Seen, Seen]]) -> Judgement:
@@ -204,21 +190,16 @@ def table(result: CensusResult) -> str:
         "certified, natural": lambda seen: share_in_words(sum("natural" in one.certified for one in seen), len(seen)),
         "certified, strict": lambda seen: share_in_words(sum("strict" in one.certified for one in seen), len(seen)),
         "theory delivers x{D}": lambda seen: share_in_words(sum(one.delivers for one in seen), len(seen)),
-        "paths, natural": lambda seen: _spread([len(one.paths) for one in seen]),
-        "paths, strict": lambda seen: _spread([len(one.strict) for one in seen if one.strict]),
-        "paths that do a step again": lambda seen: _spread([one.repeated for one in seen]),
-        "heads": lambda seen: _spread([one.heads for one in seen]),
-        "heads of several steps": lambda seen: _spread([one.shared_heads for one in seen]),
+        "paths, natural": lambda seen: spread_in_words([len(one.paths) for one in seen]),
+        "paths, strict": lambda seen: spread_in_words([len(one.strict) for one in seen if one.strict]),
+        "paths that do a step again": lambda seen: spread_in_words([one.repeated for one in seen]),
+        "heads": lambda seen: spread_in_words([one.heads for one in seen]),
+        "heads of several steps": lambda seen: spread_in_words([one.shared_heads for one in seen]),
         "doubling": lambda seen: share_in_words(sum(one.strategy == "doubling" for one in seen), len(seen)),
-        "overlap with another model": lambda seen: _spread(between(seen)),
-        "overlap of two searches": lambda seen: _spread([one.within for one in seen if one.within is not None]),
+        "overlap with another model": lambda seen: spread_in_words(between(seen)),
+        "overlap of two searches": lambda seen: spread_in_words([one.within for one in seen if one.within is not None]),
     }
     lines = [f"| layers | {' | '.join(map(str, depths))} |", "|---" * (len(depths) + 1) + "|"]
     lines.append(f"| models | {' | '.join(str(sum(one.layers == n for one in result.models)) for n in depths)} |")
     lines += [f"| {name} | {' | '.join(tell(result.solved(n)) for n in depths)} |" for name, tell in rows.items()]
     return "\n".join(lines) + "\n"
-
-
-def _spread(values: Sequence[float]) -> str:
-    """`9 (6 to 14)`: median, least and greatest."""
-    return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hopscope.studies.statistics import clopper_pearson, share_in_words
+
 Verdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
 
 
@@ -37,6 +39,20 @@ class Judgements:
     """
 
     judgements: tuple[Judgement, ...]
+
+
+def most_of(asked: str, models: Sequence[bool]) -> Judgement:
+    """Whether something is so of most models, by the 95% Clopper-Pearson interval of the share of which it is."""
+    if not models:
+        return Judgement(asked, "not run")
+    n, yes = len(models), sum(models)
+    low, high = clopper_pearson(yes, n)
+    ours = share_in_words(yes, n)
+    if low > 0.5:
+        return Judgement(asked, "as asked", ours, n)
+    if high < 0.5:
+        return Judgement(asked, "not as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
 
 
 def judgements_table(judgements: Sequence[Judgement]) -> str:

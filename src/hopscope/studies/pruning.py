@@ -27,14 +27,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.census import between
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.statistics import clopper_pearson, mean_interval, share_in_words, sign_test
+from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.statistics import mean_interval, share_in_words, sign_test, spread_in_words
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -129,22 +128,8 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
 
 def judge(result: PruningResult) -> list[Judgement]:
     """By the rules above."""
-    return [_certified(result), _does_it(result.pairs), _costs(result)]
-
-
-def _certified(result: PruningResult) -> Judgement:
-    """Rule 1."""
-    asked = "most pruned models have a certified circuit"
-    solved = [one for one in result.pruned if one.loss < result.bar]
-    if not solved:
-        return Judgement(asked, "not run")
-    n, yes = len(solved), sum(map(_natural, solved))
-    low, high = clopper_pearson(yes, n)
-    if low > 0.5:
-        return Judgement(asked, "as asked", share_in_words(yes, n), n)
-    if high < 0.5:
-        return Judgement(asked, "not as asked", share_in_words(yes, n), n)
-    return Judgement(asked, "inconclusive", share_in_words(yes, n), n, "too few models to tell")
+    certified = [_natural(one) for one in result.pruned if one.loss < result.bar]
+    return [most_of("most pruned models have a certified circuit", certified), _does_it(result.pairs), _costs(result)]
 
 
 def _does_it(pairs: Sequence[tuple[Seen, Seen]]) -> Judgement:
@@ -187,23 +172,18 @@ def table(result: PruningResult) -> str:
     rows: dict[str, Callable[[Sequence[Seen]], str]] = {
         "models": lambda seen: str(len(seen)),
         "hold the bar": lambda seen: share_in_words(sum(one.loss < result.bar for one in seen), len(seen)),
-        "loss": lambda seen: _spread([one.loss for one in seen]),
+        "loss": lambda seen: spread_in_words([one.loss for one in seen]),
         "with a circuit": lambda seen: str(sum(bool(one.paths) for one in seen)),
         "certified, natural": lambda seen: share_in_words(sum(map(_natural, seen)), len(seen)),
         "certified, strict": lambda seen: share_in_words(sum("strict" in one.certified for one in seen), len(seen)),
-        "paths, natural": lambda seen: _spread([len(one.paths) for one in seen if one.paths]),
-        "heads with a path": lambda seen: _spread([one.heads for one in seen if one.paths]),
-        "paths that do a step again": lambda seen: _spread([one.repeated for one in seen if one.paths]),
+        "paths, natural": lambda seen: spread_in_words([len(one.paths) for one in seen if one.paths]),
+        "heads with a path": lambda seen: spread_in_words([one.heads for one in seen if one.paths]),
+        "paths that do a step again": lambda seen: spread_in_words([one.repeated for one in seen if one.paths]),
         "doubling": lambda seen: share_in_words(
             sum(one.strategy == "doubling" for one in seen), sum(bool(one.paths) for one in seen)
         ),
-        "overlap with another model": lambda seen: _spread(between([one for one in seen if one.paths])),
+        "overlap with another model": lambda seen: spread_in_words(between([one for one in seen if one.paths])),
     }
     lines = [f"| | {' | '.join(arms_seen)} |", "|---" * 3 + "|"]
     lines += [f"| {name} | {' | '.join(map(tell, arms_seen.values()))} |" for name, tell in rows.items()]
-    return "\n".join([*lines, f"| heads left | {_spread(result.left)} | all |"]) + "\n"
-
-
-def _spread(values: Sequence[float]) -> str:
-    """`9 (6 to 14)`: median, least and greatest."""
-    return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"
+    return "\n".join([*lines, f"| heads left | {spread_in_words(result.left)} | all |"]) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 
@@ -133,3 +134,8 @@ def _censored(times: Times, until: int) -> Any:
     return CensoredData(
         uncensored=[time for time in times if time is not None], right=[until for time in times if time is None]
     )
+
+
+def spread_in_words(values: Sequence[float]) -> str:
+    """`9 (6 to 14)`: median, least and greatest; `-` of none."""
+    return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"
