@@ -108,7 +108,7 @@ PAPER = Preset(
 
 PAPER_SHORT = Preset(
     name="paper-short",
-    summary="ten transformers of A's shape in a sixth of its steps, by a rate that falls; an hour of a core each",
+    summary="ten transformers of A's shape in a sixth of its steps, by a rate that falls; half an hour of a core each",
     benchmark=BenchmarkStudy(),
     theory=TheoryStudy("paper-short"),
     depth=replace(PAPER.depth, scale="paper-short", layers=()),

@@ -155,7 +155,7 @@ def judge(result: EmergenceResult) -> list[Finding]:
 
 def _learns(models: Sequence[Studied], scale: str) -> Finding:
     """C12."""
-    alike = [model for model in models if model.shape == (24, 1, 4) and not model.pruned]
+    alike = [model for model in models if model.shape == (24, 1, 4)]
     if not alike:
         return Finding("C12", "not run", reason="no model of 24 layers, one head and D = 4")
     trained = [model.learned for model in alike if model.learned]

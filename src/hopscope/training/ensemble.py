@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
@@ -116,6 +116,9 @@ class _Part:
         self._symbol_dim = problem.symbol_dim
         weights = recipe.hop_weights
         self._weights = None if weights is None else torch.tensor(weights, device=engine.device)
+        # What takes heads to the stream, by layer: `d_head` rows a head.
+        named = self.transformer.named_parameters()
+        self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
         self._prunes, self._compiled = recipe.prune_every is not None, engine.compiled
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._optimiser = torch.optim.AdamW(
@@ -152,11 +155,6 @@ class _Part:
         self._optimiser.step()
         self._optimiser.zero_grad()
         return losses.detach()
-
-    @property
-    def _outs(self) -> list[nn.Parameter]:
-        """What takes heads to the stream, by layer, "model inner d_model": `d_head` rows a head."""
-        return [weight for name, weight in self.transformer.named_parameters() if name.endswith("attention.out.weight")]
 
     @torch.no_grad()
     def keep(self, left: Left) -> None:
