@@ -1,12 +1,13 @@
-/* Causal or full softmax attention over short sequences, forward and backward, one head of one sequence at a time: all
-   of it stays in the first cache. `fused.py` compiles it for the machine it runs on; tests pin it to the plain form.
+/* Causal or full softmax attention over short sequences, forward and backward: all of it stays in a core's own caches.
+   `fused.py` compiles it for the machine it runs on; tests pin it to the plain form.
 
    query:   [sequence][one of the last positions][head][width], already divided by sqrt(width)
    made:    [sequence][position][key, value][head][width]
    brought: [sequence][one of the last positions][head][width]
 
-   All, and their gradients, in fp32 or in bf16; in between everything is fp32. As many queries as a vector has lanes
-   go side by side, and keys one after the other: maxima, sums and products then need nothing from other lanes. */
+   All, and their gradients, in fp32 or in bf16; in between everything is fp32. As many heads as a vector has lanes go
+   side by side, of one sequence or of several: nothing needs anything from another lane, and a query meets the keys that
+   it sees and no others. Where patterns are put in place, each head goes alone, as many queries as lanes side by side. */
 
 #include <math.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #define MOST 64 /* positions */
 #define WIDEST 128 /* numbers a head */
 #define NUMBERS 4096 /* of all positions of a head, with what fills them up to whole vectors */
+#define SQUARE (MOST * (MOST + 1)) /* of queries and keys, with an odd number of keys for a query */
 #define EIGHT 8
 #ifndef LANES
 #ifdef __AVX512F__
@@ -28,16 +30,16 @@
 #define ALIGNED __attribute__((aligned(64)))
 
 #ifdef __clang__
-#define MIXED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define MIXED(numbers, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define MIXED(a, b, ...) __builtin_shuffle(a, b, (Words){__VA_ARGS__})
+#define MIXED(numbers, a, b, ...) __builtin_shuffle(a, b, (numbers){__VA_ARGS__})
 #endif
 
 typedef float Lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t Ints __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef float Eight __attribute__((vector_size(EIGHT * sizeof(float))));
 typedef uint32_t Words __attribute__((vector_size(EIGHT * sizeof(uint32_t))));
-typedef uint16_t Halves __attribute__((vector_size(EIGHT * sizeof(uint16_t))));
+typedef uint32_t Four __attribute__((vector_size(4 * sizeof(uint32_t))));
 typedef float Rows[NUMBERS] ALIGNED; /* close together, `pitch` apart: a head's must share the first cache */
 
 /* What there is: positions, those of them (the last) that ask, heads, and numbers from one position to the next. */
@@ -75,57 +77,33 @@ ALWAYS Lanes exponential(Lanes x) {
     return sum * (Lanes)((down + 127) << 23);
 }
 
-/* Eight of them to the nearest bf16, ties to even; what is not a number stays so. */
-ALWAYS Halves narrowed(Eight values) {
-    const Words bits = (Words)values, nearest = bits + 0x7fff + ((bits >> 16) & 1);
-    const Words number = (Words)(values == values), rounded = (number & nearest) | (~number & 0x7fc00000u);
-    return __builtin_convertvector(rounded >> 16, Halves);
-}
-
 /* Rows of `width` numbers, `stride` apart, into rows of their own; zeros up to the next vector, of rows as of lanes. */
-ALWAYS void load(int half, int count, int width, int stride, const void *from, int64_t at, float *rows) {
+ALWAYS void load(int count, int width, int stride, const float *from, int64_t at, float *rows) {
     const int pitch = pitch_of(width), full = (count + LANES - 1) / LANES * LANES;
     for (int i = 0; i < count; i++, at += stride)
         for (int d = 0; d < width; d += EIGHT) {
-            const int there = width - d < EIGHT ? width - d : EIGHT;
-            Halves halves = {};
             Eight values = {};
-            if (half) {
-                memcpy(&halves, (const uint16_t *)from + at + d, there * sizeof(uint16_t));
-                values = (Eight)(__builtin_convertvector(halves, Words) << 16);
-            } else
-                memcpy(&values, (const float *)from + at + d, there * sizeof(float));
+            memcpy(&values, from + at + d, (width - d < EIGHT ? width - d : EIGHT) * sizeof(float));
             memcpy(rows + i * pitch + d, &values, sizeof values);
         }
     memset(rows + count * pitch, 0, (full - count) * pitch * sizeof(float));
-}
-
-ALWAYS void store(int half, int width, const float *row, void *to, int64_t at) {
-    for (int d = 0; d < width; d += EIGHT) {
-        const int there = width - d < EIGHT ? width - d : EIGHT;
-        if (half) {
-            const Halves halves = narrowed(*(const Eight *)(row + d));
-            memcpy((uint16_t *)to + at + d, &halves, there * sizeof(uint16_t));
-        } else
-            memcpy((float *)to + at + d, row + d, there * sizeof(float));
-    }
 }
 
 /* Eight vectors of eight, rows for columns. */
 ALWAYS void transpose(Eight v[EIGHT]) {
     Eight pairs[EIGHT], fours[EIGHT];
     for (int i = 0; i < EIGHT; i += 2) {
-        pairs[i] = MIXED(v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        pairs[i + 1] = MIXED(v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+        pairs[i] = MIXED(Words, v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        pairs[i + 1] = MIXED(Words, v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     for (int i = 0; i < EIGHT; i += 4)
         for (int k = 0; k < 2; k++) {
-            fours[i + 2 * k] = MIXED(pairs[i + k], pairs[i + 2 + k], 0, 1, 8, 9, 4, 5, 12, 13);
-            fours[i + 2 * k + 1] = MIXED(pairs[i + k], pairs[i + 2 + k], 2, 3, 10, 11, 6, 7, 14, 15);
+            fours[i + 2 * k] = MIXED(Words, pairs[i + k], pairs[i + 2 + k], 0, 1, 8, 9, 4, 5, 12, 13);
+            fours[i + 2 * k + 1] = MIXED(Words, pairs[i + k], pairs[i + 2 + k], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     for (int i = 0; i < 4; i++) {
-        v[i] = MIXED(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        v[i + 4] = MIXED(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        v[i] = MIXED(Words, fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        v[i + 4] = MIXED(Words, fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 
@@ -185,18 +163,18 @@ ALWAYS int keys_of(Shape shape, int at) {
 
    fixed: for every position whether its pattern is put in place; may be null, if none is
    patterns: [position][key], read where it is */
-ALWAYS void forward_one(
-    int half, int width, Shape shape, const void *query_from, int64_t query_at, const void *made, int64_t made_at,
-    void *brought, int64_t to, const uint8_t *fixed, const float *patterns) {
+ALWAYS void forward_edited(
+    int width, Shape shape, const float *query_from, int64_t query_at, const float *made, int64_t made_at,
+    float *brought, int64_t to, const uint8_t *fixed, const float *patterns) {
     Rows query, key, value, out;
     Lanes columns[WIDEST], weights[MOST];
     const int inner = shape.heads * width, before = shape.count - shape.asking, pitch = pitch_of(width);
     int own = !fixed;
     for (int i = before; !own && i < shape.count; i++) own = !fixed[i];
-    load(half, shape.count, width, shape.made_stride, made, made_at + inner, value);
+    load(shape.count, width, shape.made_stride, made, made_at + inner, value);
     if (own) {
-        load(half, shape.asking, width, shape.query_stride, query_from, query_at, query);
-        load(half, shape.count, width, shape.made_stride, made, made_at, key);
+        load(shape.asking, width, shape.query_stride, query_from, query_at, query);
+        load(shape.count, width, shape.made_stride, made, made_at, key);
     }
     for (int first = 0; own && first < shape.asking; first += LANES) {
         const int at = before + first, keys = keys_of(shape, at);
@@ -219,96 +197,230 @@ ALWAYS void forward_one(
                 *(Eight *)(out + i * pitch + d) = sum;
             }
         }
-        store(half, width, out + i * pitch, brought, to + (int64_t)i * inner);
+        memcpy(brought + to + (int64_t)i * inner, out + i * pitch, width * sizeof(float));
     }
 }
 
-/* What as many queries as lanes, in `rows`, add to the gradients of keys or of values: each row times its lane's number. */
-ALWAYS void add_rows(int keys, int width, const Lanes *lanes, const float *rows, float *sums) {
+/* As many heads as lanes: where each one's numbers begin. */
+typedef struct { int64_t query[LANES], made[LANES], brought[LANES]; } Heads;
+
+/* Number d of position i of all of them is columns[i * pitch + d]. */
+typedef Lanes Columns[NUMBERS];
+
+static _Thread_local struct { Columns query, key, value, given, made; Lanes weights[SQUARE], scores[SQUARE]; } work;
+
+ALWAYS void transpose_four(Four v[4]) {
+    Four pairs[4];
+    for (int i = 0; i < 4; i += 2) {
+        pairs[i] = MIXED(Four, v[i], v[i + 1], 0, 4, 1, 5);
+        pairs[i + 1] = MIXED(Four, v[i], v[i + 1], 2, 6, 3, 7);
+    }
+    for (int k = 0; k < 2; k++) {
+        v[2 * k] = MIXED(Four, pairs[k], pairs[2 + k], 0, 1, 4, 5);
+        v[2 * k + 1] = MIXED(Four, pairs[k], pairs[2 + k], 2, 3, 6, 7);
+    }
+}
+
+/* To the nearest bf16, ties to even, in the upper half of every word; what is not a number stays so. */
+ALWAYS Words rounded(Eight values) {
+    const Words bits = (Words)values, nearest = bits + 0x7fff + ((bits >> 16) & 1);
+    const Words number = (Words)(values == values);
+    return ((number & nearest) | (~number & 0x7fc00000u)) & 0xffff0000u;
+}
+
+/* Eight numbers, of which `there` are there, of eight heads, into eight lanes of eight columns. */
+ALWAYS void gather_eight(int half, int there, const void *from, const int64_t *at, int64_t more, float *columns) {
+    if (!half) {
+        Eight block[EIGHT] = {};
+        for (int i = 0; i < EIGHT; i++) memcpy(block + i, (const float *)from + at[i] + more, there * sizeof(float));
+        transpose(block);
+        for (int i = 0; i < EIGHT; i++) memcpy(columns + i * LANES, block + i, sizeof(Eight));
+    }
+    for (int part = 0; half && part < EIGHT; part += 4) {
+        Four pairs[4] = {}; /* two numbers a word */
+        for (int i = 0; i < 4; i++)
+            memcpy(pairs + i, (const uint16_t *)from + at[part + i] + more, there * sizeof(uint16_t));
+        transpose_four(pairs);
+        for (int i = 0; i < 4; i++) {
+            const Four one = pairs[i] << 16, other = pairs[i] & 0xffff0000u;
+            memcpy(columns + 2 * i * LANES + part, &one, sizeof one);
+            memcpy(columns + (2 * i + 1) * LANES + part, &other, sizeof other);
+        }
+    }
+}
+
+/* The inverse. */
+ALWAYS void scatter_eight(int half, int there, const float *columns, void *to, const int64_t *at, int64_t more) {
+    Eight block[EIGHT];
+    for (int i = 0; i < EIGHT; i++) memcpy(block + i, columns + i * LANES, sizeof(Eight));
+    if (!half) {
+        transpose(block);
+        for (int i = 0; i < EIGHT; i++) memcpy((float *)to + at[i] + more, block + i, there * sizeof(float));
+    }
+    Words words[4];
+    for (int i = 0; half && i < 4; i++) words[i] = rounded(block[2 * i]) >> 16 | rounded(block[2 * i + 1]);
+    for (int part = 0; half && part < EIGHT; part += 4) {
+        Four pairs[4];
+        for (int i = 0; i < 4; i++) memcpy(pairs + i, (const uint32_t *)(words + i) + part, sizeof(Four));
+        transpose_four(pairs);
+        for (int i = 0; i < 4; i++)
+            memcpy((uint16_t *)to + at[part + i] + more, pairs + i, there * sizeof(uint16_t));
+    }
+}
+
+#define FOR_EIGHTS(eight)                                                                           \
+    for (int i = 0; i < count; i++)                                                                 \
+        for (int d = 0; d < width; d += EIGHT)                                                      \
+            for (int lane = 0; lane < LANES; lane += EIGHT) {                                       \
+                const int there = width - d < EIGHT ? width - d : EIGHT;                            \
+                const int64_t ahead = more + (int64_t)i * stride + d;                               \
+                eight;                                                                              \
+            }
+
+/* Numbers of so many positions, `stride` apart and `more` from where each head begins, as columns. */
+ALWAYS void gather(
+    int half, int count, int width, int stride, const void *from, const int64_t *at, int64_t more, Lanes *columns) {
     const int pitch = pitch_of(width);
-    for (int d = 0; d < width; d += EIGHT) {
-        Eight row[LANES];
-        for (int i = 0; i < LANES; i++) memcpy(row + i, rows + i * pitch + d, sizeof(Eight));
-        for (int j = 0; j < keys; j++) {
-            const float *numbers = (const float *)(lanes + j);
-            Eight *sum = (Eight *)(sums + j * pitch + d), total = *sum;
-            for (int i = 0; i < LANES; i++) total += row[i] * numbers[i];
-            *sum = total;
-        }
-    }
+    FOR_EIGHTS(gather_eight(half, there, from, at + lane, ahead, (float *)(columns + i * pitch + d) + lane))
 }
 
-ALWAYS void backward_one(
-    int half, int width, Shape shape, const void *query_from, int64_t query_at, const void *made, int64_t made_at,
-    const void *gradient, int64_t to, void *query_gradient, void *made_gradient) {
-    const int inner = shape.heads * width, before = shape.count - shape.asking, pitch = pitch_of(width);
-    Rows query, key, value, given, to_query, to_key, to_value;
-    load(half, shape.asking, width, shape.query_stride, query_from, query_at, query);
-    load(half, shape.count, width, shape.made_stride, made, made_at, key);
-    load(half, shape.count, width, shape.made_stride, made, made_at + inner, value);
-    load(half, shape.asking, width, inner, gradient, to, given);
-    memset(to_key, 0, shape.count * pitch * sizeof(float));
-    memset(to_value, 0, shape.count * pitch * sizeof(float));
-    for (int first = 0; first < shape.asking; first += LANES) {
-        const int at = before + first, keys = keys_of(shape, at);
-        Lanes columns[WIDEST], weights[MOST], scores[MOST], mean = {};
-        turn(first, width, query, columns);
-        const Lanes scale = weigh(at, keys, width, shape.causal, columns, key, weights);
-        turn(first, width, given, columns);
-        for (int j = 0; j < keys; j++) {
-            weights[j] *= scale;
-            scores[j] = product(width, columns, value + j * pitch);
-            mean += weights[j] * scores[j];
-        }
-        for (int d = 0; d < pitch; d++) columns[d] = (Lanes){};
-        for (int j = 0; j < keys; j++) {
-            scores[j] = weights[j] * (scores[j] - mean); /* its gradient */
-            for (int d = 0; d < width; d++) columns[d] += scores[j] * key[j * pitch + d];
-        }
-        add_rows(keys, width, scores, query + first * pitch, to_key);
-        add_rows(keys, width, weights, given + first * pitch, to_value);
-        turn_back(first, width, columns, to_query);
-    }
-    for (int i = 0; i < shape.asking; i++)
-        store(half, width, to_query + i * pitch, query_gradient, query_at + (int64_t)i * shape.query_stride);
-    for (int j = 0; j < shape.count; j++) {
-        const int64_t at = made_at + (int64_t)j * shape.made_stride;
-        store(half, width, to_key + j * pitch, made_gradient, at);
-        store(half, width, to_value + j * pitch, made_gradient, at + inner);
-    }
+ALWAYS void scatter(
+    int half, int count, int width, int stride, const Lanes *columns, void *to, const int64_t *at, int64_t more) {
+    const int pitch = pitch_of(width);
+    FOR_EIGHTS(scatter_eight(half, there, (const float *)(columns + i * pitch + d) + lane, to, at + lane, ahead))
 }
 
-/* A width that the compiler knows lets it keep columns in registers: those of `fused.QUICK`. */
+ALWAYS Lanes dot(int width, const Lanes *one, const Lanes *other) {
+    Lanes sum = one[0] * other[0];
+    for (int d = 1; d < width; d++) sum += one[d] * other[d];
+    return sum;
+}
+
+/* exp(score - largest score) of one query and so many keys; gives one over their sum. */
+ALWAYS Lanes soften(int keys, int width, const Lanes *query, const Lanes *key, Lanes *weights) {
+    const int pitch = pitch_of(width);
+    Lanes most = (Lanes){} - 1e30f, sum = {};
+    for (int j = 0; j < keys; j++) {
+        const Lanes score = weights[j] = dot(width, query, key + j * pitch);
+        most = chosen(score > most, score, most);
+    }
+    for (int j = 0; j < keys; j++) sum += weights[j] = exponential(weights[j] - most);
+    return 1.0f / sum;
+}
+
+/* Keys that the i-th of the asking positions sees, and the first of these that sees a key. */
+ALWAYS int seen(Shape shape, int i) { return shape.causal ? shape.count - shape.asking + i + 1 : shape.count; }
+ALWAYS int first_to_see(Shape shape, int key) {
+    const int before = shape.count - shape.asking;
+    return shape.causal && key > before ? key - before : 0;
+}
+
+ALWAYS void forward_heads(
+    int half, int width, Shape shape, const Heads *at, const void *query_from, const void *made_from, void *brought) {
+    const int inner = shape.heads * width, pitch = pitch_of(width);
+    Lanes *restrict query = work.query, *restrict key = work.key, *restrict value = work.value;
+    Lanes *restrict made = work.made, *restrict weights = work.weights;
+    gather(half, shape.asking, width, shape.query_stride, query_from, at->query, 0, query);
+    gather(half, shape.count, width, shape.made_stride, made_from, at->made, 0, key);
+    gather(half, shape.count, width, shape.made_stride, made_from, at->made, inner, value);
+    for (int i = 0; i < shape.asking; i++) {
+        const int keys = seen(shape, i);
+        const Lanes scale = soften(keys, width, query + i * pitch, key, weights);
+        Lanes sums[WIDEST];
+        for (int d = 0; d < width; d++) sums[d] = (Lanes){};
+        for (int j = 0; j < keys; j++)
+            for (int d = 0; d < width; d++) sums[d] += weights[j] * value[j * pitch + d];
+        for (int d = 0; d < width; d++) made[i * pitch + d] = sums[d] * scale;
+    }
+    scatter(half, shape.asking, width, inner, made, brought, at->brought, 0);
+}
+
+ALWAYS void backward_heads(
+    int half, int width, Shape shape, const Heads *at, const void *query_from, const void *made_from,
+    const void *gradient, void *query_gradient, void *made_gradient) {
+    const int inner = shape.heads * width, pitch = pitch_of(width), across = shape.count | 1;
+    Lanes *restrict query = work.query, *restrict key = work.key, *restrict value = work.value;
+    Lanes *restrict given = work.given, *restrict made = work.made;
+    Lanes *restrict weights = work.weights, *restrict scores = work.scores;
+    gather(half, shape.asking, width, shape.query_stride, query_from, at->query, 0, query);
+    gather(half, shape.count, width, shape.made_stride, made_from, at->made, 0, key);
+    gather(half, shape.count, width, shape.made_stride, made_from, at->made, inner, value);
+    gather(half, shape.asking, width, inner, gradient, at->brought, 0, given);
+    for (int i = 0; i < shape.asking; i++) { /* its weights, the gradients of its scores and of itself */
+        const int keys = seen(shape, i);
+        Lanes *restrict weight = weights + i * across, *restrict score = scores + i * across;
+        const Lanes scale = soften(keys, width, query + i * pitch, key, weight);
+        Lanes mean = {}, sums[WIDEST];
+        for (int j = 0; j < keys; j++) {
+            weight[j] *= scale;
+            score[j] = dot(width, given + i * pitch, value + j * pitch);
+            mean += weight[j] * score[j];
+        }
+        for (int d = 0; d < width; d++) sums[d] = (Lanes){};
+        for (int j = 0; j < keys; j++) {
+            score[j] = weight[j] * (score[j] - mean);
+            for (int d = 0; d < width; d++) sums[d] += score[j] * key[j * pitch + d];
+        }
+        for (int d = 0; d < width; d++) made[i * pitch + d] = sums[d];
+    }
+    scatter(half, shape.asking, width, shape.query_stride, made, query_gradient, at->query, 0);
+    for (int j = 0; j < shape.count; j++) { /* the gradients of key and value, in their place */
+        Lanes keys[WIDEST], values[WIDEST];
+        for (int d = 0; d < width; d++) keys[d] = values[d] = (Lanes){};
+        for (int i = first_to_see(shape, j); i < shape.asking; i++)
+            for (int d = 0; d < width; d++) {
+                keys[d] += scores[i * across + j] * query[i * pitch + d];
+                values[d] += weights[i * across + j] * given[i * pitch + d];
+            }
+        for (int d = 0; d < width; d++) {
+            key[j * pitch + d] = keys[d];
+            value[j * pitch + d] = values[d];
+        }
+    }
+    scatter(half, shape.count, width, shape.made_stride, key, made_gradient, at->made, 0);
+    scatter(half, shape.count, width, shape.made_stride, value, made_gradient, at->made, inner);
+}
+
+/* A width that the compiler knows lets it keep sums in registers: those of `fused.QUICK`. */
 #define OF_SIZE(H, W, call) { enum { half = H, width = W }; call; }
 #define IN_ITS_SIZE(call)                                                                           \
     if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                                             \
     else if (head_width == 8) OF_SIZE(0, 8, call)                                                   \
     else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)                                      \
     else if (head_width == 16) OF_SIZE(0, 16, call)                                                 \
-    else { const int half = is_half, width = head_width; call; }
-#define FOR_EACH_HEAD(body)                                                                         \
+    else { const int half = is_half, width = head_width; (void)half; call; }
+
+/* Where heads begin, from that one of all sequences' on; where there are no more, the last one goes along again. */
+ALWAYS Heads heads_from(int64_t number, int64_t end, int width, Shape shape) {
+    Heads at;
+    for (int i = 0; i < LANES; i++) {
+        const int64_t one = number + i < end ? number + i : end - 1, n = one / shape.heads, h = one % shape.heads;
+        at.query[i] = n * shape.asking * shape.query_stride + h * width;
+        at.made[i] = n * shape.count * shape.made_stride + h * width;
+        at.brought[i] = (n * shape.asking * shape.heads + h) * width;
+    }
+    return at;
+}
+
+#define FOR_HEADS(body)                                                                             \
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};                  \
-    for (int64_t n = first; n < first + sequences; n++)                                             \
-        for (int h = 0; h < heads; h++) {                                                           \
-            const int64_t query_at = n * asking * query_stride + h * head_width;                    \
-            const int64_t made_at = n * count * made_stride + h * head_width;                       \
-            const int64_t to = (n * asking * heads + h) * head_width;                               \
-            body                                                                                    \
-        }
+    for (int64_t number = first * heads; number < (first + sequences) * heads; number += LANES) {   \
+        const Heads at = heads_from(number, (first + sequences) * heads, head_width, shape);        \
+        body                                                                                        \
+    }
 
 void attention_forward(
     int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
     int made_stride, int causal, int is_half, const void *query, const void *made, void *brought) {
-    FOR_EACH_HEAD(
-        IN_ITS_SIZE(forward_one(half, width, shape, query, query_at, made, made_at, brought, to, 0, 0)))
+    FOR_HEADS(IN_ITS_SIZE(forward_heads(half, width, shape, &at, query, made, brought)))
 }
 
 void attention_backward(
     int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
     int made_stride, int causal, int is_half, const void *query, const void *made, const void *gradient,
     void *query_gradient, void *made_gradient) {
-    FOR_EACH_HEAD(IN_ITS_SIZE(backward_one(
-        half, width, shape, query, query_at, made, made_at, gradient, to, query_gradient, made_gradient)))
+    FOR_HEADS(IN_ITS_SIZE(
+        backward_heads(half, width, shape, &at, query, made, gradient, query_gradient, made_gradient)))
 }
 
 /* The same `batch` of sequences under one program after the other, forward, in fp32.
@@ -317,12 +429,17 @@ void attention_backward(
    patterns: [program][head], null or [sequence of the batch][position][key] */
 void attention_edited(
     int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
-    int made_stride, int causal, int is_half, const void *query, const void *made, void *brought, int64_t batch,
+    int made_stride, int causal, int is_half, const float *query, const float *made, float *brought, int64_t batch,
     const uint8_t *const *fixed, const float *const *patterns) {
-    FOR_EACH_HEAD(
-        const int64_t head = n / batch * heads + h;
-        const uint8_t *of_head = fixed[head] ? fixed[head] + n % batch * count : 0;
-        const float *its_patterns = fixed[head] ? patterns[head] + n % batch * count * count : 0;
-        IN_ITS_SIZE(
-            forward_one(half, width, shape, query, query_at, made, made_at, brought, to, of_head, its_patterns)))
+    const Shape shape = {count, asking, heads, query_stride, made_stride, causal};
+    for (int64_t n = first; n < first + sequences; n++)
+        for (int h = 0; h < heads; h++) {
+            const int64_t query_at = n * asking * query_stride + h * head_width;
+            const int64_t made_at = n * count * made_stride + h * head_width;
+            const int64_t head = n / batch * heads + h, to = (n * asking * heads + h) * head_width;
+            const uint8_t *of_head = fixed[head] ? fixed[head] + n % batch * count : 0;
+            const float *its_patterns = fixed[head] ? patterns[head] + n % batch * count * count : 0;
+            IN_ITS_SIZE(
+                forward_edited(width, shape, query, query_at, made, made_at, brought, to, of_head, its_patterns))
+        }
 }

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from hopscope.model import fused
+from hopscope.model.after_norm import EPSILON, after_norm
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
 from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
@@ -29,7 +30,6 @@ Weight = Float[Tensor, "model d_in d_out"]
 Bias = Float[Tensor, "model 1 d_out"]
 Heads = Float[Tensor, "model_batch_head pos d_head"]
 
-_EPSILON = 1e-5
 _GELU_LINEAR = 2 * math.sqrt(2 / math.pi)
 _GELU_CUBIC = _GELU_LINEAR * 0.044715
 
@@ -47,9 +47,10 @@ class FastBlock(Block):
         """As `Block`."""
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
-        rows = query_rows = _normalised(self.attention_norm, x.flatten(1, 2))
+        rows = query_rows = x.flatten(1, 2)
         if last != positions:
-            x, query_rows = x[:, :, -last:], _last(rows, batch, last)
+            x = x[:, :, -last:]
+            query_rows = x.flatten(1, 2)
         attention = self._computed(edit)
         small = not attention.held and fused.fits(positions, attention.d_head)
         fixed = self._fixed(edit, rows) if small and edit is not None else None
@@ -64,10 +65,9 @@ class FastBlock(Block):
             written = _write(attention, pattern, value)
         if edit is not None:
             written = edit.written(self.layer, written.view(x.shape)).flatten(1, 2)
-        out = x.flatten(1, 2) + written
+        out = query_rows + written
         if self.mlp is not None:
-            up = _folded(self.mlp_norm, self.mlp.up.weight, self.mlp.up.bias)
-            hidden = _gelu(_affine(_normalised(self.mlp_norm, out), *up))
+            hidden = _gelu(_after(self.mlp_norm, out, self.mlp.up.weight, self.mlp.up.bias))
             out = out + _affine(hidden, self.mlp.down.weight, self.mlp.down.bias)
         return out.view(x.shape)
 
@@ -131,11 +131,12 @@ class FastBlock(Block):
     def _made(
         self, attention: Attention | _Present, rows: Flat, *maps: Linear | _Map
     ) -> Float[Tensor, "model row made"]:
-        """What each map makes of the rows, side by side: one product for all, so that rows are read once."""
-        scales = [1 / math.sqrt(attention.d_head) if one is attention.query else 1.0 for one in maps]
-        weight = torch.cat([one.weight * scale for one, scale in zip(maps, scales, strict=True)], dim=-1)
-        bias = torch.cat([one.bias * scale for one, scale in zip(maps, scales, strict=True)], dim=-1)
-        return _affine(rows, *_folded(self.attention_norm, weight, bias))
+        """What each map makes of the normalised rows, side by side: one product for all, so that rows are read once."""
+        weights, biases = [one.weight for one in maps], [one.bias for one in maps]
+        if maps[0] is attention.query:
+            scale = 1 / math.sqrt(attention.d_head)
+            weights[0], biases[0] = weights[0] * scale, biases[0] * scale
+        return _after(self.attention_norm, rows, torch.cat(weights, dim=-1), torch.cat(biases, dim=-1))
 
     def _heads(
         self, attention: Attention | _Present, rows: Flat, batch: int, *maps: Linear | _Map
@@ -198,8 +199,7 @@ class FastTransformer(Transformer):
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """As `Transformer`."""
-        rows = _normalised(self.norm, x.flatten(1, 2))
-        return _affine(rows, *_folded(self.norm, self.read.weight, self.read.bias)).view(*x.shape[:3], -1)
+        return _after(self.norm, x.flatten(1, 2), self.read.weight, self.read.bias).view(*x.shape[:3], -1)
 
 
 def _write(attention: Attention | _Present, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:
@@ -214,28 +214,17 @@ def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention | _Pres
     return x.transpose(1, 2).reshape(-1, x.shape[1], attention.d_head)
 
 
-def _last(rows: Flat, batch: int, last: int) -> Float[Tensor, "model query_row d_in"]:
-    """The rows of the last positions of every sequence."""
-    return rows.view(rows.shape[0], batch, -1, rows.shape[-1])[:, :, -last:].flatten(1, 2)
-
-
-def _normalised(norm: nn.Module, x: Flat) -> Flat:
-    """Every row to mean 0 and deviation 1; gain and offset are for `_folded`."""
+def _after(norm: nn.Module, x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
+    """norm(x) @ weight + bias."""
     if not isinstance(norm, LayerNorm):
-        return x
+        return _affine(x, weight, bias)
     if not torch.compiler.is_compiling():
-        return F.layer_norm(x, x.shape[-1:], eps=_EPSILON)
+        return after_norm(x, norm.weight, norm.bias, weight, bias)
     # The compiler makes a recursion along the row out of layer_norm; these sums it fuses, and they are quicker.
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     centred = x - x.mean(dim=-1, keepdim=True)
-    return centred * torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + _EPSILON)
-
-
-def _folded(norm: nn.Module, weight: Weight, bias: Bias) -> tuple[Weight, Bias]:
-    """The map that does to normalised rows what `weight` and `bias` do after the norm's gain and offset."""
-    if not isinstance(norm, LayerNorm):
-        return weight, bias
-    return norm.weight.mT * weight, torch.baddbmm(bias, norm.bias, weight)
+    normalised = centred * torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + EPSILON)
+    return _affine(normalised, norm.weight.mT * weight, torch.baddbmm(bias, norm.bias, weight))
 
 
 def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:

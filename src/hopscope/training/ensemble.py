@@ -208,6 +208,9 @@ class _Part:
 
     def _clip_gradients(self, largest: float) -> None:
         """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""
+        if self.transformer.models == 1:
+            torch.nn.utils.clip_grad_norm_(self.transformer.parameters(), largest)
+            return
         gradients = [parameter.grad for parameter in self.transformer.parameters() if parameter.grad is not None]
         squares = torch.stack([gradient.square().flatten(1).sum(1) for gradient in gradients])
         scale = (largest / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1.0)
