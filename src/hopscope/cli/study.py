@@ -109,6 +109,7 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
         _of_recipe("learning", "survival"),
     ),
     "depth": ("Does the depth that training needs follow the theory's?", _of_recipe("depth")),
+    "heads": ("Can heads stand in for a layer?", _of_recipe("heads")),
     "orders": ("Does training find the order of pairs that needs a layer less?", _of_recipe("orders", "survival")),
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _of_recipe("plateau")),
     "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),

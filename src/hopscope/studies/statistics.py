@@ -116,6 +116,16 @@ def fewer(first: Sequence[float], second: Sequence[float]) -> float:
     return float(mannwhitneyu(first, second, alternative="less").pvalue)
 
 
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+    """Spearman's, and its two-sided p-value; 0 and 1 of fewer than three or where either is the same throughout."""
+    from scipy.stats import spearmanr
+
+    if len(first) < 3 or len({*first}) < 2 or len({*second}) < 2:
+        return 0.0, 1.0
+    found = spearmanr(first, second)
+    return float(found.statistic), float(found.pvalue)
+
+
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     """The 95% bootstrap interval (percentiles, seeded) of a mean; of one value, everything."""
     import torch

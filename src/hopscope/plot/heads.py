@@ -1,0 +1,51 @@
+"""How far one layer comes with more and more heads, by chains; and two layers beside it."""
+
+from __future__ import annotations
+
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from hopscope.errors import InputError
+from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new_figure
+from hopscope.studies.heads import BAR, HeadsResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLORS = (BLUE, ORANGE, VERMILION)
+
+
+def heads(result: HeadsResult) -> Figure:
+    """The loss against heads: a dot a model, filled with one layer, open with two; a line through the means of one
+    layer; dotted, what averaging the candidates costs; below, the bar.
+
+    Raises:
+        InputError: no model.
+    """
+    if not result.models:
+        raise InputError("there is nothing to draw: no model is finished")
+    with house():
+        figure = new_figure(COLUMN * 1.4, 2.7)
+        axes = figure.subplots()
+        for number, chains in enumerate(result.chains):
+            color = _COLORS[number % len(_COLORS)]
+            for layers, inside in ((1, color), (2, "white")):
+                models = result.of(chains, layers)
+                x = [one.heads * 1.04 ** (number - 1) for one in models]
+                axes.plot(x, [one.loss for one in models], "o", markersize=3, color=color, markerfacecolor=inside)
+            models = result.of(chains, 1)
+            counts = sorted({one.heads for one in models})
+            means = [mean(one.loss for one in models if one.heads == count) for count in counts]
+            axes.plot(counts, means, color=color, linewidth=1, label=f"N = {chains}")
+            axes.axhline(1 - 1 / chains, color=color, linewidth=0.7, linestyle=":")
+        axes.plot([], [], "o", markersize=3, color=INK, label="one layer")
+        axes.plot([], [], "o", markersize=3, color=INK, markerfacecolor="white", label="two layers")
+        axes.axhline(BAR, color=INK, linewidth=0.7)
+        axes.set_xscale("log", base=2)
+        counts = sorted({one.heads for one in result.models})
+        axes.set_xticks(counts, [str(count) for count in counts])
+        axes.set_yscale("log")
+        axes.set_xlabel("heads a layer")
+        axes.set_ylabel("loss, one hop")
+        figure.legend(loc="outside upper left", ncols=5)
+    return figure

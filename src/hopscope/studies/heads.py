@@ -1,0 +1,212 @@
+"""Can heads stand in for a layer?
+
+Theory asks for two layers even of one hop: one ties the members of a pair, the next finds the pair. It counts what is
+carried along attention paths. But a row of attention sums to one. A head that looks at the second member of some pair,
+unless the query's symbol stands in the first member of another, which it then looks at instead, brings the one or does
+not: it tells by looking away which pair is meant. In one layer nothing else can: how a query scores a second member has
+nothing to do with what stands before it. Asked here: how far do models come that way?
+
+One hop, two, four and eight chains; one layer with 1, 2, 4, 8 and 16 heads of eight numbers, and as the control two
+layers with the fewest and the most; five seeds each, 4,800 steps, the rate falling over the last three tenths. Counted
+is the loss on held-out sequences. Averaging the candidates costs 1 - 1/N. (Seen before the rules were written: four
+chains, one seed, and `depth`'s models of one hop and one layer, which fall below 0.5 with eight heads.)
+
+Rules, for each number of chains:
+
+1. One layer with the most heads does better than averaging. As asked: the 95% bootstrap interval of the mean loss lies
+   below. Not as asked: it lies above. Else inconclusive.
+2. More heads do better, at one layer. As asked: Spearman's rank correlation of heads and loss is negative, p below 5%.
+   Not as asked: it is positive so. Else inconclusive.
+
+And over all of them:
+
+3. No number of heads stands in for the layer: no model of one layer holds the bar (0.05). As asked: none does, the
+   upper 95% Clopper-Pearson bound on how often one would is below 10%, and most models of two layers do. Not as asked:
+   one does. Else inconclusive.
+
+    hopscope study heads results/studies/heads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.statistics import (
+    clopper_pearson,
+    mean_interval,
+    rank_correlation,
+    share_in_words,
+    spread_in_words,
+)
+from hopscope.studies.work import Work
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+BAR = 0.05
+"""The paper's, of a model that solves the task."""
+
+RARE = 0.1
+"""What happens less often than this, at 95%, counts as never."""
+
+
+@dataclass(frozen=True)
+class HeadsStudy:
+    """What is trained.
+
+    Attributes:
+        recipe: its layers and heads are varied.
+        chains: the N.
+        heads: of one layer; the fewest and the most of two.
+        seeds: of each.
+    """
+
+    recipe: Recipe
+    chains: tuple[int, ...] = (2, 4, 8)
+    heads: tuple[int, ...] = (1, 2, 4, 8, 16)
+    seeds: tuple[int, ...] = tuple(range(9000, 9005))
+
+    @property
+    def models(self) -> list[Setup]:
+        """A run a model, seed by seed."""
+        shapes = [(1, heads) for heads in self.heads] + [(2, heads) for heads in (self.heads[0], self.heads[-1])]
+        return [
+            Setup(
+                f"{chains}-chains/{layers}-layers-{heads}-heads/seed-{seed}",
+                RetrievalProblem(hops=1, chains=chains),
+                replace(self.recipe, layers=layers, heads=heads),
+                (seed,),
+            )
+            for seed in self.seeds
+            for chains in self.chains
+            for layers, heads in shapes
+        ]
+
+
+@dataclass(frozen=True)
+class OneModel:
+    """What one came to.
+
+    Attributes:
+        chains: N.
+        layers: of it.
+        heads: a layer.
+        seed: it was trained from.
+        loss: on held-out sequences.
+    """
+
+    chains: int
+    layers: int
+    heads: int
+    seed: int
+    loss: float
+
+    @property
+    def averaging(self) -> float:
+        """What averaging the candidates costs."""
+        return 1 - 1 / self.chains
+
+
+@dataclass(frozen=True)
+class HeadsResult:
+    """What all came to.
+
+    Attributes:
+        models: that are trained, but for those that diverged.
+    """
+
+    models: tuple[OneModel, ...]
+
+    @property
+    def chains(self) -> list[int]:
+        """The N, rising."""
+        return sorted({one.chains for one in self.models})
+
+    def of(self, chains: int, layers: int) -> list[OneModel]:
+        """Those of so many chains and layers, heads rising."""
+        found = [one for one in self.models if (one.chains, one.layers) == (chains, layers)]
+        return sorted(found, key=lambda one: (one.heads, one.seed))
+
+
+def standard(recipe: Recipe) -> HeadsStudy:
+    """The study of a recipe."""
+    return HeadsStudy(replace(recipe, head_dim=8, schedule="trapezoid", steps=4_800, fall=0.3))
+
+
+def quick(recipe: Recipe) -> HeadsStudy:
+    """That it works."""
+    return HeadsStudy(replace(recipe, head_dim=8, steps=20, held=()), (2,), (1, 2), (0,))
+
+
+def run(study: HeadsStudy, folder: Path, work: Work) -> HeadsResult:
+    """Train what is not trained yet, and read what it came to."""
+    from hopscope.training.many import finished
+
+    work.train(study.models, folder / "runs")
+    found = []
+    for run in finished(study.models, folder / "runs").values():
+        loss = run.result.models[0].held_out_loss
+        if loss is not None:
+            found.append(OneModel(run.problem.chains, run.recipe.layers, run.recipe.heads, run.seeds[0], loss))
+    return HeadsResult(tuple(found))
+
+
+def judge(result: HeadsResult) -> list[Judgement]:
+    """By the rules above."""
+    found = [one for chains in result.chains for one in _of_chains(chains, result.of(chains, 1))]
+    shallow, deep = ([one.loss < BAR for one in result.models if one.layers == layers] for layers in (1, 2))
+    return [*found, _none_holds(shallow, deep)]
+
+
+def _of_chains(chains: int, models: Sequence[OneModel]) -> list[Judgement]:
+    """Rules 1 and 2."""
+    better = f"{chains} chains: one layer with the most heads does better than averaging"
+    more = f"{chains} chains: more heads do better"
+    if not models:
+        return [Judgement(better, "not run"), Judgement(more, "not run")]
+    most = [one.loss for one in models if one.heads == models[-1].heads]
+    (low, high), averaging = mean_interval(most), models[0].averaging
+    ours = (
+        f"{sum(most) / len(most):.3f} ({low:.3f} to {high:.3f}) with {models[-1].heads} heads; averaging {averaging:g}"
+    )
+    if high < averaging or low > averaging:
+        first = Judgement(better, "as asked" if high < averaging else "not as asked", ours, len(most))
+    else:
+        first = Judgement(better, "inconclusive", ours, len(most), "too few models to tell")
+    correlation, p = rank_correlation([one.heads for one in models], [one.loss for one in models])
+    ours = f"rank correlation {correlation:+.2f}, p = {p:.2g}"
+    if p < 0.05:
+        return [first, Judgement(more, "as asked" if correlation < 0 else "not as asked", ours, len(models))]
+    return [first, Judgement(more, "inconclusive", ours, len(models), "too few models to tell")]
+
+
+def _none_holds(models: Sequence[bool], control: Sequence[bool]) -> Judgement:
+    """Rule 3."""
+    asked = "no number of heads stands in for the layer"
+    if not models:
+        return Judgement(asked, "not run")
+    n, yes, deep = len(models), sum(models), most_of("", control)
+    ours = f"{share_in_words(yes, n)} hold the bar; with two layers {deep.ours or 'none is run'}"
+    if yes:
+        return Judgement(asked, "not as asked", ours, n)
+    if clopper_pearson(0, n)[1] >= RARE:
+        return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+    if deep.verdict != "as asked":
+        return Judgement(asked, "inconclusive", ours, n, "no positive control")
+    return Judgement(asked, "as asked", ours, n)
+
+
+def table(result: HeadsResult) -> str:
+    """A row a shape: the loss, its median and range over seeds."""
+    lines = ["| chains | averaging | layers | heads | models | loss |", "|---" * 6 + "|"]
+    for chains in result.chains:
+        for layers in (1, 2):
+            models = result.of(chains, layers)
+            for heads in sorted({one.heads for one in models}):
+                some = [one for one in models if one.heads == heads]
+                told = chains, f"{some[0].averaging:.3g}", layers, heads, len(some)
+                lines.append(f"| {' | '.join(map(str, told))} | {spread_in_words([one.loss for one in some])} |")
+    return "\n".join(lines) + "\n"
