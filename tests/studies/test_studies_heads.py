@@ -1,0 +1,92 @@
+"""Heads in place of a layer: what looking away can do, and verdicts that data in which the claim is false do not get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hopscope.errors import InputError
+from hopscope.paper.recipes import ALL_HEADS
+from hopscope.plot.heads import heads as figure
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import sample
+from hopscope.studies import heads
+from hopscope.studies.heads import HeadsResult, OneModel
+
+
+def models(losses: dict[int, float], layers: int = 1, chains: int = 4, seeds: int = 8) -> list[OneModel]:
+    """Of each number of heads, about that loss."""
+    return [
+        OneModel(chains, layers, count, seed, loss * (1 + 0.01 * seed))
+        for count, loss in losses.items()
+        for seed in range(seeds)
+    ]
+
+
+FALLING = {1: 0.9, 2: 0.8, 4: 0.7, 8: 0.5, 16: 0.3}
+DEEP = models({1: 0.001, 16: 0.001}, layers=2)
+
+
+def verdicts(*found: OneModel) -> list[str]:
+    return [one.verdict for one in heads.judge(HeadsResult(found))]
+
+
+def test_what_would_be_as_asked():
+    assert verdicts(*models(FALLING), *DEEP) == ["as asked"] * 3
+
+
+def test_no_better_than_averaging_and_no_better_with_more_heads():
+    level = models(dict.fromkeys(FALLING, 0.9))
+    assert verdicts(*level, *DEEP)[:2] == ["not as asked", "inconclusive"]
+    assert verdicts(*models({count: 1 - loss for count, loss in FALLING.items()}), *DEEP)[1] == "not as asked"
+    around = [replace(one, loss=0.5 + 0.1 * one.seed) for one in level]
+    assert verdicts(*around, *DEEP)[0] == "inconclusive"
+
+
+def test_one_model_that_holds_the_bar_refutes_it():
+    found = models(FALLING)
+    assert verdicts(*found[:-1], replace(found[-1], loss=0.049), *DEEP)[2] == "not as asked"
+
+
+def test_without_a_control_or_with_few_models_it_cannot_be_said():
+    assert verdicts(*models(FALLING))[2] == "inconclusive"
+    assert verdicts(*models(FALLING), *models({1: 0.2}, layers=2))[2] == "inconclusive"
+    assert verdicts(*models(FALLING, seeds=5), *DEEP)[2] == "inconclusive"  # none of 25: up to 14%
+    assert verdicts() == ["not run"]
+
+
+def test_every_number_of_chains_is_judged_and_drawn():
+    found = [*models(FALLING), *models(FALLING, chains=8), *DEEP]
+    assert len(verdicts(*found)) == 5
+    axes = figure(HeadsResult(tuple(found))).axes[0]
+    assert [text.get_text() for text in axes.figure.legends[0].get_texts()][:2] == ["N = 4", "N = 8"]
+    with pytest.raises(InputError, match="nothing to draw"):
+        figure(HeadsResult(()))
+
+
+def test_all_shapes_are_trained_a_seed_after_the_other():
+    study = heads.standard(ALL_HEADS)
+    shapes = [(one.problem.chains, one.recipe.layers, one.recipe.heads) for one in study.models[:21]]
+    assert shapes[:7] == [(2, 1, count) for count in (1, 2, 4, 8, 16)] + [(2, 2, 1), (2, 2, 16)]
+    assert len({one.name for one in study.models}) == 3 * 7 * 5
+    assert {one.recipe.schedule for one in study.models} == {"trapezoid"}
+
+
+def test_one_layer_that_looks_away_can_answer():
+    """By hand, no theory: N heads in one layer. Head j has a score for the j-th pair's second member, and a higher one
+    for the first member of any other pair, if that is what is asked for: it brings the answer or the question."""
+    problem = RetrievalProblem(hops=1, chains=4, symbols="unit")
+    batch = sample(problem, 64, torch.Generator().manual_seed(0))
+    symbols = batch.inputs[..., : problem.symbol_dim]
+    first, second, query = symbols[:, 0:8:2], symbols[:, 1:8:2], symbols[:, 8:]
+    match = query @ first.mT / problem.symbol_dim  # 1 for the same symbol, less for others
+    answers = -3 * query
+    for head in range(4):
+        scores = torch.cat([match, torch.full_like(match, -torch.inf)], dim=-1)
+        scores[..., head] = -torch.inf
+        scores[..., 4 + head] = 1 - 1e-4
+        answers = answers + (3e6 * scores).softmax(dim=-1) @ torch.cat([first, second], dim=1)
+    errors = (answers - batch.targets).square().mean()
+    assert errors < 0.01
