@@ -109,6 +109,8 @@ def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "does not exist" in capsys.readouterr().err
     assert call(str(run.path), "--bar", "0.9") == 2
     assert "bar must be above 0 and below 0.5" in capsys.readouterr().err
+    assert call(str(run.path), "--bar", "0.05,much") == 2
+    assert "'0.05,much' is not a list of numbers" in capsys.readouterr().err
     assert call("compare", str(run.path)) == 2
     assert "at least two circuits" in capsys.readouterr().err
     assert call("census", str(tmp_path)) == 2

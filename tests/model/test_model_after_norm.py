@@ -31,7 +31,9 @@ def plainly(x: Tensor, gain: Tensor, offset: Tensor, weight: Tensor, bias: Tenso
 @given(st.integers(1, 3), st.integers(1, 9), st.integers(2, 17), st.integers(1, 13), st.integers(0, 99))
 def test_values_and_every_gradient(models, rows, d_in, d_out, seed):
     given = made(models, rows, d_in, d_out, seed)
-    quick, exact = ([one.detach().to(kind).requires_grad_() for one in given] for kind in (torch.float32, torch.float64))
+    quick, exact = (
+        [one.detach().to(kind).requires_grad_() for one in given] for kind in (torch.float32, torch.float64)
+    )
     gradient = torch.randn(models, rows, d_out, generator=torch.Generator().manual_seed(seed + 1))
     brought, expected = after_norm(*quick), plainly(*exact)
     torch.testing.assert_close(brought.double(), expected, rtol=1e-4, atol=1e-4)
@@ -44,7 +46,9 @@ def test_values_and_every_gradient(models, rows, d_in, d_out, seed):
 
 def test_under_autocast_products_are_in_bf16_and_gradients_in_fp32():
     given = made(1, 400, 64, 48, 0)
-    quick, exact = ([one.detach().to(kind).requires_grad_() for one in given] for kind in (torch.float32, torch.float64))
+    quick, exact = (
+        [one.detach().to(kind).requires_grad_() for one in given] for kind in (torch.float32, torch.float64)
+    )
     with torch.autocast("cpu", torch.bfloat16):
         brought = after_norm(*quick)
     assert brought.dtype == torch.bfloat16

@@ -1,4 +1,4 @@
-"""Heads in place of a layer: what looking away can do, and verdicts that data in which the claim is false do not get."""
+"""Heads in place of a layer: what looking away can do, and verdicts that falsehoods do not get."""
 
 from __future__ import annotations
 

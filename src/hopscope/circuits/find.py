@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from hopscope.circuits.explain import explained
 from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, OtherCircuit
+from hopscope.circuits.search.bars import Bars, bars_of, search_at
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
 from hopscope.circuits.search.interrupted import Interrupted
 from hopscope.circuits.search.journal import Journal, Watch
-from hopscope.circuits.search.orders import Found, Orders, Outcome
+from hopscope.circuits.search.orders import Found
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
@@ -52,7 +53,7 @@ def find_circuit(
     problem: RetrievalProblem,
     *,
     effort: Effort | Budget = "thorough",
-    bar: float = 0.05,
+    bar: float | tuple[float, ...] | None = None,
     seed: int = 0,
     origin: Origin | None = None,
     proof: Proof | None = None,
@@ -66,8 +67,9 @@ def find_circuit(
     Args:
         transformer: one model, ours or anybody's behind the seam (`hs.Model.from_torch`).
         problem: what it was trained on.
-        effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a budget, bar included.
-        bar: the loss a circuit may have at most; the paper's 0.05.
+        effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a budget.
+        bar: the loss a circuit may have at most, by default the budget's, which is the paper's 0.05; or several, of
+            which that is taken whose circuit stands clearest of it (`search.bars`).
         seed: of the search; its sequences and random orders follow from it.
         origin: of the model, for the record; by default a hash of its weights.
         proof: how much stands behind the certificate.
@@ -83,11 +85,19 @@ def find_circuit(
         >>> [one.path.describe(circuit.roles) for one in circuit.paths]
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
-    budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
+    budget, bars = _budget(effort, bar)
     evaluator = _on_vectors(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
     return circuit_in(
-        evaluator, budget, seed, origin or _origin(transformer), proof or Proof(), journal or Journal(), strict=True
-    )
+        evaluator, budget, seed, origin or _origin(transformer), proof or Proof(), journal or Journal(),
+        strict=True, bars=bars,
+    )  # fmt: skip
+
+
+def _budget(effort: Effort | Budget, bar: float | tuple[float, ...] | None) -> tuple[Budget, tuple[float, ...]]:
+    """The budget at the lowest bar, and every bar, rising."""
+    budget = effort if isinstance(effort, Budget) else Budget.of(effort)
+    bars = bars_of(budget.bar if bar is None else bar)
+    return [replace(budget, bar=one) for one in reversed(bars)][-1], bars  # each of them is seen to be in range
 
 
 def _on_vectors(transformer: Transformer | Foreign, problem: RetrievalProblem, batch: Batch) -> OnVectors:
@@ -103,8 +113,9 @@ def _origin(transformer: Transformer | Foreign) -> Origin:
 
 
 def circuit_in(
-    evaluator: Evaluator, budget: Budget, seed: int, origin: Origin, proof: Proof, journal: Journal, *, strict: bool
-) -> Circuit:
+    evaluator: Evaluator, budget: Budget, seed: int, origin: Origin, proof: Proof, journal: Journal, *, strict: bool,
+    bars: tuple[float, ...] = (),
+) -> Circuit:  # fmt: skip
     """The circuit of a model, certified.
 
     Args:
@@ -115,9 +126,11 @@ def circuit_in(
         proof: how much stands behind the certificate.
         journal: what is told on the way, and remembered.
         strict: whether the paper's own procedure is followed too.
+        bars: to search at, rising, in place of the budget's.
     """
     units = Units.of(evaluator)
-    outcome = Orders(evaluator, units, budget, seed, journal).run()
+    searched = search_at(evaluator, units, budget, bars or (budget.bar,), seed, journal)
+    budget, outcome = searched.budget, searched.outcome
     known: dict[str, Any] = {
         **asdict(origin),
         "problem": evaluator.problem,
@@ -125,7 +138,7 @@ def circuit_in(
         "heads": evaluator.shape.heads,
         "bar": budget.bar,
         "strict": _strict(evaluator, units, budget, seed, journal, proof) if strict else None,
-        "search": _described(outcome, evaluator, budget, seed),
+        "search": _described(searched, evaluator, seed),
     }
     if not outcome.found:
         certificate = no_circuit(outcome.full_mse, budget.bar, seed).to_json()
@@ -152,7 +165,7 @@ def circuit_of_run(
     step: int | None = None,
     *,
     effort: Effort | Budget = "thorough",
-    bar: float = 0.05,
+    bar: float | tuple[float, ...] | None = None,
     seed: int = 0,
     proof: Proof | None = None,
     watch: Watch = Journal.watch,
@@ -177,29 +190,32 @@ def circuit_of_run(
     Raises:
         InputError: no such model or checkpoint, a run without any, or a circuit that is certified at another bar.
     """
-    budget = effort if isinstance(effort, Budget) else Budget.of(effort, bar)
+    budget, bars = _budget(effort, bar)
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
     path = record_path(run, number, step)
     at = max(run.checkpoints, default=0) if step is None else step
     model = run.model_hashes[number] if at == run.plan.end else content_hash([run.model_hashes[number], at])
-    asked = _asked(budget, seed) | {"model": model, "bar": budget.bar}
+    asked = _asked(budget, seed) | {"model": model, "bars": list(bars)}
     search = Interrupted.beside(path, asked | {"proof": asdict(proof or Proof())}, run.record.content_hash)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run.record.content_hash)
-        if asked.items() <= (circuit.search | {"model": circuit.model, "bar": circuit.bar}).items():
+        there = [one["bar"] for one in circuit.search.get("bars", [])] or [circuit.bar]
+        if asked.items() <= (circuit.search | {"model": circuit.model, "bars": there}).items():
             search.forget()
             return circuit
-        if circuit.certified and circuit.model == model and circuit.bar != budget.bar:
+        if circuit.certified and circuit.model == model and there != asked["bars"]:
+            told, wanted = (", ".join(f"{one:g}" for one in some) for some in (there, bars))
             raise InputError(
-                f"{path} holds a circuit certified at bar {circuit.bar:g}, not {budget.bar:g}; pass --anew (in Python "
-                "anew=True) to search again and replace it"
+                f"{path} holds a circuit certified at bar {told}, not {wanted}; pass --anew (in Python anew=True) to "
+                "search again and replace it"
             )
     memory = {} if anew else search.memory()
     circuit = find_circuit(
         single(run.transformer(step), number),
         run.problem,
         effort=budget,
+        bar=bars,
         seed=seed,
         origin=Origin(model, run.seeds[number], number),
         proof=proof,
@@ -225,12 +241,17 @@ def _asked(budget: Budget, seed: int) -> dict[str, Any]:
     return {name: value for name, value in asdict(budget).items() if name != "bar"} | {"room": ROOM, "seed": seed}
 
 
-def _described(outcome: Outcome, evaluator: Evaluator, budget: Budget, seed: int) -> dict[str, Any]:
-    return _asked(budget, seed) | {
-        "minimality": outcome.minimality,
-        "evaluations": evaluator.evaluations,
-        "orders_ending_here": list(outcome.found[0].orders) if outcome.found else [],
-    }
+def _described(searched: Bars, evaluator: Evaluator, seed: int) -> dict[str, Any]:
+    outcome, several = searched.outcome, [asdict(one) | {"gap": tidy(one.gap)} for one in searched.tried]
+    return (
+        _asked(searched.budget, seed)
+        | ({"bars": several} if several else {})
+        | {
+            "minimality": outcome.minimality,
+            "evaluations": evaluator.evaluations,
+            "orders_ending_here": list(outcome.found[0].orders) if outcome.found else [],
+        }
+    )
 
 
 def _other(units: Units, found: Found, first: Found) -> OtherCircuit:

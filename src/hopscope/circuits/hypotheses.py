@@ -58,6 +58,10 @@ class Hypotheses:
             return self.chainless(row)
         return edit in (UNIFORM, IDENTITY, ZERO)
 
+    def natural(self, program: Rows) -> Rows:
+        """The natural reading of a program: rows in use make their own patterns, others are off as they are in it."""
+        return {row: form if self.is_off(row, form) else KEEP for row, form in program.items()}
+
     def chainless(self, row: Row) -> bool:
         """Whether a row attends to no other role of its own chain any more than to that role of other chains."""
         return all(excess < _LEAST_WEIGHT for excess in self._excess(row).values())

@@ -15,7 +15,8 @@ paths        layer and head from 1, query and key as roles, form, weight, ablati
              circuit without this path), natural_mse (the natural one without it), feeds
 program      every row that is not uniform, so that the circuit can be replayed
 others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
-search       what was spent on it, its seed, minimality, evaluations, the share of the room that it might use
+search       what was spent on it, its seed, minimality, evaluations, the share of the room that it might use; `bars`,
+             where it was searched for at several: of each the paths, the circuit's loss, the least without a row
 certificate  parts by name, each with `passed`, its numbers and its seed
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
 text         of a language model: what was asked and how well it answers (`text_record`); else null

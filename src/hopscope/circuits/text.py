@@ -29,6 +29,7 @@ def describe(circuit: Circuit) -> str:
         )
         lines.append("")
     lines += [*_certificate(circuit.certificate), *_bars(circuit.certificate, circuit.bar)]
+    lines += _tried(circuit)
     if circuit.others:
         lines += ["", "Other circuits the search ended in:"]
         for other in circuit.others:
@@ -68,6 +69,18 @@ def _bars(parts: Mapping[str, Mapping[str, Any]], bar: float) -> list[str]:
     where = f"any bar from {least:.3f} to {most:.3f}" if least < most else f"no bar: {least:.3f} is too low for the one"
     where += "" if least < most else f", {most:.3f} too high for the other"
     return [f"sufficiency and necessity would hold at {where}; the bar is {bar:g}"]
+
+
+def _tried(circuit: Circuit) -> list[str]:
+    """Where it was searched for at several bars, how clear of each its circuit stands."""
+    tried = circuit.search.get("bars", [])
+    told = [
+        f"{one['bar']:g} ({one['paths']} paths, loss {one['mse']:.3f}, without a row {one['least']:.3f} or more)"
+        if one["paths"]
+        else f"{one['bar']:g} (none)"
+        for one in tried
+    ]
+    return [f"searched for at {', '.join(told)}; {circuit.bar:g} is where it stands clearest"] if tried else []
 
 
 def _where(layer: int, head: int, query: str, key: str) -> list[str]:

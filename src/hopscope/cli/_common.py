@@ -42,7 +42,7 @@ def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bo
             if bool in kinds:
                 option = click.option(f"--{name}/--no-{name}", field.name, default=None, help=text)
             else:
-                option = click.option(f"--{name}", field.name, type=_FieldType(kinds), default=None, help=text)
+                option = click.option(f"--{name}", field.name, type=FieldType(kinds), default=None, help=text)
             function = option(function)
         return function
 
@@ -82,7 +82,7 @@ def for_people() -> bool:
     return sys.stderr.isatty()
 
 
-class _FieldType(click.ParamType[Any]):
+class FieldType(click.ParamType[Any]):
     """A number, a word, `none`, or a list of numbers or of what a class can `parse`, as the field's type allows."""
 
     def __init__(self, kinds: tuple[Any, ...]) -> None:

@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import SEED, for_people
+from hopscope.cli._common import SEED, FieldType, for_people
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder
-
-
-_BAR = 0.05
-"""The paper's, of a circuit's loss."""
 
 
 class _RunOrVerb(click.Group):
@@ -50,7 +46,11 @@ def command() -> None:
     show_default=True,
     help="Of the search: for one circuit, or for the different ones that the model holds.",
 )
-@click.option("--bar", type=float, default=_BAR, show_default=True, help="Loss a circuit may have at most.")
+@click.option(
+    "--bar",
+    type=FieldType((tuple[float, ...],)),
+    help="Loss a circuit may have at most; of several, as in 0.05,0.1, where its circuit stands clearest [0.05].",
+)
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
 @click.option("--show", is_flag=True, help="Print the circuit that is there; search nothing.")
 @click.option("--anew", is_flag=True, help="Search again even if a circuit is there.")
@@ -95,6 +95,7 @@ def find(
       hopscope circuit runs/first                       find, certify, draw
       hopscope circuit runs/first --show                print what was found
       hopscope circuit runs/first --model 3 --json
+      hopscope circuit runs/first --bar 0.05,0.07,0.1   at each; the one that hangs least on where the bar is
       hopscope circuit runs/first --checkpoint 1000     what it did before it was finished
       hopscope circuit my-model --formulation equations --hops 2
       hopscope circuit compare runs/a runs/b runs/c     circuits side by side
@@ -102,7 +103,7 @@ def find(
     """
     if formulation is not None:
         asked = {"formulation": formulation, "hops": hops, "faithfulness": faithfulness}
-        if number or step is not None or settings["bar"] != _BAR:
+        if number or step is not None or settings["bar"] is not None:
             raise InputError("--model, --checkpoint and --bar are for runs; a language model has --faithfulness")
         circuit, written = _of_language_model(Path(run), asked, show, anew, figures, trust_remote_code, settings)
         _tell(circuit, written, as_json)

@@ -15,7 +15,7 @@ from hopscope.circuits.certificate.part import Sense, tidy
 from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, one_hot
+from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Hypotheses, Rows
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
@@ -92,7 +92,7 @@ class Evidence:
         self.evaluator = evaluator.fresh(proof.sequences, seed, "circuit certificate")
         self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
         self.program = program
-        self.natural: Rows = {row: form if hypotheses.is_off(row, form) else KEEP for row, form in program.items()}
+        self.natural = hypotheses.natural(program)
         self.nothing: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
         self.base = self.natural if sense == "natural" else program
         self._known: dict[Evaluator, Float[Tensor, "program sequence hop"]] = {}

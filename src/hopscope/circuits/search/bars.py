@@ -1,0 +1,117 @@
+"""The same search at several bars, and the circuit that stands clearest of its own.
+
+Where a row is worth little more than the bar, a circuit with it hangs on where the bar is, and at another bar the
+search ends in a smaller or a larger one that does not. Which of them stands clear is seen on the search's own
+sequences: without any one row, how far beyond the circuit's loss is the least, in units of the bar? The certificate is
+then made once, at that bar, on sequences that no search saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.search.orders import Orders, Outcome
+from hopscope.circuits.search.units import Units
+from hopscope.errors import InputError
+
+
+@dataclass(frozen=True)
+class AtBar:
+    """What the search at one bar ended in.
+
+    Attributes:
+        bar: the loss that its circuit may have at most.
+        paths: of its circuit; 0 without one.
+        mse: loss of that circuit, its rows making their own patterns, on the search's sequences.
+        least: the least loss without one of its rows.
+    """
+
+    bar: float
+    paths: int = 0
+    mse: float = 0.0
+    least: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """How far the two are from one another, in units of the bar."""
+        return (self.least - self.mse) / self.bar
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A search at several bars.
+
+    Attributes:
+        budget: that of the bar which was chosen.
+        outcome: of the search at it.
+        tried: every bar, rising.
+    """
+
+    budget: Budget
+    outcome: Outcome
+    tried: tuple[AtBar, ...]
+
+
+def bars_of(bar: float | tuple[float, ...]) -> tuple[float, ...]:
+    """One bar or several, rising.
+
+    Raises:
+        InputError: none, or one twice.
+    """
+    found = tuple(sorted(bar)) if isinstance(bar, tuple) else (bar,)
+    if not found or len(set(found)) < len(found):
+        raise InputError(f"bar must be a number or several different ones, got {', '.join(map(str, found)) or 'none'}")
+    return found
+
+
+def search_at(
+    evaluator: Evaluator, units: Units, budget: Budget, bars: tuple[float, ...], seed: int, journal: Journal
+) -> Bars:
+    """Search at every bar; the widest gap is chosen, the lowest bar of several as wide.
+
+    Args:
+        evaluator: the model, and the sequences that the search decides on.
+        units: what is decided on.
+        budget: of each search, but for its bar.
+        bars: rising.
+        seed: of each search.
+        journal: told and remembers; of several bars, each one's part under its name.
+    """
+    if len(bars) == 1:
+        budget = replace(budget, bar=bars[0])
+        return Bars(budget, Orders(evaluator, units, budget, seed, journal).run(), ())
+    ends = []
+    for bar in bars:
+        at = replace(budget, bar=bar)
+        outcome = Orders(evaluator, units, at, seed, _part(journal, bar)).run()
+        ends.append(Bars(at, outcome, (_seen(evaluator, units, bar, outcome),)))
+    found = [one for one in ends if one.outcome.found] or ends[-1:]
+    chosen = max(found, key=lambda one: one.tried[0].gap)
+    return replace(chosen, tried=tuple(one.tried[0] for one in ends))
+
+
+def _part(journal: Journal, bar: float) -> Journal:
+    """What is told and remembered of one bar."""
+    part: dict[str, Any] = journal.memory.setdefault(f"bar {bar:g}", {})
+    return Journal(
+        lambda stage, done, stages: journal.watch(f"{stage}, bar {bar:g}", done, stages),
+        part,
+        lambda _: journal.remember(journal.memory),
+    )
+
+
+def _seen(evaluator: Evaluator, units: Units, bar: float, outcome: Outcome) -> AtBar:
+    """How clear of its bar the circuit of a search stands."""
+    if not outcome.found:
+        return AtBar(bar)
+    found, hypotheses = outcome.found[0], units.hypotheses
+    natural = hypotheses.natural(found.program)
+    used = [row for row in evaluator.live_rows if not hypotheses.is_off(row, found.program[row])]
+    without: list[Rows] = [{**natural, row: off} for row in used for off in hypotheses.offs(row)]
+    own, *losses = evaluator.mse([natural, *without])
+    return AtBar(bar, found.paths, own, min(losses, default=own))
