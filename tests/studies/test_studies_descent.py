@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 from planted_circuits import DOUBLING, SERIAL, seen
 
 from hopscope.circuits.compare import Where
@@ -13,7 +16,7 @@ from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.descent import descent as figure
 from hopscope.studies import descent
 from hopscope.studies.descent import DescentResult
-from hopscope.studies.followed import Followed
+from hopscope.studies.followed import Followed, _spikes
 from hopscope.studies.statistics import fewer
 
 Paths = tuple[Where, ...]
@@ -93,6 +96,24 @@ def test_counts_by_hand():
     assert one.spike_rate == pytest.approx(2 / 4)
     assert one.there_at_first == 1
     assert followed(0, [SERIAL], late=True).there_at_first == 0
+
+
+def test_spikes_count_from_the_first_circuit_on_even_if_nothing_comes_after_it():
+    """A spike is a step above twice the bar after one below it; the first step counted has none before it."""
+    losses = torch.tensor([[0.01], [0.2], [0.3], [0.01], [torch.nan], [0.01]])
+
+    class Planted:
+        steps, validation_loss = torch.arange(6), losses
+
+        def every(self, steps: int) -> Planted:
+            return self
+
+        def after(self, step: int) -> Planted:
+            self.steps, self.validation_loss = torch.arange(6)[step:], losses[step:]
+            return self
+
+    run: Any = SimpleNamespace(metrics=Planted(), recipe=LAPTOP)
+    assert [_spikes(run, since) for since in (0, 2, 6)] == [(1, 4), (2, 4), ()]
 
 
 def test_both_rates_are_one_until_one_falls():

@@ -123,7 +123,7 @@ def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
     """Logged steps at which the validation loss has come to lie above `SPIKE`."""
     metrics = one.metrics.every(one.recipe.log_every).after(since)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
-    before = [False, *above[:-1]]
+    before = [False, *above]  # one more than there are steps, of which there may be none
     return tuple(
-        step for step, now, then in zip(metrics.steps.tolist(), above, before, strict=True) if now and not then
+        step for step, now, then in zip(metrics.steps.tolist(), above, before, strict=False) if now and not then
     )
