@@ -12,7 +12,7 @@ import pytest
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import circuit_of_run, find_circuit
 from hopscope.circuits.form import one_hot
-from hopscope.circuits.search.bars import bars_of, search_at
+from hopscope.circuits.search.bars import budgets_at, search_at
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders, Outcome
@@ -33,6 +33,7 @@ from hopscope.training.trainer import train
 FEW = Budget(orders=1, growing=0, sequences=8, confirming=16, deciding=16, every_subset=2, pairs=2)
 LITTLE = Proof(sequences=32, deciding=32, few=16, rough=4, draws=4, halves=4)
 BARS = (0.05, 0.1, 0.2)
+AT = budgets_at(FEW, BARS)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def known() -> VectorEvaluator:
 
 
 def test_one_circuit_at_every_bar_stands_clearest_of_the_lowest(known: VectorEvaluator) -> None:
-    found = search_at(known, Units.of(known), FEW, BARS, 0, Journal())
+    found = search_at(known, Units.of(known), AT, 0, Journal())
     assert found.budget.bar == 0.05
     assert [one.bar for one in found.tried] == [*BARS]
     assert len({(one.paths, one.mse, one.least) for one in found.tried}) == 1
@@ -66,41 +67,52 @@ def test_a_row_that_does_little_sends_the_search_to_another_bar(
         return outcome if bar == 0.1 else replace(outcome, found=())
 
     monkeypatch.setattr(Orders, "run", run)
-    found = search_at(known, units, FEW, BARS, 0, Journal())
+    found = search_at(known, units, AT, 0, Journal())
     assert (found.budget.bar, found.outcome.found[0].paths) == (0.1, 2)
     assert [one.paths for one in found.tried] == [3, 2, 0]
     assert found.tried[0].gap < 0.01 < 1 < found.tried[1].gap
-    assert search_at(known, units, FEW, (0.2, 0.3), 0, Journal()).outcome.found == ()
+    assert search_at(known, units, budgets_at(FEW, (0.2, 0.3)), 0, Journal()).outcome.found == ()
 
 
 def test_every_bar_has_its_own_memory_and_an_interrupted_search_goes_on(known: VectorEvaluator) -> None:
     units, memory, kept = Units.of(known), {}, []
     journal = Journal(memory=memory, remember=lambda all_of_it: kept.append(json.dumps(all_of_it)))
-    whole = search_at(known, units, FEW, BARS, 0, journal)
+    whole = search_at(known, units, AT, 0, journal)
     assert [*memory] == ["bar 0.05", "bar 0.1", "bar 0.2"]
     for cut in kept:
-        again = search_at(known, units, FEW, BARS, 0, Journal(memory=json.loads(cut)))
+        again = search_at(known, units, AT, 0, Journal(memory=json.loads(cut)))
         assert (again.tried, again.budget) == (whole.tried, whole.budget)
     resumed = Journal(memory=json.loads(kept[-1]), remember=lambda _: pytest.fail("nothing was left to do"))
-    search_at(known, units, FEW, BARS, 0, resumed)
+    search_at(known, units, AT, 0, resumed)
 
 
 def test_what_no_bar_can_be() -> None:
     for wrong in ((), (0.05, 0.05)):
         with pytest.raises(InputError, match="a number or several different ones"):
-            bars_of(wrong)
+            budgets_at(FEW, wrong)
     witness = build_witness(hops=1)
     with pytest.raises(InputError, match=r"below 0.5 .*got 0.9"):
         find_circuit(witness.transformer, witness.problem, effort=FEW, bar=(0.05, 0.9))
 
 
-def test_the_record_says_which_were_tried_and_is_not_made_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Of a model that has learned nothing."""
     recipe = replace(LAPTOP, layers=2, heads=2, d_model=32, steps=20, schedule="constant", prune_every=None)
-    run: RunFolder = train(Setup("run", RetrievalProblem(hops=1), recipe, (0,)), tmp_path / "run", engine=Engine())
+    return train(Setup("run", RetrievalProblem(hops=1), recipe, (0,)), tmp_path / "run", engine=Engine())
+
+
+def test_bars_that_differ_in_the_seventh_digit_are_remembered_apart(known: VectorEvaluator) -> None:
+    memory: dict[str, Any] = {}
+    search_at(known, Units.of(known), budgets_at(FEW, (0.05, 0.05000001)), 0, Journal(memory=memory))
+    assert [*memory] == ["bar 0.05", "bar 0.05000001"]
+
+
+def test_the_record_says_which_were_tried_and_is_not_made_twice(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few: dict[str, Any] = {"effort": FEW, "proof": LITTLE}
-    none = circuit_of_run(run, bar=(0.1, 0.05), **few)  # a model that has learned nothing
+    none = circuit_of_run(run, bar=(0.1, 0.05), **few)
     assert (none.found, none.bar) == (False, 0.1)
     assert [(one["bar"], one["paths"]) for one in none.search["bars"]] == [(0.05, 0), (0.1, 0)]
     assert "searched for at 0.05 (none), 0.1 (none)" in describe(none)
@@ -108,9 +120,7 @@ def test_the_record_says_which_were_tried_and_is_not_made_twice(
     assert circuit_of_run(run, bar=(0.05, 0.1), **few) == none
 
 
-def test_a_circuit_certified_at_other_bars_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = replace(LAPTOP, layers=2, heads=2, d_model=32, steps=20, schedule="constant", prune_every=None)
-    run = train(Setup("run", RetrievalProblem(hops=1), recipe, (0,)), tmp_path / "run", engine=Engine())
+def test_a_circuit_certified_at_other_bars_stays(run: RunFolder) -> None:
     witness = build_witness(hops=1)
     found = find_circuit(witness.transformer, witness.problem, effort=FEW, bar=(0.05, 0.1))
     assert found.certified

@@ -162,7 +162,7 @@ def test_progress_names_every_stage() -> None:
 )
 def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pairs: int, fills: int) -> None:
     """As docs/circuits.md says: so many ways down and up, parts of so many rows, fills; the sequences are the same."""
-    budget = Budget.of(effort, bar=0.04)
+    budget = replace(Budget.of(effort), bar=0.04)
     assert (budget.bar, budget.sequences, budget.confirming) == (0.04, 64, 256)
     assert [tried(rows, budget) for rows in (subsets, subsets + 1)] == ["every subset", "pairs"]
     assert [tried(rows, budget) for rows in (pairs, pairs + 1)] == ["pairs", "single"]

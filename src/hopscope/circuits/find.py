@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hopscope.circuits.explain import explained
 from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, OtherCircuit
-from hopscope.circuits.search.bars import Bars, bars_of, search_at
+from hopscope.circuits.search.bars import Bars, budgets_at, search_at
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
 from hopscope.circuits.search.interrupted import Interrupted
 from hopscope.circuits.search.journal import Journal, Watch
@@ -85,19 +86,11 @@ def find_circuit(
         >>> [one.path.describe(circuit.roles) for one in circuit.paths]
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
-    budget, bars = _budget(effort, bar)
-    evaluator = _on_vectors(transformer, problem, held_out(problem, budget.confirming, seed, "circuit search"))
+    budgets = budgets_at(Budget.of(effort), bar)
+    evaluator = _on_vectors(transformer, problem, held_out(problem, budgets[0].confirming, seed, "circuit search"))
     return circuit_in(
-        evaluator, budget, seed, origin or _origin(transformer), proof or Proof(), journal or Journal(),
-        strict=True, bars=bars,
-    )  # fmt: skip
-
-
-def _budget(effort: Effort | Budget, bar: float | tuple[float, ...] | None) -> tuple[Budget, tuple[float, ...]]:
-    """The budget at the lowest bar, and every bar, rising."""
-    budget = effort if isinstance(effort, Budget) else Budget.of(effort)
-    bars = bars_of(budget.bar if bar is None else bar)
-    return [replace(budget, bar=one) for one in reversed(bars)][-1], bars  # each of them is seen to be in range
+        evaluator, budgets, seed, origin or _origin(transformer), proof or Proof(), journal or Journal(), strict=True
+    )
 
 
 def _on_vectors(transformer: Transformer | Foreign, problem: RetrievalProblem, batch: Batch) -> OnVectors:
@@ -113,23 +106,28 @@ def _origin(transformer: Transformer | Foreign) -> Origin:
 
 
 def circuit_in(
-    evaluator: Evaluator, budget: Budget, seed: int, origin: Origin, proof: Proof, journal: Journal, *, strict: bool,
-    bars: tuple[float, ...] = (),
-) -> Circuit:  # fmt: skip
+    evaluator: Evaluator,
+    budgets: Sequence[Budget],
+    seed: int,
+    origin: Origin,
+    proof: Proof,
+    journal: Journal,
+    *,
+    strict: bool,
+) -> Circuit:
     """The circuit of a model, certified.
 
     Args:
         evaluator: the model, and the sequences that the search decides on.
-        budget: of the search.
+        budgets: of the search, one for each bar that it is done at, see `budgets_at`.
         seed: of the search.
         origin: of the model.
         proof: how much stands behind the certificate.
         journal: what is told on the way, and remembered.
         strict: whether the paper's own procedure is followed too.
-        bars: to search at, rising, in place of the budget's.
     """
     units = Units.of(evaluator)
-    searched = search_at(evaluator, units, budget, bars or (budget.bar,), seed, journal)
+    searched = search_at(evaluator, units, budgets, seed, journal)
     budget, outcome = searched.budget, searched.outcome
     known: dict[str, Any] = {
         **asdict(origin),
@@ -190,13 +188,14 @@ def circuit_of_run(
     Raises:
         InputError: no such model or checkpoint, a run without any, or a circuit that is certified at another bar.
     """
-    budget, bars = _budget(effort, bar)
+    budgets = budgets_at(Budget.of(effort), bar)
+    bars = [one.bar for one in budgets]
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
     path = record_path(run, number, step)
     at = max(run.checkpoints, default=0) if step is None else step
     model = run.model_hashes[number] if at == run.plan.end else content_hash([run.model_hashes[number], at])
-    asked = _asked(budget, seed) | {"model": model, "bars": list(bars)}
+    asked = _asked(budgets[0], seed) | {"model": model, "bars": bars}
     search = Interrupted.beside(path, asked | {"proof": asdict(proof or Proof())}, run.record.content_hash)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run.record.content_hash)
@@ -204,7 +203,7 @@ def circuit_of_run(
         if asked.items() <= (circuit.search | {"model": circuit.model, "bars": there}).items():
             search.forget()
             return circuit
-        if circuit.certified and circuit.model == model and there != asked["bars"]:
+        if circuit.certified and circuit.model == model and there != bars:
             told, wanted = (", ".join(f"{one:g}" for one in some) for some in (there, bars))
             raise InputError(
                 f"{path} holds a circuit certified at bar {told}, not {wanted}; pass --anew (in Python anew=True) to "
@@ -214,8 +213,8 @@ def circuit_of_run(
     circuit = find_circuit(
         single(run.transformer(step), number),
         run.problem,
-        effort=budget,
-        bar=bars,
+        effort=budgets[0],
+        bar=tuple(bars),
         seed=seed,
         origin=Origin(model, run.seeds[number], number),
         proof=proof,

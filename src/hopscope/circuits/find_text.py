@@ -14,6 +14,7 @@ from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.bars import budgets_at
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.forecast import Forecast, check_memory
 from hopscope.circuits.search.journal import Journal
@@ -94,7 +95,7 @@ def find_text_circuit(
     if told.lowest <= told.floor or not full < bar < _HIGHEST:
         return _none(evaluator, told, origin, full, min(max(bar, 1e-3), _HIGHEST), search)
     journal = replace(journal, watch=forecast.told(journal.watch))
-    circuit = circuit_in(evaluator, replace(budget, bar=bar), seed, origin, proof, journal, strict=False)
+    circuit = circuit_in(evaluator, budgets_at(budget, bar), seed, origin, proof, journal, strict=False)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
     return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))
 

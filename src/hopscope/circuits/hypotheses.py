@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -57,6 +59,10 @@ class Hypotheses:
         if edit.kind in (Intervention.MEAN, Intervention.POSITIONAL):
             return self.chainless(row)
         return edit in (UNIFORM, IDENTITY, ZERO)
+
+    def in_use(self, program: Rows, rows: Iterable[Row]) -> list[Row]:
+        """Those of some rows that a program does not switch off."""
+        return [row for row in rows if not self.is_off(row, program[row])]
 
     def natural(self, program: Rows) -> Rows:
         """The natural reading of a program: rows in use make their own patterns, others are off as they are in it."""

@@ -109,7 +109,7 @@ class Evidence:
     @cached_property
     def rows(self) -> list[Row]:
         """Rows in use: those with a path, and helpers."""
-        return [row for row in self.evaluator.live_rows if not self.hypotheses.is_off(row, self.program[row])]
+        return self.hypotheses.in_use(self.program, self.evaluator.live_rows)
 
     @cached_property
     def helpers(self) -> list[Row]:

@@ -8,6 +8,7 @@ then made once, at that bar, on sequences that no search saw.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,47 +58,40 @@ class Bars:
     tried: tuple[AtBar, ...]
 
 
-def bars_of(bar: float | tuple[float, ...]) -> tuple[float, ...]:
-    """One bar or several, rising.
+def budgets_at(budget: Budget, bar: float | tuple[float, ...] | None) -> tuple[Budget, ...]:
+    """The budget at one bar or at several, rising; without any at its own.
 
     Raises:
-        InputError: none, or one twice.
+        InputError: an empty tuple, one bar twice, or one out of range.
     """
-    found = tuple(sorted(bar)) if isinstance(bar, tuple) else (bar,)
-    if not found or len(set(found)) < len(found):
-        raise InputError(f"bar must be a number or several different ones, got {', '.join(map(str, found)) or 'none'}")
-    return found
+    bars = tuple(sorted(bar)) if isinstance(bar, tuple) else (budget.bar if bar is None else bar,)
+    if not bars or len(set(bars)) < len(bars):
+        raise InputError(f"bar must be a number or several different ones, got {', '.join(map(str, bars)) or 'none'}")
+    return tuple(replace(budget, bar=one) for one in bars)
 
 
-def search_at(
-    evaluator: Evaluator, units: Units, budget: Budget, bars: tuple[float, ...], seed: int, journal: Journal
-) -> Bars:
-    """Search at every bar; the widest gap is chosen, the lowest bar of several as wide.
+def search_at(evaluator: Evaluator, units: Units, budgets: Sequence[Budget], seed: int, journal: Journal) -> Bars:
+    """Search by each budget; the widest gap is chosen, the lowest bar of several as wide.
 
     Args:
         evaluator: the model, and the sequences that the search decides on.
         units: what is decided on.
-        budget: of each search, but for its bar.
-        bars: rising.
+        budgets: by rising bar, see `budgets_at`.
         seed: of each search.
         journal: told and remembers; of several bars, each one's part under its name.
     """
-    if len(bars) == 1:
-        budget = replace(budget, bar=bars[0])
-        return Bars(budget, Orders(evaluator, units, budget, seed, journal).run(), ())
-    ends = []
-    for bar in bars:
-        at = replace(budget, bar=bar)
-        outcome = Orders(evaluator, units, at, seed, _part(journal, bar)).run()
-        ends.append(Bars(at, outcome, (_seen(evaluator, units, bar, outcome),)))
-    found = [one for one in ends if one.outcome.found] or ends[-1:]
-    chosen = max(found, key=lambda one: one.tried[0].gap)
-    return replace(chosen, tried=tuple(one.tried[0] for one in ends))
+    if len(budgets) == 1:
+        return Bars(budgets[0], Orders(evaluator, units, budgets[0], seed, journal).run(), ())
+    outcomes = [Orders(evaluator, units, at, seed, _part(journal, at.bar)).run() for at in budgets]
+    tried = tuple(_seen(evaluator, units, at.bar, outcome) for at, outcome in zip(budgets, outcomes, strict=True))
+    found = [number for number, outcome in enumerate(outcomes) if outcome.found] or [len(budgets) - 1]
+    chosen = max(found, key=lambda number: tried[number].gap)
+    return Bars(budgets[chosen], outcomes[chosen], tried)
 
 
 def _part(journal: Journal, bar: float) -> Journal:
     """What is told and remembered of one bar."""
-    part: dict[str, Any] = journal.memory.setdefault(f"bar {bar:g}", {})
+    part: dict[str, Any] = journal.memory.setdefault(f"bar {bar}", {})
     return Journal(
         lambda stage, done, stages: journal.watch(f"{stage}, bar {bar:g}", done, stages),
         part,
@@ -110,8 +104,7 @@ def _seen(evaluator: Evaluator, units: Units, bar: float, outcome: Outcome) -> A
     if not outcome.found:
         return AtBar(bar)
     found, hypotheses = outcome.found[0], units.hypotheses
-    natural = hypotheses.natural(found.program)
-    used = [row for row in evaluator.live_rows if not hypotheses.is_off(row, found.program[row])]
+    natural, used = hypotheses.natural(found.program), hypotheses.in_use(found.program, evaluator.live_rows)
     without: list[Rows] = [{**natural, row: off} for row in used for off in hypotheses.offs(row)]
     own, *losses = evaluator.mse([natural, *without])
     return AtBar(bar, found.paths, own, min(losses, default=own))

@@ -8,7 +8,7 @@ The certificate asks for no more than the bar.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from hopscope.errors import InputError
@@ -94,15 +94,17 @@ class Budget:
         return max(FEW, self.sequences // 4)
 
     @classmethod
-    def of(cls, effort: Effort, bar: float = 0.05) -> Budget:
-        """The budget that an effort stands for.
+    def of(cls, effort: Effort | Budget) -> Budget:
+        """The budget that an effort stands for; a budget stands for itself.
 
         Raises:
-            InputError: no such effort, or a bar out of range.
+            InputError: no such effort.
         """
+        if isinstance(effort, Budget):
+            return effort
         if effort not in EFFORTS:
             raise InputError(f"effort must be {' or '.join(EFFORTS)}, got {effort!r}")
-        return replace(EFFORTS[effort], bar=bar)
+        return EFFORTS[effort]
 
 
 EFFORTS: dict[str, Budget] = {"quick": Budget(orders=1, growing=1, every_subset=6, pairs=12), "thorough": Budget()}
