@@ -124,11 +124,17 @@ class TestC4:
     def test_all_hops_learned_alike_is_not_reproduced(self):
         assert judged(*(learners(layers, *[5] * 8) for layers in range(5, 9)))["C4"].verdict == "not reproduced"
 
-    def test_a_hop_below_its_exact_minimum_refutes(self):
-        impossible = replace(PAPERS[1], final_partial_losses=(((LOW, LOW, HIGH, HIGH, HIGH),) * 8))
-        found = judged(PAPERS[0], impossible, *PAPERS[2:])["C4"]
+    def test_a_hop_that_theorem_1_forbids_refutes(self):
+        impossible = replace(PAPERS[0], final_partial_losses=(((LOW, LOW, HIGH, HIGH, HIGH),) * 8))
+        found = judged(impossible, *PAPERS[1:])["C4"]
         assert found.verdict == "not reproduced"
-        assert "8 below the exact minimum" in found.ours
+        assert "8 with t < log3(2D), 16 below the exact minimum" in found.ours
+
+    def test_a_hop_below_the_exact_minimum_alone_is_told(self):
+        early = learners(2, 2, *[1] * 7)
+        found = judged(PAPERS[0], early, *PAPERS[2:])["C4"]
+        assert found.verdict == "reproduced"
+        assert "0 with t < log3(2D), 1 below the exact minimum" in found.ours
 
     def test_the_other_order_is_refuted(self):
         turned = [
@@ -253,7 +259,7 @@ def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
     assert (some.seeds, some.run) == ((0,), "sweep/ic-layers-1-seed-0")
     found = run(study, tmp_path, Work(workers=1, precision="fp32"))
     assert [(one.layers, one.seeds, one.run) for one in found.groups] == [
-        (1, (0, 1), "sweep"),
+        (1, study.seeds, "sweep"),
         (2, study.seeds_at(True, 2), "sweep"),
     ]
     assert found.groups == read_summary(tmp_path / "summary.json")

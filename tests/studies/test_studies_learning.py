@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from shutil import rmtree
 
 import pytest
 from click.testing import CliRunner
 from planted_arms import arm, learns
+from planted_circuits import DOUBLING, seen
 
 from hopscope.cli.study import STUDIES, command
 from hopscope.errors import InputError
@@ -16,7 +18,9 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
 from hopscope.studies import arms, learning
 from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.circuits import HASTY, Search
 from hopscope.studies.judgements import Judgement, Judgements, judgements_table
+from hopscope.studies.kept import Models, made_by
 from hopscope.studies.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -144,6 +148,10 @@ def test_a_run_is_the_same_with_a_longer_budget(tmp_path):
     assert rows[0][:-1] == rows[1][: len(rows[0]) - 1]
 
 
+FROM_RECORD = ("learning", "depth", "heads", "plateau", "curriculum", "census", "pruning", "descent")
+"""Studies that need no run folder to go on."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_quick_and_goes_on(name, tmp_path, monkeypatch):
@@ -154,6 +162,25 @@ def test_every_study_runs_quick_and_goes_on(name, tmp_path, monkeypatch):
     assert once.stdout == again.stdout
     assert "|" in once.stdout
     assert list((tmp_path / name).glob("*.json"))
+    if name in FROM_RECORD:
+        rmtree(tmp_path / name / "runs")
+        monkeypatch.setattr("hopscope.training.many.train_all", lambda *_, **__: pytest.fail("it is known"))
+        assert CliRunner().invoke(command, arguments, catch_exceptions=False).stdout == once.stdout
+
+
+def test_a_model_is_known_by_how_it_was_made_and_looked_at():
+    """Planted: the same model under another name, by another seed, after another search, and of unknown making."""
+    one, two = (Setup(name, RetrievalProblem(hops=3), LAPTOP, (7,)) for name in ("one", "two"))
+    known = seen(DOUBLING, 7, made=made_by(one, HASTY))
+    assert Models([two], [known], HASTY).all == (known,)
+    assert Models([two], [known], HASTY).left == []
+    for setup, search in ((two, Search()), (replace(two, seeds=(8,)), HASTY)):
+        models = Models([setup], [known], search)
+        assert (models.left, models.all) == ([setup], ())
+    models = Models([one], [replace(known, made="")], HASTY)
+    assert models.left == [one]
+    models.add("one", replace(known, made=""))
+    assert models.all == (known,)
 
 
 @pytest.mark.parametrize("name", [name for name in STUDIES if name not in ("calibration", "searches", "text")])

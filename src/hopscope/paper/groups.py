@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hopscope.errors import InputError
 from hopscope.records import read_record, unmarked, write_record
+from hopscope.theory.depth import depths
 from hopscope.training.metrics import LEARNED
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -94,6 +95,14 @@ class Group:
         losses = self.final_partial_losses[model]
         loss = losses[hop - self.asked[0]] if hop in self.asked else None
         return loss is not None and loss < LEARNED
+
+    def forbidden(self, hop: int) -> bool:
+        """Whether Theorem 1 says that so few layers cannot learn a hop, since t < log3(2D)."""
+        return self.layers < depths(hop).theorem_1
+
+    def too_shallow(self, hop: int) -> bool:
+        """Whether the exact minimum says so: ours, for heads that bring what they look at (docs/theory.md)."""
+        return self.layers < depths(hop).causal
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.groups import Group
 from hopscope.paper.judging import counted
 from hopscope.studies.statistics import clopper_pearson
-from hopscope.theory.depth import depths
 
 FAILED = 0.7
 """Training failed when the final validation loss stays above this (Section 7.2)."""
@@ -63,7 +62,7 @@ def _curriculum_is_needed(without: Sequence[Group], with_ic: Sequence[Group], sc
 
 def _has_control(group: Group, model: int, with_ic: Sequence[Group]) -> bool:
     """Whether theory allows the hop at this depth, and the run with the curriculum, its twin, learned it."""
-    if group.layers < depths(group.hops).causal:
+    if group.too_shallow(group.hops):
         return False
     twins = [
         (twin, number)
@@ -84,22 +83,21 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
     diverged = sum(len(group.seeds) for group in groups) - len(runs)
     table = [[group.learned(model, hop) for hop in hops] for group, model in runs]
     totals = [sum(row[hop - 1] for row in table) for hop in hops]
-    too_early = sum(
-        row[hop - 1] and group.layers < depths(hop).causal
-        for (group, _), row in zip(runs, table, strict=True)
-        for hop in hops
-    )
+    learned = [(group, hop) for (group, _), row in zip(runs, table, strict=True) for hop in hops if row[hop - 1]]
+    forbidden = sum(group.forbidden(hop) for group, hop in learned)
+    too_shallow = sum(group.too_shallow(hop) for group, hop in learned)
     trend, depth = _trend(table), _needs_depth(runs, hops[-1])
     by_depth = "; ".join(f"{_layers(group.layers)} {_successes(group, hops)}" for group in groups)
     ours = (
-        f"runs that learned x1, x2, ...: {by_depth}; {too_early} below the exact minimum; in order p = {trend:.2g} "
-        f"(Page), x{hops[-1]} by depth p = {depth:.2g} (Fisher)" + (f"; {diverged} diverged" if diverged else "")
+        f"runs that learned x1, x2, ...: {by_depth}; {forbidden} with t < log3(2D), {too_shallow} below the exact "
+        f"minimum; in order p = {trend:.2g} (Page), x{hops[-1]} by depth p = {depth:.2g} (Fisher)"
+        + (f"; {diverged} diverged" if diverged else "")
     )
     interval = ", ".join(f"x{hop} {_share(total, len(runs))}" for hop, total in zip(hops, totals, strict=True))
     strictly = all(one > after for one, after in pairwise(totals))
     verdict: Verdict = "inconclusive"
     reason = ""
-    if too_early or (not strictly and len(runs) >= ENOUGH_RUNS and all(totals)):
+    if forbidden or (not strictly and len(runs) >= ENOUGH_RUNS and all(totals)):
         verdict = "not reproduced"
     elif not all(totals):
         reason = f"x{totals.index(0) + 1} was learned at no depth tried"
@@ -129,8 +127,8 @@ def _needs_depth(runs: Sequence[tuple[Group, int]], hop: int) -> float:
     import numpy as np
     from scipy.stats import fisher_exact
 
-    deep = [group.learned(model, hop) for group, model in runs if group.layers >= depths(hop).causal]
-    shallow = [group.learned(model, hop) for group, model in runs if group.layers < depths(hop).causal]
+    deep = [group.learned(model, hop) for group, model in runs if not group.too_shallow(hop)]
+    shallow = [group.learned(model, hop) for group, model in runs if group.too_shallow(hop)]
     table = np.array([[sum(side), len(side) - sum(side)] for side in (deep, shallow)])
     return float(fisher_exact(table, alternative="greater").pvalue)
 

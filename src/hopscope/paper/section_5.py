@@ -113,37 +113,39 @@ def _theorem_1(result: TheoryResult) -> Finding:
     exact = all(run.depth == _formula(run.problem) for run in runs)
     deepest = [run for run in runs if run.problem.hops == result.study.largest_hops][:2]
     minima = ", ".join(f"{run.depth} {'causal' if run.problem.causal else 'without a mask'}" for run in deepest)
-    tested, looked, learned = _beyond_depth(result.trained)
+    tested, looked, learned, below_ours = _beyond_depth(result.trained)
     ours = (
         f"simulated: solved in {solved} of {len(cases)} cases with t < log3(2D); the minimum at D = "
         f"{result.study.largest_hops} is {minima}, {'equal to' if exact else 'NOT'} the exact formulas at every D; "
-        f"trained: {learned} of {counted(looked, 'hop')} beyond their depth learned, in "
-        f"{counted(tested, 'run')} put to the test"
+        f"trained: {learned} of {counted(looked, 'hop')} with t < log3(2D) learned, in {counted(tested, 'run')} put to "
+        f"the test, and {below_ours} others below the exact minimum"
     )
     return _judged("C1", result, ours, tested, learned, holds=not solved and not learned)
 
 
-def _beyond_depth(groups: Sequence[Group]) -> tuple[int, int, int]:
-    """Runs put to the test, hops looked at in them, and how many of these were learned.
+def _beyond_depth(groups: Sequence[Group]) -> tuple[int, int, int, int]:
+    """Runs put to the test, hops looked at in them, how many of these were learned, and how many others too early.
 
-    A hop is looked at where a run of the same formulation with more layers learned it: the positive control.
+    A hop is looked at where Theorem 1 forbids it and a run of the same formulation with more layers learned it: the
+    positive control. Too early are those that it allows and the exact minimum, which is ours, does not.
     """
-    tested = looked = learned = 0
+    tested = looked = learned = early = 0
     for group in groups:
         deeper = [one for one in groups if one.layers > group.layers and _alike(one, group)]
         hops = [
             hop
             for hop in group.asked
-            if group.layers < depths(hop).causal
+            if group.forbidden(hop)
             and any(one.learned(model, hop) for one in deeper for model in range(len(one.seeds)))
         ]
-        too_far = [hop for hop in group.asked if group.layers < depths(hop).causal]
         models = [model for model in range(len(group.seeds)) if not group.diverged(model)]
-        found = [(model, hop) for model in models for hop in too_far if group.learned(model, hop)]
+        all_learned = [(model, hop) for model in models for hop in group.asked if group.learned(model, hop)]
+        found = [(model, hop) for model, hop in all_learned if group.forbidden(hop)]
+        early += sum(group.too_shallow(hop) for _, hop in all_learned) - len(found)
         learned += len(found)
         tested += len(models) if hops else len({model for model, _ in found})
         looked += len(models) * len(hops) or len(found)
-    return tested, looked, learned
+    return tested, looked, learned, early
 
 
 def _alike(one: Group, other: Group) -> bool:
@@ -169,11 +171,11 @@ def _lemmas(result: TheoryResult) -> Finding:
             learned = [hop for hop in group.asked if group.learned(model, hop)]
             telling += bool(learned)
             gap = learned != list(range(1, len(learned) + 1))
-            exceptions += gap or any(group.layers < depths(hop).causal for hop in learned)
+            exceptions += gap or any(map(group.forbidden, learned))
     ours = (
         f"simulated: of {sum(run.streams for run in runs)} residual streams {broken} are not one run and {too_long} "
         f"are longer than 3^t + 1; longest after t = 0, 1, 2, ... layers: {', '.join(map(str, longest))}, ...; "
-        f"trained: {exceptions} of {counted(telling, 'run')} learned a hop beyond their bound or left one out"
+        f"trained: {exceptions} of {counted(telling, 'run')} learned a hop with t < log3(2D) or left one out"
     )
     return _judged("C2", result, ours, telling, exceptions, holds=not (broken or too_long or unlawful or exceptions))
 

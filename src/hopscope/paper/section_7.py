@@ -18,7 +18,6 @@ from hopscope.paper.groups import Group, read_summary, write_summary
 from hopscope.paper.hops_by_depth import judge_groups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.work import Work
-from hopscope.theory.depth import depths
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -39,8 +38,6 @@ class DepthStudy:
         plain_hops: D without.
         seeds: one model each, with the implicit curriculum.
         plain_seeds: likewise without.
-        seeds_at_minimum: in place of `seeds` at the least depth that can learn every hop, floor(log2 D) + 2: nothing
-            can be done there in more than one place, and whether training finds it is a lottery. Empty for `seeds`.
         followed: the depth whose runs with the implicit curriculum keep checkpoints, for circuits and emergence;
             `None` for none.
         seeds_followed: in place of `seeds` at that depth. Empty for `seeds`.
@@ -54,7 +51,6 @@ class DepthStudy:
     plain_hops: int
     seeds: tuple[int, ...]
     plain_seeds: tuple[int, ...]
-    seeds_at_minimum: tuple[int, ...] = ()
     followed: int | None = None
     seeds_followed: tuple[int, ...] = ()
     checkpoint_every: int = 50
@@ -96,8 +92,7 @@ class DepthStudy:
             return self.plain_seeds
         if layers == self.followed and self.seeds_followed:
             return self.seeds_followed
-        at_minimum = layers == depths(self.hops).causal
-        return self.seeds_at_minimum if at_minimum and self.seeds_at_minimum else self.seeds
+        return self.seeds
 
 
 def run_name(curriculum: bool, layers: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.errors import InputError
-from hopscope.records import content_hash, plain, read_record
+from hopscope.studies.kept import kept, made_by
 from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
@@ -77,6 +77,12 @@ class ArmLearned:
         """When each seed had learned every hop that is asked for."""
         return [None if None in one else max(step for step in one if step is not None) for one in self.learned]
 
+    @property
+    def learned_all(self) -> list[Setup]:
+        """The runs, trained to the end, of the seeds that learned every hop that is asked for."""
+        seeds = [seed for seed, step in zip(self.seeds, self.everything(), strict=True) if step is not None]
+        return runs_of(replace(self.setup, seeds=tuple(seeds)), to_the_end=True) if seeds else []
+
     def needs(self, hop: int) -> int:
         """Layers that theory asks for so that such a model can answer with that hop."""
         return minimum_of_hop(self.setup.problem, hop, one_head=self.setup.recipe.heads == 1)
@@ -129,36 +135,33 @@ def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms
     Raises:
         InputError: a record or a run there is damaged, or another than the arm's.
     """
-    kept = _kept(study, folder)
-    work.train([run for arm in arms for run in runs_of(arm) if _known(run, kept) is None], folder / "runs")
+    known = _of_record(study, folder)
+    work.train([run for arm in arms for run in runs_of(arm) if _known(run, known) is None], folder / "runs")
     found = []
     for arm in read(arms, folder / "runs").arms:
         trained = dict(zip(arm.seeds, arm.learned, strict=True))
-        every = {run.seeds[0]: trained.get(run.seeds[0], _known(run, kept)) for run in runs_of(arm.setup)}
-        known = {seed: steps for seed, steps in every.items() if steps is not None}
-        found.append(ArmLearned(arm.setup, tuple(known), tuple(known.values())))
+        every = {run.seeds[0]: trained.get(run.seeds[0], _known(run, known)) for run in runs_of(arm.setup)}
+        there = {seed: steps for seed, steps in every.items() if steps is not None}
+        found.append(ArmLearned(arm.setup, tuple(there), tuple(there.values())))
     return Arms(tuple(found))
 
 
 _Learned = tuple[int | None, ...]
 
 
-def _kept(study: str, folder: Path) -> dict[str, list[tuple[int, _Learned]]]:
+def _of_record(study: str, folder: Path) -> dict[str, list[tuple[int, _Learned]]]:
     """What the study's record says of each run, whatever its budget: that, and when it learned each hop."""
-    path = folder / f"{study}.json"
-    if not path.exists():
-        return {}
     found: dict[str, list[tuple[int, _Learned]]] = {}
-    record = read_record(path, Arms, kind=f"hopscope study {study}", schema=1, what="what a study came to")
+    record = kept(study, folder, Arms) or Arms(())
     for arm in (one for one in record.arms if one.seeds):  # of which a seed is finished
         for run, steps in zip(runs_of(replace(arm.setup, seeds=arm.seeds)), arm.learned, strict=True):
             found.setdefault(_of(run), []).append((arm.budget, steps))
     return found
 
 
-def _known(run: Setup, kept: dict[str, list[tuple[int, _Learned]]]) -> _Learned | None:
+def _known(run: Setup, known: dict[str, list[tuple[int, _Learned]]]) -> _Learned | None:
     """When a run learned each hop, if that follows from what is kept."""
-    for budget, learned in kept.get(_of(run), ()):
+    for budget, learned in known.get(_of(run), ()):
         if budget == run.recipe.steps or all(step is not None and step <= run.recipe.steps for step in learned):
             return learned
     return None
@@ -166,7 +169,7 @@ def _known(run: Setup, kept: dict[str, list[tuple[int, _Learned]]]) -> _Learned 
 
 def _of(run: Setup) -> str:
     """What tells a run from all others, whatever it is called and however long it may go on."""
-    return content_hash(plain(replace(run, name="", recipe=replace(run.recipe, steps=1))))
+    return made_by(replace(run, recipe=replace(run.recipe, steps=1)))
 
 
 def train(arms: Sequence[Setup], folder: Path, work: Work, *, to_the_end: bool = False) -> None:

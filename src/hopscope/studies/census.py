@@ -33,6 +33,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
 from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.kept import kept
 from hopscope.studies.statistics import mean_interval, share_in_words, sign_test, spread_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_paths
@@ -129,10 +130,11 @@ def quick(recipe: Recipe) -> CensusStudy:
 
 def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
     """Train what is not trained yet, and find the circuit of every model."""
-    seen = []
-    for setups in (study.models, study.trained_on):
-        work.train(setups, folder / "runs")
-        seen.append(find_circuits([folder / "runs" / setup.name for setup in setups], work, study.search))
+    before = kept("census", folder, CensusResult)
+    known = (*before.models, *before.further) if before else ()
+    seen = [
+        find_circuits(setups, folder / "runs", work, study.search, known) for setups in (study.models, study.trained_on)
+    ]
     return CensusResult(*seen)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +12,9 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.compare import Where, overlap, steps_beyond_first, strategy
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
+from hopscope.studies.kept import Models
 from hopscope.studies.work import Work
+from hopscope.training.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Seen:
         again: those that the search ended in from other orders, once an order.
         strict: of the strict reading; empty without one.
         strict_again: those that it ended in from other orders.
+        made: how the model was trained and looked at, see `hopscope.studies.kept.made_by`; empty if it is not known.
     """
 
     model: str
@@ -48,6 +51,7 @@ class Seen:
     again: tuple[tuple[Where, ...], ...]
     strict: tuple[Where, ...]
     strict_again: tuple[tuple[Where, ...], ...]
+    made: str = ""
 
     @property
     def repeated(self) -> int:
@@ -120,11 +124,26 @@ HASTY = Search(
 """For the quick versions of studies; what it certifies is worth nothing."""
 
 
-def find_circuits(runs: Sequence[Path], work: Work, search: Search | None = None) -> tuple[Seen, ...]:
-    """The circuit of the only model of each run; what is found already is not looked for again."""
-    work.each("circuits", look, [(path, None, search or Search()) for path in runs])
-    there = [path for path in runs if (path / "circuit.json").exists()]
-    return tuple(Seen.of(Circuit.load(path / "circuit.json"), f"{path.parent.name}/{path.name}") for path in there)
+def find_circuits(
+    setups: Sequence[Setup], folder: Path, work: Work, search: Search | None = None, known: Iterable[Seen] = ()
+) -> tuple[Seen, ...]:
+    """Train what is not trained yet, and find the circuit of each model; what is found is not looked for again.
+
+    Args:
+        setups: a run of one model each.
+        folder: where the run folders are.
+        work: how.
+        search: for circuits.
+        known: seen before, perhaps on another machine; what is made as one of them is not made again.
+    """
+    search = search or Search()
+    models = Models(setups, known, search)
+    work.train(models.left, folder)
+    work.each("circuits", look, [(folder / setup.name, None, search) for setup in models.left])
+    for setup in models.left:
+        if (path := folder / setup.name / "circuit.json").exists():
+            models.add(setup.name, Seen.of(Circuit.load(path), setup.name))
+    return models.all
 
 
 def look(path: Path, step: int | None, search: Search) -> None:

@@ -110,13 +110,8 @@ def run(study: ConditionalStudy, folder: Path, work: Work) -> ConditionalResult:
     runs = folder / "runs"
     arms.train(study.arms, runs, work, to_the_end=True)
     found = arms.read(study.arms, runs, to_the_end=True).arms
-    learned = [
-        runs / arm.name / f"seed-{seed:03d}"
-        for arm in found
-        for seed, step in zip(arm.seeds, arm.everything(), strict=True)
-        if step is not None
-    ]
-    return ConditionalResult(found, find_circuits(learned, work, study.search))
+    learned = [run for arm in found for run in arm.learned_all]
+    return ConditionalResult(found, find_circuits(learned, runs, work, study.search))
 
 
 def judge(result: ConditionalResult) -> list[Judgement]:

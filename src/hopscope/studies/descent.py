@@ -33,6 +33,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.circuits import HASTY, Search, look
 from hopscope.studies.followed import Followed, checkpoints_after_learning, follow, followed, looked_at
 from hopscope.studies.judgements import Judgement
+from hopscope.studies.kept import Models, kept
 from hopscope.studies.statistics import clopper_pearson, fewer, mean_interval, share_in_words, sign_test
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
@@ -101,12 +102,17 @@ def run(study: DescentStudy, folder: Path, work: Work) -> DescentResult:
     """Train what is not trained yet, find the circuits at its checkpoints, and follow the last of each model."""
     from hopscope.training.many import finished
 
-    work.train(study.setups, folder / "runs")
-    runs = list(finished(study.setups, folder / "runs").values())
-    jobs = [(one.path, step, study.search) for one in runs for step in checkpoints_after_learning(one)]
+    before = kept("descent", folder, DescentResult)
+    models = Models(study.setups, before.models if before else (), study.search)
+    work.train(models.left, folder / "runs")
+    runs = finished(models.left, folder / "runs")
+    jobs = [(one.path, step, study.search) for one in runs.values() for step in checkpoints_after_learning(one)]
     work.each("circuits at checkpoints", look, jobs)
-    work.each("paths over time", follow, [(one.path,) for one in runs])
-    return DescentResult(tuple(followed(one) for one in runs if looked_at(one)))
+    work.each("paths over time", follow, [(one.path,) for one in runs.values()])
+    for name, one in runs.items():
+        if looked_at(one):
+            models.add(name, followed(one))
+    return DescentResult(models.all)
 
 
 def judge(result: DescentResult) -> list[Judgement]:

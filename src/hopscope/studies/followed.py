@@ -29,6 +29,7 @@ class Followed:
         circuits: at the checkpoints that hold the bar, in their order.
         spikes: steps at which a spike begins, after the first of them.
         crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
+        made: how the model was trained and looked at, see `hopscope.studies.kept.made_by`; empty if it is not known.
     """
 
     rate: str
@@ -37,6 +38,7 @@ class Followed:
     circuits: tuple[Seen, ...]
     spikes: tuple[int, ...]
     crossed: tuple[float | None, ...]
+    made: str = ""
 
     def kept(self, of: Sequence[Seen]) -> float:
         """The share of the last circuit's paths that the first of these has too."""

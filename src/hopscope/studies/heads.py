@@ -35,6 +35,7 @@ from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.kept import Models, kept
 from hopscope.studies.statistics import (
     clopper_pearson,
     mean_interval,
@@ -96,6 +97,7 @@ class OneModel:
         heads: a layer.
         seed: it was trained from.
         loss: on held-out sequences.
+        made: how it was trained, see `hopscope.studies.kept.made_by`; empty if it is not known.
     """
 
     chains: int
@@ -103,6 +105,7 @@ class OneModel:
     heads: int
     seed: int
     loss: float
+    made: str = ""
 
     @property
     def averaging(self) -> float:
@@ -145,13 +148,14 @@ def run(study: HeadsStudy, folder: Path, work: Work) -> HeadsResult:
     """Train what is not trained yet, and read what it came to."""
     from hopscope.training.many import finished
 
-    work.train(study.models, folder / "runs")
-    found = []
-    for run in finished(study.models, folder / "runs").values():
+    before = kept("heads", folder, HeadsResult)
+    models = Models(study.models, before.models if before else ())
+    work.train(models.left, folder / "runs")
+    for name, run in finished(models.left, folder / "runs").items():
         loss = run.result.models[0].held_out_loss
         if loss is not None:
-            found.append(OneModel(run.problem.chains, run.recipe.layers, run.recipe.heads, run.seeds[0], loss))
-    return HeadsResult(tuple(found))
+            models.add(name, OneModel(run.problem.chains, run.recipe.layers, run.recipe.heads, run.seeds[0], loss))
+    return HeadsResult(models.all)
 
 
 def judge(result: HeadsResult) -> list[Judgement]:

@@ -98,14 +98,8 @@ def run(study: OrdersStudy, folder: Path, work: Work) -> OrdersResult:
     """Train what is not trained yet, find the circuits of what learned with three layers, and read what came out."""
     arms.train(study.arms, folder / "runs", work, to_the_end=True)
     found = arms.read(study.arms, folder / "runs", to_the_end=True)
-    learned = [
-        folder / "runs" / arm.name / f"seed-{seed:03d}"
-        for arm in found.arms
-        if arm.layers == 3
-        for seed, step in zip(arm.seeds, arm.everything(), strict=True)
-        if step is not None
-    ]
-    return OrdersResult(found.arms, find_circuits(learned, work))
+    learned = [run for arm in found.arms if arm.layers == 3 for run in arm.learned_all]
+    return OrdersResult(found.arms, find_circuits(learned, folder / "runs", work))
 
 
 def judge(result: OrdersResult) -> list[Judgement]:

@@ -33,6 +33,7 @@ from hopscope.studies import arms
 from hopscope.studies.census import between
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
 from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.kept import kept
 from hopscope.studies.statistics import mean_interval, share_in_words, sign_test, spread_in_words
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
@@ -118,12 +119,15 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     from hopscope.training.run import RunFolder
 
     setups = sorted([*study.pruned_models, *study.whole_models], key=lambda setup: setup.seeds)
-    work.train(setups, folder / "runs")
-    seen = find_circuits([folder / "runs" / setup.name for setup in setups], work, study.search)
+    before = kept("pruning", folder, PruningResult)
+    seen = find_circuits(setups, folder / "runs", work, study.search, (*before.pruned, *before.whole) if before else ())
     pruned = tuple(one for one in seen if one.model.startswith("pruned/"))
-    left = [int(RunFolder(folder / "runs" / one.model).metrics.heads[-1, 0]) for one in pruned]
+    left = {one.made: count for one, count in zip(before.pruned, before.left, strict=True)} if before else {}
+    for one in pruned:
+        if one.made not in left:
+            left[one.made] = int(RunFolder(folder / "runs" / one.model).metrics.heads[-1, 0])
     whole = tuple(one for one in seen if one not in pruned)
-    return PruningResult(study.search.budget.bar, pruned, whole, tuple(left))
+    return PruningResult(study.search.budget.bar, pruned, whole, tuple(left[one.made] for one in pruned))
 
 
 def judge(result: PruningResult) -> list[Judgement]:

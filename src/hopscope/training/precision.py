@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +14,10 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def bf16_unit(device: str) -> str | None:
-    """What computes bf16 products on a device; None where nothing does, and bf16 would be many times slower.
+    """What computes bf16 products quicker on a device than fp32 ones; None where nothing does.
+
+    Of Intel's processors AMX alone does: their AVX-512 multiplies bf16 at half the rate of fp32 (81 against 156 GFLOP/s
+    on a core of one that has AVX10.1 and hides its AMX), AMD's at twice. Without either bf16 is many times slower.
 
     Args:
         device: as torch names it.
@@ -23,7 +27,8 @@ def bf16_unit(device: str) -> str | None:
         return "the GPU" if torch.cuda.is_bf16_supported(including_emulation=False) else None
     if kind != "cpu":
         return None
-    return next((name for name in ("amx_bf16", "avx512_bf16") if name in _flags()), None)
+    quicker = ("amx_bf16",) if _is_intel() else ("amx_bf16", "avx512_bf16")
+    return next((name for name in quicker if name in _flags()), None)
 
 
 def best_precision(device: str) -> Precision:
@@ -39,8 +44,18 @@ def _flags() -> set[str]:
     }
     if all(asked.values()):
         return {name for name, supported in asked.items() if supported and supported()}
+    return set(_told_by_linux("flags").split())
+
+
+def _is_intel() -> bool:
+    """Whether Intel made this processor."""
+    return "GenuineIntel" in (_told_by_linux("vendor_id"), *platform.processor().split())
+
+
+def _told_by_linux(name: str) -> str:
+    """What it says of this processor under a name; nothing elsewhere."""
     try:
         lines = _CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return set()
-    return set(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")

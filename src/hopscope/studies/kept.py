@@ -1,0 +1,67 @@
+"""What the small record of a study says of its models, so that it goes on from that alone, on another machine too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from hopscope.records import content_hash, plain, read_record
+from hopscope.training.setup import Setup
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    class Kept(DataclassInstance, Protocol):
+        """What a study keeps of a model."""
+
+        @property
+        def made(self) -> str:
+            """How it was trained and looked at, see `made_by`; empty if it is not known."""
+
+
+Result = TypeVar("Result")
+OfModel = TypeVar("OfModel", bound="Kept")
+
+
+def kept(study: str, folder: Path, kind: type[Result]) -> Result | None:
+    """What the study came to when it was last written down; None if it never was.
+
+    Raises:
+        InputError: the record is damaged, or another's.
+    """
+    path = folder / f"{study}.json"
+    if not path.exists():
+        return None
+    return read_record(path, kind, kind=f"hopscope study {study}", schema=1, what="what a study came to")
+
+
+def made_by(setup: Setup, *looked_at: Any) -> str:
+    """What tells a model from all others, whatever it is called: a hash of how it is trained, and then looked at."""
+    return content_hash([plain(replace(setup, name="")), *map(plain, looked_at)])
+
+
+class Models(Generic[OfModel]):
+    """What is known of the models of a study, in its order.
+
+    Args:
+        setups: a run of one model each.
+        before: what was seen of models before, perhaps on another machine.
+        looked_at: how, besides.
+    """
+
+    def __init__(self, setups: Sequence[Setup], before: Iterable[OfModel], *looked_at: Any) -> None:
+        self._made = {setup.name: made_by(setup, *looked_at) for setup in setups}
+        self._known = {one.made: one for one in before if one.made}
+        self.left = [setup for setup in setups if self._made[setup.name] not in self._known]
+        """Of which nothing was known."""
+
+    def add(self, name: str, one: OfModel) -> None:
+        """What was seen now of the model of that name."""
+        self._known[self._made[name]] = replace(one, made=self._made[name])
+
+    @property
+    def all(self) -> tuple[OfModel, ...]:
+        """What is known by now."""
+        return tuple(self._known[made] for made in self._made.values() if made in self._known)
