@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_one_model_is_too_few() -> None:
     found = judged(abc()[0])
     for claim in ("C6", "C7", "C8", "C9", "C10"):
         assert found[claim].verdict == "inconclusive"
-        assert "too few models: 1" in found[claim].reason
+        assert re.search(r"too few models( with a certified circuit)?: 1", found[claim].reason)
 
 
 def test_the_same_model_thrice_is_one_model() -> None:
@@ -163,7 +164,15 @@ class TestC8:
         more: Where = (1, 1, "x0?", "x0>")
         found = judged(*abc()[:2], studied(strict((*SERIAL, more)), "c"))["C8"]
         assert found.verdict == "not reproduced"
-        assert "every pair tied in 3 of 3 circuits; something else done there in 1" in found.ours
+        assert "every pair tied in 3 of 3 certified circuits; something else done there in 1" in found.ours
+
+    def test_a_circuit_that_is_not_certified_says_nothing_of_its_model(self) -> None:
+        """For neither verdict: not one that does something else, and not one that ties every pair."""
+        for paths in (SERIAL, (*SERIAL, (1, 1, "x0?", "x0>"))):
+            doubtful = studied(strict(paths), "d", certified=("natural",))
+            found = judged(*abc(), doubtful)["C8"]
+            assert (found.verdict, found.reason) == ("inconclusive", "1 model without a certified circuit")
+            assert found.ours.endswith("; 1 circuit not certified")
 
     def test_ties_in_two_heads_of_the_layer_count(self) -> None:
         split = (TIES[0], TIES[1], (1, 2, ">x3", "x2>"), *SERIAL[3:])
@@ -188,6 +197,14 @@ class TestC9:
         moved = tuple((layer + 1, 1, query, key) for layer, _, query, key in SERIAL)
         sets = (SERIAL, moved, DOUBLING)
         assert verdict("C9", *[studied(strict(s), n) for s, n in zip(sets, "abc", strict=True)]) == "not reproduced"
+
+    def test_circuits_that_are_not_certified_are_not_compared(self) -> None:
+        """Three that differ and three that are the same, of which nobody knows whether they are the models'."""
+        same = [studied(strict(SERIAL), name, certified=("natural",)) for name in "def"]
+        found = judged(*abc(), *same)["C9"]
+        assert (found.verdict, found.n) == ("reproduced", 3)
+        found = judged(*same)["C9"]
+        assert found.reason.startswith("too few models with a certified circuit: 0")
 
     def test_the_first_layer_does_not_count(self) -> None:
         found = judged(*abc())["C9"]

@@ -98,6 +98,7 @@ class Record:
     paths: tuple[StrictPath, ...] = ()
     others: tuple[Any, ...] = ()
     search: Any = None
+    certified: tuple[str, ...] = ("natural", "strict")
 
 
 A_LIKE = Setup("a", RetrievalProblem(hops=3), Recipe(layers=12, heads=1, d_model=16, steps=10, batch_size=1))

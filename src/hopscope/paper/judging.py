@@ -23,17 +23,19 @@ def below(interval: tuple[float, float], bar: float) -> Outcome:
     return "meets" if high < bar else "fails" if low >= bar else "open"
 
 
-def every_model(outcomes: Sequence[Outcome], least: int = LEAST_MODELS) -> tuple[Verdict, str]:
+def every_model(
+    outcomes: Sequence[Outcome], least: int = LEAST_MODELS, open_ones: str = "with an interval across the bar"
+) -> tuple[Verdict, str]:
     """The verdict on a claim that all models must meet, and why it is inconclusive where it is.
 
-    One model that fails refutes it, however few there are.
+    One model that fails refutes it, however few there are. `open_ones` says what is with those that are open.
     """
     if not outcomes:
         return "not run", ""
     if "fails" in outcomes:
         return "not reproduced", ""
     if "open" in outcomes:
-        return "inconclusive", f"{counted(outcomes.count('open'), 'model')} with an interval across the bar"
+        return "inconclusive", f"{counted(outcomes.count('open'), 'model')} {open_ones}"
     if len(outcomes) < least:
         return "inconclusive", f"too few models: {len(outcomes)}, and the rule asks for {least}"
     return "reproduced", ""

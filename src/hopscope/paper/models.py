@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import StrictReading
@@ -70,6 +71,12 @@ class Studied:
         """The strict reading of its circuit, where the record has one that found paths."""
         strict: StrictReading | None = getattr(self.circuit, "strict", None)
         return strict if strict is not None and strict.paths else None
+
+    @property
+    def certified(self) -> tuple[Sense, ...]:
+        """In which senses its circuit is certified."""
+        senses: tuple[Sense, ...] = getattr(self.circuit, "certified", ())
+        return senses
 
     @property
     def solves(self) -> bool:

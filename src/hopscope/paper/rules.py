@@ -112,8 +112,9 @@ RULES: Mapping[str, Rule] = {
         "Section 8.2",
         "models",
         "Strict reading: the first useful layer has the path from second to first member of every pair, and no other "
-        "path. Reproduced: three models or more, and all of them. Not reproduced: a model in which a pair is not "
-        "tied, or in which the layer does something else too. Else inconclusive.",
+        "path. Reproduced: three models or more, and all of them, each with a circuit certified in every part. Not "
+        "reproduced: a certified circuit in which a pair is not tied, or in which the layer does something else too. "
+        "Else inconclusive: what a circuit that is not certified does may not be what the model does.",
     ),
     "C9": Rule(
         "Beyond the first head, the three circuits differ",
@@ -121,10 +122,11 @@ RULES: Mapping[str, Rule] = {
         "Section 8.2",
         "pairs of models",
         "Overlap: of the steps (query role, key role) beyond the first useful layer, the share of all of either "
-        "circuit that both have. Within a model it is taken between the circuits that searches in "
-        "other orders ended in. Reproduced: three different models or more, and every two overlap by at most a half, "
-        "and less than any two searches of one of them. Not reproduced: two models overlap as much as searches within "
-        "a model do, or by more than a half. Inconclusive: fewer than three models, or one searched in one order only.",
+        "circuit that both have. Within a model it is taken between the circuits that searches in other orders ended "
+        "in. Counted are models whose circuit is certified in every part. Reproduced: three different models or more, "
+        "and every two overlap by at most a half, and less than any two searches of one of them. Not reproduced: two "
+        "models overlap as much as searches within a model do, or by more than a half. Inconclusive: fewer than three "
+        "models, or one searched in one order only.",
     ),
     "C10": Rule(
         "The circuit alone solves the task",

@@ -177,15 +177,23 @@ def _few_heads(read: Read, missing: int, scale: str) -> Finding:
 def _first_ties(read: Read, missing: int, scale: str) -> Finding:
     """C8."""
     outcomes: list[Outcome] = ["open"] * missing
-    more = tied = 0
+    more = tied = doubtful = 0
     for model, strict in read:
+        if "strict" not in model.certified:
+            outcomes.append("open")
+            doubtful += 1
+            continue
         pairs = {(f">x{k}", f"x{k - 1}>") for k in range(1, model.shape[2] + 1)}
         first = {(path.query, path.key) for path in strict.paths if path.layer == strict.first_layer}
         tied += pairs <= first
         more += bool(first - pairs)
         outcomes.append("meets" if first == pairs else "fails")
-    verdict, reason = every_model(outcomes)
-    ours = f"every pair tied in {tied} of {counted(len(read), 'circuit')}; something else done there in {more}"
+    verdict, reason = every_model(outcomes, open_ones="without a certified circuit")
+    certified = len(read) - doubtful
+    ours = (
+        f"every pair tied in {tied} of {counted(certified, 'certified circuit')}; something else done there in {more}"
+        + (f"; {counted(doubtful, 'circuit')} not certified" if doubtful else "")
+    )
     low, high = clopper_pearson(outcomes.count("meets"), len(outcomes))
     interval = f"share of models {low:.2f} to {high:.2f}"
     return Finding("C8", verdict, ours + _lost(missing), len(outcomes), interval, scale, reason=reason)
@@ -193,11 +201,14 @@ def _first_ties(read: Read, missing: int, scale: str) -> Finding:
 
 def _differ(read: Read, scale: str) -> Finding:
     """C9."""
-    if len(read) < LEAST_MODELS:
-        why = f"too few models: {len(read)}, and the rule asks for {LEAST_MODELS} different ones"
-        return Finding("C9", "inconclusive", scale=scale, reason=why)
     # One reading for both: the strict one where it was searched in several orders in every model.
     strictly = all(strict.others for _, strict in read)
+    read = [(model, strict) for model, strict in read if ("strict" if strictly else "natural") in model.certified]
+    if len(read) < LEAST_MODELS:
+        why = (
+            f"too few models with a certified circuit: {len(read)}, and the rule asks for {LEAST_MODELS} different ones"
+        )
+        return Finding("C9", "inconclusive", scale=scale, reason=why)
     sets = [_searches(model, strict if strictly else None) for model, strict in read]
     within = [min((overlap(*pair) for pair in combinations(found, 2)), default=None) for found in sets]
     between = [(overlap(one[0], two[0]), i, j) for (i, one), (j, two) in combinations(enumerate(sets), 2)]
