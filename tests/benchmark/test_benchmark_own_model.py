@@ -17,6 +17,7 @@ import torch
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 from safetensors.torch import load_file
+from torch import Tensor
 
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.own_model import pruning, training
@@ -162,24 +163,25 @@ def test_a_stopped_training_goes_on_and_ends_in_the_same_weights(
     assert any(not torch.equal(weights(tmp_path / "other")[name], tensor) for name, tensor in weights(first).items())
 
 
-PRUNED = replace(TINY, layers=2, steps=10, pruned_from=2, prune_every=2, prune_cost=100.0, checkpoint_every=2)
+PRUNED = replace(TINY, layers=2, steps=10, prune_every=2, prune_cost=100.0, learned_above=0.0, checkpoint_every=2)
 
 
-def test_heads_are_taken_away_one_at_a_time_and_write_nothing_from_then_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def outputs(maps: dict[str, Tensor]) -> Tensor:
+    """By layer and head, whether it writes anything."""
+    every = [maps[f"model.layers.{layer}.self_attn.o_proj.weight"] for layer in range(2)]
+    return torch.stack([one.unflatten(1, (2, -1)).ne(0).any(dim=0).any(dim=1) for one in every])
+
+
+def test_heads_are_taken_away_and_write_nothing_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a time: either head costs little enough, two together do not."""
     monkeypatch.setattr(training, "LOG_EVERY", 1)
     monkeypatch.setattr(training, "SAVE_EVERY", 3)  # between two heads
+    monkeypatch.setattr(training, "_loss_on_others", lambda model, _: 60.0 * float((~pruning.heads_left(model)).sum()))
     history = train_text_model(PRUNED, tmp_path / "own")
     assert [row["heads"] for row in history] == [4, 3, 3, 2, 2, 1, 1, 0, 0, 0]  # at 2, 4, 6 and 8, where the rate falls
-    gone: list[set[tuple[int, int]]] = []
-    for step in (2, 4, 6, 8):
-        maps = weights(training.checkpoint_path(tmp_path / "own", step))
-        outputs = [maps[f"model.layers.{layer}.self_attn.o_proj.weight"] for layer in range(2)]
-        parts = {(layer, head): outputs[layer][:, 8 * head : 8 * head + 8] for layer in range(2) for head in range(2)}
-        gone.append({head for head, part in parts.items() if not part.any()})
-    assert [len(heads) for heads in gone] == [1, 2, 3, 4]
-    assert all(before < after for before, after in pairwise(gone))
+    there = [outputs(weights(training.checkpoint_path(tmp_path / "own", step))) for step in (2, 4, 6, 8)]
+    assert [int(heads.sum()) for heads in there] == [3, 2, 1, 0]
+    assert all(not (after & ~before).any() for before, after in pairwise(there))
     with pytest.raises(KeyboardInterrupt):
         train_text_model(PRUNED, tmp_path / "again", stopping_at(5))
     assert train_text_model(PRUNED, tmp_path / "again")[-1]["heads"] == 0
@@ -187,29 +189,30 @@ def test_heads_are_taken_away_one_at_a_time_and_write_nothing_from_then_on(
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_the_head_that_is_missed_least_is_taken_and_none_that_costs_too_much() -> None:
+def test_as_many_heads_go_as_together_cost_no_more_and_none_that_costs_too_much() -> None:
     model = training.make_model(PRUNED)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
-    worth = {(0, 0): 3.0, (0, 1): 1.0, (1, 0): 2.0, (1, 1): 9.0}
+    worth = torch.tensor([[3.0, 1.0], [2.0, 9.0]])
 
     def loss() -> float:
-        return sum(worth[head] for head in pruning.heads_gone(model))
+        return float(worth[~pruning.heads_left(model)[0]].sum())
 
-    assert pruning.prune(model, loss, 0.5) is None
+    assert pruning.prune(model, loss, 0.5).all()
     assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())  # tried and put back
-    assert [pruning.prune(model, loss, 2.0) for _ in range(3)] == [(0, 1), (1, 0), None]  # each rises from where it is
+    assert pruning.prune(model, loss, 3.5).tolist() == [[[True, False], [False, True]]]
     changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
     assert changed == {f"model.layers.{layer}.self_attn.o_proj.weight" for layer in range(2)}
-    worth[0, 0] = float("nan")
-    assert pruning.prune(model, loss, 100.0) == (1, 1)  # a loss that is no number is no reason
-    assert pruning.prune(model, loss, 100.0) is None
+    assert pruning.heads_left(model).tolist() == [[[True, False], [False, True]]]
+    worth[0, 0] = torch.nan
+    assert pruning.prune(model, loss, 100.0).tolist() == [[[True, False], [False, False]]]  # no number is no reason
 
 
-def test_no_head_is_taken_where_none_is_to_be_or_the_rate_falls() -> None:
-    assert not any(TINY.prunes_at(step) for step in range(TINY.steps + 1))
-    recipe = replace(TINY, steps=100, pruned_from=50, prune_every=20)
-    assert [step for step in range(101) if recipe.prunes_at(step)] == [50, 70]
-    assert not pruning.heads_gone(training.make_model(TINY))
+def test_heads_go_while_the_rate_is_full_and_the_model_answers() -> None:
+    assert not any(TINY.prunes_at(step, 1.0) for step in range(TINY.steps + 1))
+    recipe = replace(TINY, steps=100, prune_every=20)
+    assert [step for step in range(1, 101) if recipe.prunes_at(step, 0.98)] == [20, 40, 60, 80]
+    assert not any(recipe.prunes_at(20, answers) for answers in (0.97, None))
+    assert pruning.heads_left(training.make_model(TINY)).all()
 
 
 def test_what_is_left_of_another_training_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from hopscope.model.fast import FastTransformer
+from hopscope.model.pruning import Left, prune
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
 from hopscope.training.progress import Progress
-from hopscope.training.pruning import Left, prune
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
@@ -40,25 +39,28 @@ class Planted:
     def __init__(self, worth: Tensor) -> None:
         self.worth, self.left = worth, torch.ones_like(worth, dtype=torch.bool)
 
-    def losses_with(self, left: Left, batch: Batch | None) -> Tensor:
+    def losses_with(self, left: Left) -> Tensor:
         return torch.where(left, 0.0, self.worth.double()).flatten(1).sum(dim=1)
+
+    def pruned(self, cost: float) -> list[list[list[bool]]]:
+        return prune(self.left, self.losses_with, cost).tolist()
 
 
 def test_as_many_go_as_the_loss_allows_and_the_least_missed_first():
     worth = torch.tensor([[[0.01, 9.0], [0.3, 0.02]], [[5.0, 0.4], [0.5, 6.0]]])
     planted = Planted(worth)
-    assert prune(planted, None, 0.05).tolist() == [[[False, True], [True, False]], [[True, True], [True, True]]]
-    assert prune(planted, None, 0.45).tolist() == [[[False, True], [False, False]], [[True, False], [True, True]]]
+    assert planted.pruned(0.05) == [[[False, True], [True, False]], [[True, True], [True, True]]]
+    assert planted.pruned(0.45) == [[[False, True], [False, False]], [[True, False], [True, True]]]
     assert planted.left.all()  # nothing has gone yet
 
 
 def test_what_went_before_counts_no_more_and_a_loss_that_is_no_number_is_no_reason():
     planted = Planted(torch.tensor([[[0.1, 0.1, torch.nan, 0.3]]]))
     planted.left[0, 0, 0] = False
-    assert prune(planted, None, 0.15).tolist() == [[[False, False, True, True]]]
+    assert planted.pruned(0.15) == [[[False, False, True, True]]]
     together = Planted(torch.tensor([[[0.0, 0.0]]]))  # either alone is free, both together are not
-    together.losses_with = lambda left, batch: (~left).all(dim=-1).all(dim=-1).double()
-    assert prune(together, None, 0.5).flatten().sum() == 1
+    together.losses_with = lambda left: (~left).all(dim=-1).all(dim=-1).double()
+    assert sum(together.pruned(0.5)[0][0]) == 1
 
 
 def test_what_is_asked_of_an_ensemble_is_the_loss_without_those_heads():

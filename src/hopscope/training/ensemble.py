@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -11,12 +12,12 @@ from torch import Tensor
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
 from hopscope.model.initial import initialise
+from hopscope.model.pruning import Left, prune
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.engine import Engine
 from hopscope.training.losses import partial_losses
-from hopscope.training.pruning import Left, prune
 from hopscope.training.recipe import Recipe
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -55,7 +56,7 @@ class Ensemble:
 
     def prune(self, batch: Batch, cost: float) -> bool:
         """Take away for good what can be done without; see `prune`. Says whether any head went."""
-        left = prune(self, batch, cost)
+        left = prune(self.left, partial(self.losses_with, batch=batch), cost)
         some_went = not torch.equal(left, self.left)
         for part, where in zip(self._parts, self._slices, strict=True):
             part.keep(left[where])

@@ -1,4 +1,4 @@
-"""Heads that a model of our own learns to do without: taken away one by one while it trains on.
+"""Heads that a model of our own has lost, by the rule of `hopscope.model.pruning`.
 
 A head is gone when its columns of the output map are zero: it writes nothing. That is all there is to remember, so a
 training that was interrupted needs no list of them.
@@ -6,66 +6,56 @@ training that was interrupted needs no list of them.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Head = tuple[int, int]
-"""Layer and head, both from 0."""
+from hopscope.model.pruning import Left
+from hopscope.model.pruning import prune as by_loss
 
 
-def heads_of(model: Any) -> list[Head]:
-    """All heads, gone or not, by layer."""
-    config = model.config
-    return [(layer, head) for layer in range(config.num_hidden_layers) for head in range(config.num_attention_heads)]
+def heads_left(model: Any) -> Left:
+    """The heads that write something, of the one model."""
+    return torch.stack([maps.ne(0).any(dim=0).any(dim=1) for maps in _outputs(model)])[None]
 
 
-def heads_gone(model: Any) -> list[Head]:
-    """The heads that write nothing."""
-    return [head for head in heads_of(model) if not _writes(model, head).any()]
-
-
-def take_away(model: Any, heads: Iterable[Head]) -> None:
-    """Let heads write nothing; after an update again, since an optimizer moves zeros too."""
+def keep_only(model: Any, left: Left) -> None:
+    """Let the other heads write nothing; after an update again, since an optimizer moves zeros too."""
     with torch.no_grad():
-        for head in heads:
-            _writes(model, head).zero_()
+        for maps, there in zip(_outputs(model), left[0], strict=True):
+            maps[:, ~there] = 0
 
 
-def prune(model: Any, loss: Callable[[], float], cost: float) -> Head | None:
-    """Take away the head without which the loss is least.
+def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
+    """Take away the heads that the model can do without; see `hopscope.model.pruning`.
 
     Args:
-        model: of which it is taken.
+        model: of which they are taken.
         loss: of the model as it is when this is called.
-        cost: by how much the loss may rise at once; where every head costs more, none is taken.
+        cost: by how much the loss may rise at once, all heads that go together.
 
     Returns:
-        The head; None where none was taken.
+        The heads that are left.
     """
-    found: tuple[float, Head] | None = None
-    gone = set(heads_gone(model))
-    for head in (one for one in heads_of(model) if one not in gone):
-        kept = _writes(model, head).detach().clone()
-        take_away(model, [head])
-        without = loss()
+
+    def losses_with(left: Left) -> Float[Tensor, 1]:
+        whole = [maps.detach().clone() for maps in _outputs(model)]
+        keep_only(model, left)
+        found = loss()
         with torch.no_grad():
-            _writes(model, head).copy_(kept)
-        if math.isfinite(without) and (found is None or without < found[0]):
-            found = without, head
-    if found is None or found[0] > loss() + cost:
-        return None
-    take_away(model, [found[1]])
-    return found[1]
+            for maps, before in zip(_outputs(model), whole, strict=True):
+                maps.copy_(before)
+        return torch.tensor([found], dtype=torch.float64)
+
+    left = by_loss(heads_left(model), losses_with, cost)
+    keep_only(model, left)
+    return left
 
 
-def _writes(model: Any, head: Head) -> Float[Tensor, "d_model d_head"]:
-    """What takes a head's values to the residual stream: a view of the layer's output map."""
-    layer, number = head
-    width = model.config.hidden_size // model.config.num_attention_heads
-    weight: Tensor = model.model.layers[layer].self_attn.o_proj.weight
-    return weight[:, number * width : (number + 1) * width]
+def _outputs(model: Any) -> list[Float[Tensor, "d_model head d_head"]]:
+    """What takes every head's values to the residual stream, layer by layer: views of the output maps."""
+    heads = model.config.num_attention_heads
+    return [layer.self_attn.o_proj.weight.unflatten(1, (heads, -1)) for layer in model.model.layers]

@@ -35,10 +35,10 @@ class TextModelRecipe:
         taught: how much the value of a letter counts in the loss that is asked for behind its line, beside 2 for the
             answer to a question. Behind a line it asks for what doubling brings there; with 0 only questions teach.
         cut: tokens of a line: `line` for its name and all the rest, `word` for name, equals sign, value and line break.
-        pruned_from: the step from which on, until the rate falls, heads are taken away for good while the rest trains
-            on; 0 for never.
-        prune_every, prune_cost: steps from one head to the next, each time the one without which the loss is least;
-            none is taken where the loss would rise by more than so many nats at once.
+        prune_every: steps after which, until the rate falls, heads are taken away for good while the rest trains on, if
+            the model has answered well since the row before; a multiple of those from row to row (50), or 0 for never.
+        prune_cost: by how many nats the loss may rise when heads go, as many at a time as together cost no more.
+        learned_above: the share of questions that such a model must answer.
         checkpoint_every: steps after which the model is kept as it is; 0 for never.
         seed: of weights and texts.
         held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are kept out of the
@@ -58,9 +58,9 @@ class TextModelRecipe:
     fewer: Share = 0.75
     taught: Share = 1.0
     cut: Cut = "line"
-    pruned_from: Natural = 0
-    prune_every: Count = 60
-    prune_cost: Nats = 0.01
+    prune_every: Natural = 0
+    prune_cost: Nats = 0.02
+    learned_above: Share = 0.98
     checkpoint_every: Natural = 0
     seed: Natural = 0
     held_seed: Natural = 0
@@ -77,10 +77,10 @@ class TextModelRecipe:
         """The step from which on the learning rate falls."""
         return self.steps - max(1, self.steps // 5)
 
-    def prunes_at(self, step: int) -> bool:
-        """Whether a head may be taken away after so many steps."""
-        within = 0 < self.pruned_from <= step <= self.falls_from
-        return within and (step - self.pruned_from) % self.prune_every == 0
+    def prunes_at(self, step: int, answers: float | None) -> bool:
+        """Whether heads may be taken away after so many steps, of a model that has answered so many questions."""
+        due = self.prune_every > 0 and step % self.prune_every == 0 and step <= self.falls_from
+        return due and answers is not None and answers >= self.learned_above
 
     def varied(self, changes: Mapping[str, Any]) -> TextModelRecipe:
         """This recipe with other values.

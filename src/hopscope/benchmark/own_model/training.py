@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope.benchmark.own_model.pruning import heads_gone, heads_of, prune, take_away
+from hopscope.benchmark.own_model.pruning import heads_left, keep_only, prune
 from hopscope.benchmark.own_model.recipe import Cut, TextModelRecipe
 from hopscope.benchmark.own_model.text import (
     ASKED,
@@ -39,7 +39,7 @@ from hopscope.problem.counter import derive_seed
 Row = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 200
 OTHERS = 4
-"""Batches on which it is decided which head is taken away."""
+"""Batches on which it is decided which heads are taken away."""
 
 MLP, ROPE_BASE = 32, 100_000.0
 """Width of the gated perceptrons; base of the rotary embedding, large, so that most of a head can compare symbols."""
@@ -81,7 +81,7 @@ def train_text_model(
     groups = [{"params": maps, "weight_decay": DECAY}, {"params": rest, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98))
     history = unfinished.resume(model, optimizer)
-    gone, tally = heads_gone(model), defaultdict[str, list[float]](list)
+    left, tally = heads_left(model), defaultdict[str, list[float]](list)
     first = history[-1]["step"] if history else 0
     began = time.monotonic() - (history[-1]["seconds"] if history else 0.0)
     for step in range(first, recipe.steps):
@@ -94,19 +94,18 @@ def train_text_model(
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        take_away(model, gone)
+        keep_only(model, left)
         right, answers = logits.detach().argmax(-1) == labels, ids == ASKED
         tally["loss"].append(float(loss.detach()))
         tally["lines"].append(float(right[(labels != IGNORED) & (labels != TOKENS[END]) & ~answers].float().mean()))
         tally["answers"].append(float(right[answers].float().mean()))
         done = step + 1
-        if recipe.prunes_at(done):
-            taken = prune(model, partial(_loss_on_others, model, texts), recipe.prune_cost)
-            gone += [] if taken is None else [taken]
         if done % LOG_EVERY == 0 or done == recipe.steps:
             means = {name: number_or_null(round(sum(part) / len(part), 4)) for name, part in tally.items()}
-            if recipe.pruned_from:
-                means["heads"] = len(heads_of(model)) - len(gone)
+            if recipe.prunes_at(done, means["answers"]):
+                left = prune(model, partial(_loss_on_others, model, texts), recipe.prune_cost)
+            if recipe.prune_every:
+                means["heads"] = int(left.sum())
             history.append({"step": done, **means, "seconds": round(time.monotonic() - began, 1)})
             tally.clear()
             if done % SAVE_EVERY == 0:

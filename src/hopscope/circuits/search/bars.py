@@ -103,8 +103,8 @@ def _seen(evaluator: Evaluator, units: Units, bar: float, outcome: Outcome) -> A
     """How clear of its bar the circuit of a search stands."""
     if not outcome.found:
         return AtBar(bar)
-    found, hypotheses = outcome.found[0], units.hypotheses
-    natural, used = hypotheses.natural(found.program), hypotheses.in_use(found.program, evaluator.live_rows)
-    without: list[Rows] = [{**natural, row: off} for row in used for off in hypotheses.offs(row)]
+    found = outcome.found[0]
+    natural = units.natural(found.program)
+    without: list[Rows] = [{**natural, row: off} for row in units.on(found.program) for off in units.offs(row)]
     own, *losses = evaluator.mse([natural, *without])
     return AtBar(bar, found.paths, own, min(losses, default=own))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, Form
+from hopscope.circuits.form import KEEP, UNIFORM, Form, Intervention
 from hopscope.circuits.hypotheses import Rows
-from hopscope.circuits.search.budget import NEARLY_AS_GOOD, Budget
+from hopscope.circuits.search.budget import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 from hopscope.theory.path import Row
@@ -36,7 +36,10 @@ def in_forms(gauge: Gauge, units: Units) -> Rows:
 
 
 def _form(gauge: Gauge, units: Units, program: Rows, row: Row) -> Form:
-    """The first form that few sequences find nearly as good as the best one, if all of them do not refuse it."""
+    """The first form that few sequences find nearly as good as the best one, if all of them do not refuse it.
+
+    Nor may it be refused among natural patterns, which it is certified among.
+    """
     # Hypotheses that amount to switching the row off are left out: it is in use because it could not be.
     forms = [form for form in units.hypotheses.of(row) if form != KEEP and not units.hypotheses.is_off(row, form)]
     near = [{**program, row: form} for form in forms]
@@ -45,5 +48,24 @@ def _form(gauge: Gauge, units: Units, program: Rows, row: Row) -> Form:
     most = max(gauge.limit(), current)
     good = min(most, current + max(min(costs, default=0.0), 0.0) + NEARLY_AS_GOOD * (most - current))
     gauge.evaluator.depart_from(program)
-    passing = (n for n, cost in enumerate(costs) if current + cost <= good and gauge.score(near[n]) <= good)
-    return next((forms[number] for number in passing), KEEP)
+    refused = False
+    for number, cost in enumerate(costs):
+        single = forms[number].kind is Intervention.ONE_HOT
+        if (refused and single) or current + cost > good or gauge.score(near[number]) > good:
+            continue
+        if _serves_among_others(gauge, units, row, forms[number]):
+            return forms[number]
+        # A row that looks mostly at one role, and fails the others where it looks at that alone, does more than this.
+        refused |= single and units.hypotheses.weights(row)[forms[number].keys[0]] >= CLEAR
+    return KEEP
+
+
+def _serves_among_others(gauge: Gauge, units: Units, row: Row, form: Form) -> bool:
+    """Whether the form alone, the other rows making their own patterns, leaves most of the way.
+
+    Where all rows are imposed, a form may do that is wrong whenever another row, by itself, does something else.
+    """
+    evaluator, natural = gauge.evaluator, units.natural(units.base)
+    nothing, found = evaluator.mse([dict.fromkeys(evaluator.rows, UNIFORM), {**natural, row: form}])
+    full = float(evaluator.own.mean())
+    return nothing - found >= AMONG_OTHERS * (nothing - full)

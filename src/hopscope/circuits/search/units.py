@@ -38,7 +38,7 @@ class Units:
 
     def on(self, program: Rows) -> list[Row]:
         """Rows in use."""
-        return [row for row in self.rows if self.in_use(program, row)]
+        return self.hypotheses.in_use(program, self.rows)
 
     def in_use(self, program: Rows, row: Row) -> bool:
         """Whether a row is."""
@@ -50,7 +50,7 @@ class Units:
 
     def natural(self, program: Rows) -> Rows:
         """The same rows in use, each with the model's own pattern."""
-        return {row: form if self.hypotheses.is_off(row, form) else KEEP for row, form in program.items()}
+        return self.hypotheses.natural(program)
 
     def offs(self, row: Row) -> list[Form]:
         """Ways to switch a row off, simplest first."""

@@ -1,0 +1,83 @@
+"""What a row is said to do: also right where the other rows make their own patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import KEEP, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.hypotheses import Hypotheses, Rows
+from hopscope.circuits.search.forms import in_forms
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.units import Units
+from hopscope.theory.path import Row
+
+ONE, TWO = Row(0, 0, 1), Row(1, 0, 2)
+BOTH = Form(Intervention.MIXTURE, (1, 2), (0.7, 0.3))
+
+
+class Planted(Gauge):
+    """Two rows: the second reads what the first brought, or, where the first did something else by itself, itself.
+
+    Imposed together, looking at role 1 is enough for the second. With the first as it is, that is wrong in a quarter of
+    all sequences; the mixture is not, nor is role 0.
+    """
+
+    def __init__(self) -> None:
+        self.evaluator: Any = SimpleNamespace(
+            rows=(ONE, TWO), own=torch.zeros(4), depart_from=lambda program: None,
+            mse=lambda programs: [self.score(program) for program in programs],
+        )  # fmt: skip
+
+    def limit(self, share: float = 1.0) -> float:
+        return 0.05
+
+    def score(self, program: Rows) -> float:
+        if UNIFORM in (program[ONE], program[TWO]):
+            return 1.0
+        return 0.25 if program[TWO] == one_hot(1) and program[ONE] == KEEP else 0.0
+
+    def costs(
+        self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
+    ) -> tuple[list[float], list[float]]:
+        return [self.score(one) - self.score(program) for one in near], []
+
+
+class Known(Hypotheses):
+    """How much the second row looks at role 1, and what is thought of either."""
+
+    def __init__(self, weight: float) -> None:
+        self._weight = weight
+
+    def of(self, row: Row) -> list[Form]:
+        return [one_hot(0), KEEP] if row == ONE else [one_hot(1), one_hot(0), BOTH, KEEP]
+
+    def weights(self, row: Row) -> list[float]:
+        return [1.0 - self._weight, self._weight, 0.0]
+
+
+def found(weight: float) -> Rows:
+    """The forms of the two rows."""
+    return in_forms(Planted(), Units(Known(weight), (ONE, TWO), {ONE: KEEP, TWO: KEEP}))
+
+
+def test_a_form_that_is_wrong_among_natural_patterns_is_not_taken() -> None:
+    """The first row is imposed before the second is looked at, so that role 1 is enough there, and wrong."""
+    assert found(weight=0.7) == {ONE: one_hot(0), TWO: BOTH}
+
+
+def test_a_role_that_a_row_hardly_looks_at_does_not_stand_in_for_the_one_it_looks_at() -> None:
+    """Only where no role is looked at mostly, another single one may be what it does."""
+    assert found(weight=0.4) == {ONE: one_hot(0), TWO: one_hot(0)}
+
+
+@pytest.mark.parametrize("least", [0.7, 0.8])
+def test_how_much_must_be_left(least: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three quarters are left of the way: enough where less is asked for."""
+    monkeypatch.setattr("hopscope.circuits.search.forms.AMONG_OTHERS", least)
+    assert found(weight=0.7)[TWO] == (one_hot(1) if least == 0.7 else BOTH)
