@@ -35,9 +35,9 @@ ROUGHLY = 1.5
 FREE = 0.02
 """Of the room left, what a path may cost that counts as costing nothing."""
 
-AMONG_OTHERS = 0.92
-"""Of the way from nothing to the model, what a row's form must leave where the other rows make their own patterns. The
-certificate asks for 0.9, on other sequences."""
+AMONG_OTHERS = 0.1
+"""Of the bar, what a row's form may cost where the other rows make their own patterns. The certificate refuses one
+whose row would do better, by twice that, looking elsewhere."""
 
 CLEAR = 0.5
 """Mean weight on one role from which a row's map is clear."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, UNIFORM, Form, Intervention
+from hopscope.circuits.form import KEEP, Form, Intervention
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.search.budget import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, Budget
 from hopscope.circuits.search.gauge import Gauge
@@ -61,11 +61,10 @@ def _form(gauge: Gauge, units: Units, program: Rows, row: Row) -> Form:
 
 
 def _serves_among_others(gauge: Gauge, units: Units, row: Row, form: Form) -> bool:
-    """Whether the form alone, the other rows making their own patterns, leaves most of the way.
+    """Whether the form alone costs next to nothing, the other rows making their own patterns.
 
     Where all rows are imposed, a form may do that is wrong whenever another row, by itself, does something else.
     """
-    evaluator, natural = gauge.evaluator, units.natural(units.base)
-    nothing, found = evaluator.mse([dict.fromkeys(evaluator.rows, UNIFORM), {**natural, row: form}])
-    full = float(evaluator.own.mean())
-    return nothing - found >= AMONG_OTHERS * (nothing - full)
+    natural = units.natural(units.base)
+    before, after = gauge.evaluator.mse([natural, {**natural, row: form}])
+    return after - before <= AMONG_OTHERS * gauge.bar
