@@ -1,4 +1,4 @@
-"""Circuits of language models side by side: a column a model, a row a number of hops."""
+"""Circuits of language models: a row a model, a column a number of hops."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ def text_circuits(circuits: Sequence[Circuit]) -> Figure:
         raise InputError("there is nothing to draw: no model has a circuit")
     hops, names = sorted({one.hops for one in found}), sorted({_name(one) for one in found})
     with house():
-        figure = new_figure(0.75 * (2 * max(hops) + 5) * len(names), 3.1 * len(hops))
-        panels = figure.subplots(len(hops), len(names), squeeze=False)
+        widths = [2 * one + 5 for one in hops]  # positions of a chain, and room for the names of heads
+        figure = new_figure(0.75 * sum(widths), 3.1 * len(names))
+        panels = figure.subplots(len(names), len(hops), squeeze=False, width_ratios=widths)
         for axes in panels.flat:
             axes.set_axis_off()
         for one in found:
-            axes = panels[hops.index(one.hops)][names.index(_name(one))]
+            axes = panels[names.index(_name(one))][hops.index(one.hops)]
             draw_circuit(axes, one, arrows(one))
             certified = "certified" if one.certified else "not certified"
             axes.set_title(f"{_name(one)}, {one.hops} hop{'s' if one.hops > 1 else ''}, {certified}", fontsize=8)

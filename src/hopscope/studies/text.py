@@ -1,7 +1,7 @@
 """Which circuits answer questions in language models of our own, and how do they come to be?
 
-Models of the text of equations, three seeds an arm, asked for their circuits at every number of hops they were trained
-on, on questions that no training saw:
+Models of the text of equations, three seeds an arm (of `pruned` six), asked for their circuits at every number of hops
+they were trained on, on questions that no training saw:
 
 - `two-hops`: 4 layers, one and two hops. Behind every line the loss asks for the value of its letter.
 - `only-questions`: as `two-hops`, but only questions are asked; lines are not.
@@ -92,7 +92,7 @@ ARMS = (
     TextArm("two-hops", _TWO),
     TextArm("only-questions", replace(_TWO, taught=0.0, checkpoint_every=300)),
     TextArm("few-heads", replace(_TWO, heads=2), "quick", faithfulness=0.9),
-    TextArm("pruned", _PRUNED, "quick", seeds=(3, 4, 5)),
+    TextArm("pruned", _PRUNED, "quick", seeds=(3, 4, 5, 6, 7, 8)),
     TextArm("pruned-three-hops", replace(_PRUNED, layers=5, most_hops=3), "quick", seeds=(3, 4, 5)),
     TextArm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
     TextArm("four-hops", _FOUR, "quick"),

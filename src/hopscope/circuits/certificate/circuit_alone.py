@@ -15,6 +15,9 @@ from hopscope.theory.path import Row
 _EVERY_SUBSET = 8
 """Rows up to which every part of a circuit is tried: some 250 of them."""
 
+_ENOUGH = 3
+"""Smaller parts that hold the bar, the best first, after which no more are measured: one refutes it."""
+
 
 def sufficiency(evidence: Evidence) -> Part:
     """The circuit alone, everything else switched off, total and by hop; imposed forms and the model's own patterns.
@@ -100,9 +103,12 @@ def minimality(evidence: Evidence) -> Part:
         tried = f"every part two rows smaller, and {evidence.proof.halves} others, {len(gone)} in all"
     programs: list[Rows] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
     losses = evidence.settled(programs, evidence.bar)
-    close = [number for number, loss in enumerate(losses) if loss <= evidence.bar]
-    again = [_measured(evidence, programs[number]) for number in close]
-    holding = [number for number, one in zip(close, again, strict=True) if one.interval[1] < evidence.bar]
+    holding: list[int] = []
+    for number in sorted(range(len(gone)), key=losses.__getitem__):
+        if losses[number] > evidence.bar or len(holding) == _ENOUGH:
+            break
+        if _measured(evidence, programs[number]).interval[1] < evidence.bar:
+            holding.append(number)
     says = f"no smaller part of it holds the bar: {tried}; the best has {min(losses, default=1.0):.3f}"
     if holding:
         smallest = max((gone[number] for number in holding), key=len)
