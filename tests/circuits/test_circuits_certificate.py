@@ -22,7 +22,7 @@ from planted_models import (
 from small_models import random_model
 
 from hopscope.circuits import apply
-from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, no_circuit
+from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, circuit_alone, no_circuit
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator
@@ -95,6 +95,18 @@ def test_minimality_names_what_can_go() -> None:
     part = PARTS["minimality"](cancelling_inside(witness(2, 2)))
     assert part.says == "the bar holds without layer 3 head 2 x0?; layer 3 head 3 x0?"
     assert part.numbers["kind"] == "every subset"
+
+
+def test_minimality_measures_no_more_than_refutes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: six heads that do nothing, all claimed. Whichever of them go, the bar holds."""
+    made, measured = witness(2, 6), []
+    measure = circuit_alone._measured
+    monkeypatch.setattr(circuit_alone, "_measured", lambda *asked: measured.append(1) or measure(*asked))
+    for head in range(1, 7):
+        copy_head(made.transformer, LAST, 0, head, 0.0)
+    part = PARTS["minimality"](evidence_of(made, also(*range(1, 7))))
+    assert not part.passed
+    assert (len(part.numbers["holding"]), len(measured)) == (3, 3)
 
 
 def test_harness_sees_a_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
