@@ -40,24 +40,32 @@ def _form(gauge: Gauge, units: Units, program: Rows, row: Row) -> Form:
 
     Nor may it be refused among natural patterns, which it is certified among.
     """
-    # Hypotheses that amount to switching the row off are left out: it is in use because it could not be.
-    forms = [form for form in units.hypotheses.of(row) if form != KEEP and not units.hypotheses.is_off(row, form)]
+    forms = _hypotheses(units, row)
     near = [{**program, row: form} for form in forms]
     costs, _ = gauge.costs(program, near)
     current = gauge.score(program)
     most = max(gauge.limit(), current)
     good = min(most, current + max(min(costs, default=0.0), 0.0) + NEARLY_AS_GOOD * (most - current))
     gauge.evaluator.depart_from(program)
-    refused = False
-    for number, cost in enumerate(costs):
-        single = forms[number].kind is Intervention.ONE_HOT
-        if (refused and single) or current + cost > good or gauge.score(near[number]) > good:
-            continue
-        if _serves_among_others(gauge, units, row, forms[number]):
-            return forms[number]
-        # A row that looks mostly at one role, and fails the others where it looks at that alone, does more than this.
-        refused |= single and units.hypotheses.weights(row)[forms[number].keys[0]] >= CLEAR
-    return KEEP
+    passing = (n for n, cost in enumerate(costs) if current + cost <= good and gauge.score(near[n]) <= good)
+    return next((forms[n] for n in passing if _serves_among_others(gauge, units, row, forms[n])), KEEP)
+
+
+def _hypotheses(units: Units, row: Row) -> list[Form]:
+    """What the row could be doing.
+
+    Hypotheses that amount to switching it off are left out: it is in use because it could not be. And where it looks
+    mostly at one role, no other single one stands in for it.
+    """
+    weights = units.hypotheses.weights(row)
+    clear = {key for key, weight in enumerate(weights) if weight >= CLEAR and key != row.query}
+    return [
+        form
+        for form in units.hypotheses.of(row)
+        if form != KEEP
+        and not units.hypotheses.is_off(row, form)
+        and not (form.kind is Intervention.ONE_HOT and clear and form.keys[0] not in clear)
+    ]
 
 
 def _serves_among_others(gauge: Gauge, units: Units, row: Row, form: Form) -> bool:
