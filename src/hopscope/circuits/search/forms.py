@@ -27,18 +27,20 @@ def in_forms(gauge: Gauge, units: Units) -> Rows:
     through. Rows for which no form holds the limit keep their own pattern; when all have been seen, these are tried
     once more.
     """
-    program = units.base
+    program, natural = units.base, units.natural(units.base)
+    most = gauge.evaluator.mse([natural])[0] + AMONG_OTHERS * gauge.bar
     for _ in range(2):
         for row in units.on(program):
             if program[row] == KEEP:
-                program = {**program, row: _form(gauge, units, program, row)}
+                program = {**program, row: _form(gauge, units, program, row, natural, most)}
     return program
 
 
-def _form(gauge: Gauge, units: Units, program: Rows, row: Row) -> Form:
+def _form(gauge: Gauge, units: Units, program: Rows, row: Row, natural: Rows, among_others: float) -> Form:
     """The first form that few sequences find nearly as good as the best one, if all of them do not refuse it.
 
-    Nor may it be refused among natural patterns, which it is certified among.
+    Nor may the loss be above `among_others` with the form alone, where the other rows make their own patterns: where
+    all rows are imposed, a form may do that is wrong whenever another row, by itself, does something else.
     """
     forms = _hypotheses(units, row)
     near = [{**program, row: form} for form in forms]
@@ -48,7 +50,8 @@ def _form(gauge: Gauge, units: Units, program: Rows, row: Row) -> Form:
     good = min(most, current + max(min(costs, default=0.0), 0.0) + NEARLY_AS_GOOD * (most - current))
     gauge.evaluator.depart_from(program)
     passing = (n for n, cost in enumerate(costs) if current + cost <= good and gauge.score(near[n]) <= good)
-    return next((forms[n] for n in passing if _serves_among_others(gauge, units, row, forms[n])), KEEP)
+    alone = (forms[n] for n in passing if gauge.evaluator.mse([{**natural, row: forms[n]}])[0] <= among_others)
+    return next(alone, KEEP)
 
 
 def _hypotheses(units: Units, row: Row) -> list[Form]:
@@ -66,13 +69,3 @@ def _hypotheses(units: Units, row: Row) -> list[Form]:
         and not units.hypotheses.is_off(row, form)
         and not (form.kind is Intervention.ONE_HOT and clear and form.keys[0] not in clear)
     ]
-
-
-def _serves_among_others(gauge: Gauge, units: Units, row: Row, form: Form) -> bool:
-    """Whether the form alone costs next to nothing, the other rows making their own patterns.
-
-    Where all rows are imposed, a form may do that is wrong whenever another row, by itself, does something else.
-    """
-    natural = units.natural(units.base)
-    before, after = gauge.evaluator.mse([natural, {**natural, row: form}])
-    return after - before <= AMONG_OTHERS * gauge.bar
