@@ -208,10 +208,11 @@ def test_as_many_heads_go_as_together_cost_no_more_and_none_that_costs_too_much(
 
 
 def test_heads_go_while_the_rate_is_full_and_the_model_answers() -> None:
-    assert not any(TINY.prunes_at(step, 1.0) for step in range(TINY.steps + 1))
+    assert not any(TINY.prunes_at(step, step + 1, 1.0) for step in range(TINY.steps))
     recipe = replace(TINY, steps=100, prune_every=20)
-    assert [step for step in range(1, 101) if recipe.prunes_at(step, 0.98)] == [20, 40, 60, 80]
-    assert not any(recipe.prunes_at(20, answers) for answers in (0.97, None))
+    assert [step for step in range(1, 101) if recipe.prunes_at(step - 1, step, 0.98)] == [20, 40, 60, 80]
+    assert [step for step in range(15, 101, 15) if recipe.prunes_at(step - 15, step, 0.98)] == [30, 45, 60]
+    assert not any(recipe.prunes_at(19, 20, answers) for answers in (0.97, None))
     assert pruning.heads_left(training.make_model(TINY)).all()
 
 

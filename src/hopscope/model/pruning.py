@@ -18,6 +18,7 @@ Left = Bool[Tensor, "model layer head"]
 """The heads that are still there."""
 
 Losses = Float[Tensor, " model"]
+"""Of every model: mean squared errors, or nats."""
 
 
 def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float) -> Left:
@@ -29,7 +30,7 @@ def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float) -> Lef
     Args:
         left: the heads that are there.
         losses_with: the loss of every model with these heads alone.
-        cost: by how much the loss may rise.
+        cost: by how much the loss may rise, in its unit.
     """
     most = losses_with(left) + cost
     order = _alone(left, losses_with).flatten(1).argsort(dim=1, stable=True)

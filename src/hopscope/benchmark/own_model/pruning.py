@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.pruning import Left
+from hopscope.model.pruning import Left, Losses
 from hopscope.model.pruning import prune as by_loss
 
 
@@ -41,7 +41,7 @@ def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
         The heads that are left.
     """
 
-    def losses_with(left: Left) -> Float[Tensor, 1]:
+    def losses_with(left: Left) -> Losses:
         whole = [maps.detach().clone() for maps in _outputs(model)]
         keep_only(model, left)
         found = loss()

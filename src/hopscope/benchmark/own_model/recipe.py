@@ -35,8 +35,8 @@ class TextModelRecipe:
         taught: how much the value of a letter counts in the loss that is asked for behind its line, beside 2 for the
             answer to a question. Behind a line it asks for what doubling brings there; with 0 only questions teach.
         cut: tokens of a line: `line` for its name and all the rest, `word` for name, equals sign, value and line break.
-        prune_every: steps after which, until the rate falls, heads are taken away for good while the rest trains on, if
-            the model has answered well since the row before; a multiple of those from row to row (50), or 0 for never.
+        prune_every: steps, rounded up to the next row of the history, from one time that heads are taken away for good,
+            if the model has answered well since the row before, to the next, until the rate falls; 0 for never.
         prune_cost: by how many nats the loss may rise when heads go, as many at a time as together cost no more.
         learned_above: the share of questions that such a model must answer.
         checkpoint_every: steps after which the model is kept as it is; 0 for never.
@@ -77,10 +77,10 @@ class TextModelRecipe:
         """The step from which on the learning rate falls."""
         return self.steps - max(1, self.steps // 5)
 
-    def prunes_at(self, step: int, answers: float | None) -> bool:
-        """Whether heads may be taken away after so many steps, of a model that has answered so many questions."""
-        due = self.prune_every > 0 and step % self.prune_every == 0 and step <= self.falls_from
-        return due and answers is not None and answers >= self.learned_above
+    def prunes_at(self, before: int, step: int, answers: float | None) -> bool:
+        """Whether heads may be taken away after so many steps, of a model that has answered so large a share since."""
+        due = self.prune_every > 0 and step // self.prune_every > before // self.prune_every
+        return due and step <= self.falls_from and answers is not None and answers >= self.learned_above
 
     def varied(self, changes: Mapping[str, Any]) -> TextModelRecipe:
         """This recipe with other values.

@@ -102,7 +102,8 @@ def train_text_model(
         done = step + 1
         if done % LOG_EVERY == 0 or done == recipe.steps:
             means = {name: number_or_null(round(sum(part) / len(part), 4)) for name, part in tally.items()}
-            if recipe.prunes_at(done, means["answers"]):
+            before = history[-1]["step"] if history else 0
+            if recipe.prunes_at(before, done, means["answers"]):
                 left = prune(model, partial(_loss_on_others, model, texts), recipe.prune_cost)
             if recipe.prune_every:
                 means["heads"] = int(left.sum())
