@@ -31,13 +31,12 @@ def _of_recipe(name: str, figure: str | None = None) -> Callable[[Path, bool, tu
 def _found(asked: Any, folder: Path, name: str, quick: bool, work: Work) -> Any:
     """What the study comes to; where nothing is to be run and no run is there, what it kept of them."""
     from hopscope.paper import presets, recipes
-    from hopscope.records import read_record
+    from hopscope.studies.kept import kept
 
-    if work.idle and not (folder / "runs").exists() and (folder / f"{name}.json").exists():
-        kind = get_type_hints(asked.run)["return"]
-        return read_record(
-            folder / f"{name}.json", kind, kind=f"hopscope study {name}", schema=1, what="what a study came to"
-        )
+    if work.idle and not (folder / "runs").exists():
+        found = kept(name, folder, get_type_hints(asked.run)["return"])
+        if found is not None:
+            return found
     study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.ALL_HEADS)
     return asked.run(study, folder, work)
 
