@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -110,22 +111,42 @@ def test_a_head_that_is_gone_stays_gone_and_the_others_learn_as_if_it_had_never_
     assert all(one[0, 8:].any() and one[1, :8].any() for one in out)
 
 
+LEARNED = np.full((2, 1), 0.1)
+"""Validation losses of two models."""
+
+
 def test_when_heads_go():
     never = Plan(TINY)
-    assert not any(never.prunes(step) for step in range(101))
+    assert not any(never.prunes(step, LEARNED) for step in range(101))
     learned = Plan(TINY, 30)
-    assert [step for step in range(101) if learned.prunes(step)] == [30, 40, 50, 60]  # at 70 the rate goes down
+    assert [step for step in range(101) if learned.prunes(step, LEARNED)] == [
+        30,
+        40,
+        50,
+        60,
+    ]  # at 70 the rate goes down
     assert (learned.end, learned.falls_from) == (100, 70)
     lean = Plan(TINY, 30, 50)
-    assert not any(lean.prunes(step) for step in range(101))
+    assert not any(lean.prunes(step, LEARNED) for step in range(101))
     assert (lean.falls_from, lean.end) == (50, 80)
     assert lean.rows(80) == [*range(5, 75, 5), *range(74, 81)]
     odd = Plan(replace(TINY, prune_every=7), 30)
-    assert [step for step in range(60) if odd.prunes(step)] == [30, 40, 45, 55]  # the first row from 37, 44, 51 on
+    assert [step for step in range(60) if odd.prunes(step, LEARNED)] == [
+        30,
+        40,
+        45,
+        55,
+    ]  # the first row from 37, 44, 51 on
+    worse = np.array([[0.1], [TINY.learned_below]])  # one of two models
+    assert not any(learned.prunes(step, worse) for step in range(101))
     constant = Plan(replace(TINY, schedule="constant"), 30)
-    assert [step for step in range(101) if constant.prunes(step)] == [*range(30, 100, 10)]
+    assert [step for step in range(101) if constant.prunes(step, LEARNED)] == [*range(30, 100, 10)]
     assert constant.end == 100
-    assert not any(Plan(replace(TINY, prune_every=None), 30).prunes(step) for step in range(101))
+    assert not any(Plan(replace(TINY, prune_every=None), 30).prunes(step, LEARNED) for step in range(101))
+
+
+def _step(ensemble: Ensemble) -> int:
+    return int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
 
 
 @pytest.fixture
@@ -133,11 +154,10 @@ def learned_at_20(monkeypatch) -> None:
     """Every hop of both models counts as learned from step 20 on; without a head of layer 1 the loss rises for sure."""
 
     def evaluated(ensemble: Ensemble, batch: Batch) -> Tensor:
-        step = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
-        return torch.full((2, 1), 0.1 if step >= 20 else 0.7)
+        return torch.full((2, 1), 0.1 if _step(ensemble) >= 20 else 0.7)
 
     def losses_with(ensemble: Ensemble, left: Left, batch: Batch) -> Tensor:
-        step = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
+        step = _step(ensemble)
         missed = torch.tensor([[[9.0, 9.0], [0.2, 0.25]], [[0.2, 9.0], [9.0, 0.3 if step < 40 else 0.0]]])
         return (missed.double() * ~left).flatten(1).sum(dim=1) * (~left != ~ensemble.left).flatten(1).any(dim=1)
 
@@ -183,6 +203,20 @@ def test_a_run_that_is_cut_while_heads_go_comes_to_the_same_bytes(cut, tmp_path,
         train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
     train(setup, tmp_path / "cut", engine=ENGINE)
     assert _contents(tmp_path / "cut") == _contents(whole.path)
+
+
+@pytest.mark.usefixtures("learned_at_20")
+def test_what_was_forgotten_is_learned_again_before_more_heads_go(tmp_path, monkeypatch):
+    """Else a hop that is lost with the first heads costs nothing any more, and all that it needs goes too."""
+
+    def evaluated(ensemble: Ensemble, batch: Batch) -> Tensor:
+        forgotten = 25 <= _step(ensemble) < 55  # by one of two models
+        return torch.tensor([[0.1], [0.7]]) if forgotten else torch.full((2, 1), 0.1 if _step(ensemble) >= 20 else 0.7)
+
+    monkeypatch.setattr(Ensemble, "evaluate", evaluated)
+    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", engine=ENGINE)
+    heads = dict(zip(run.metrics.steps.tolist(), run.metrics.heads.tolist(), strict=True))
+    assert (heads[20], heads[55], heads[60]) == ([3, 3], [3, 3], [3, 2])  # without it, none could go at step 30
 
 
 def test_a_run_that_never_learns_keeps_its_heads_to_the_end(tmp_path):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from hopscope.training.metrics import Metrics, all_below, first_step
+from jaxtyping import Float
+
+from hopscope.training.metrics import Array, Metrics, all_below, first_step
 from hopscope.training.recipe import Recipe
 
 
@@ -36,8 +38,8 @@ class Plan:
             return cls(recipe)
         plan = cls(recipe, first_step(metrics.steps, all_below(metrics.partial_losses, recipe.learned_below)))
         kept = metrics.none_gone(recipe.layers * recipe.heads)
-        lean = (step for step in metrics.steps[kept].tolist() if plan.prunes(step))
-        return replace(plan, lean_at=next(lean, None))
+        rows = zip(metrics.steps[kept].tolist(), metrics.partial_losses[kept], strict=True)
+        return replace(plan, lean_at=next((step for step, losses in rows if plan.prunes(step, losses)), None))
 
     @property
     def falls_from(self) -> int:
@@ -82,10 +84,12 @@ class Plan:
         before = Plan(self.recipe)
         return [one for one in range(1, step + 1) if (before if one <= decided else self).logs(one)]
 
-    def prunes(self, step: int) -> bool:
-        """Whether heads that can be done without go after `step` updates."""
+    def prunes(self, step: int, losses: Float[Array, "model hop"]) -> bool:
+        """Whether heads that can be done without go after `step` updates, with these validation losses."""
         every = self.recipe.prune_every
         if every is None or self.learned_at is None or self.lean_at is not None:
+            return False
+        if not all_below(losses, self.recipe.learned_below):
             return False
         until = self.end if self.recipe.schedule in ("constant", "cosine") else self.falls_from
         due = (step - self.learned_at) % every < self.recipe.log_every and step % self.recipe.log_every == 0

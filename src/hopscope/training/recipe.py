@@ -41,7 +41,8 @@ class Recipe:
         learned_below: see `when-learned`.
         prune_every: once every model of the run has learned: steps, rounded up to the next row of metrics, from one
             time that heads are taken away for good to the next, until none can go, at the latest until the rate goes
-            down; under `when-learned` that waits for it. `None` for never. See `hopscope.model.pruning`.
+            down; under `when-learned` that waits for it. None go while a model has forgotten a hop. `None` for never.
+            See `hopscope.model.pruning`.
         prune_cost: by how much the loss may rise when heads go, as many at a time as together cost no more.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.

@@ -105,9 +105,10 @@ def _continue(
             training = torch.stack(since_row).mean(dim=0)
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
-            if plan.learned_at is None and all_below(validation.numpy(force=True), recipe.learned_below):
+            by_hop = validation.numpy(force=True)
+            if plan.learned_at is None and all_below(by_hop, recipe.learned_below):
                 plan = replace(plan, learned_at=step)
-            if plan.prunes(step) and not ensemble.prune(data.pruning(step), recipe.prune_cost):
+            if plan.prunes(step, by_hop) and not ensemble.prune(data.pruning(step), recipe.prune_cost):
                 plan = replace(plan, lean_at=step)
         in_jump = logged and plan.checkpoints_in_jump(step) and _learning(run.problem, validation)
         if plan.checkpoints(step) or in_jump:
