@@ -10,6 +10,7 @@ import pytest
 from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
 from report_data import D_LIKE, SERIAL, loss, strict, studied
 
+from hopscope.circuits.record import Circuit
 from hopscope.emergence.crossing import Crossing
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.of_run import emergence_of_run
@@ -54,7 +55,7 @@ AS_TOLD = emergence()
 
 
 def follow(count: int = 3, first: Emergence | None = AS_TOLD, **changes: Any) -> list[FollowedModel]:
-    return [FollowedModel(model(f"d{number}"), emergence(**changes), first, None) for number in range(count)]
+    return [FollowedModel(model(f"d{number}"), emergence(**changes), first, None, True) for number in range(count)]
 
 
 def test_the_papers_own_history_would_be_reproduced() -> None:
@@ -112,6 +113,22 @@ class TestC13:
         assert found.verdict == "inconclusive"
         assert found.reason == "no circuit was followed from where all hops are learned"
 
+    @pytest.mark.parametrize("which", ["final", "first"])
+    def test_what_rests_on_a_circuit_that_is_not_certified_decides_nothing(self, which: str) -> None:
+        """Paths that are not the model's came together, and would have refuted it; or in order, and have shown it."""
+        together = emergence(order=Order((580.0, 580.0, 580.0, 580.0), (0.0, 0.0, 0.0)))
+        for history in (AS_TOLD, together):
+            one = replace(follow(1)[0], **{which: history})
+            if which == "final":
+                doubtful = replace(one, model=studied(strict(SERIAL), "d", D_LIKE, certified=("strict",)))
+            else:
+                doubtful = replace(one, first_certified=False)
+            found = judged(*follow(3), doubtful)["C13"]
+            assert found.verdict == "inconclusive"
+            assert found.reason == "1 model with a circuit that is not certified"
+        late = replace(doubtful, final=emergence(plateau=Plateau(0.75, 10, 200, (580, 620, 660, 860))))
+        assert judged(*follow(3), late)["C13"].verdict == "not reproduced", "a plateau rests on no circuit"
+
     def test_one_model_out_of_order_refutes(self) -> None:
         bad = follow(1, order=Order((580.0, 580.0, 660.0, 860.0), (0.0, 1.0, 1.0)))
         assert judged(*follow(5), *bad)["C13"].verdict == "not reproduced"
@@ -158,13 +175,19 @@ def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.Mon
     assert all_learned_at(run, 0) == 500
     (run.path / "circuits").mkdir()
     circuit_json(run, run.path / "circuit.json")
-    circuit_json(run, run.path / "circuits" / "step-000500.json", model=content_hash([run.model_hashes[0], 500]))
+    then = content_hash([run.model_hashes[0], 500])
+    circuit_json(run, run.path / "circuits" / "step-000500.json", model=then)
     final, first = emergence_of_run(run, 0), emergence_of_run(run, 0, step=500)
     assert (run.path / "emergence" / "step-000500.json").exists()
     study = EmergenceStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
     (followed,) = read(study, tmp_path).followed
     assert (followed.final, followed.first) == (final, first)
+    assert (followed.final_certified, followed.first_certified) == (False, False), "these records have no certificate"
     found = judge(EmergenceResult(study, (followed,)))[1]
-    assert found.verdict == "not reproduced"
+    assert (found.verdict, found.reason) == ("inconclusive", "1 model with a circuit that is not certified")
     assert "losses in order in 0, paths in 0" in found.ours
     assert "(when all are learned, 6 of 6 paths cross 0.5)" in found.ours
+    monkeypatch.setattr(Circuit, "certified", property(lambda circuit: ("natural",) if circuit.model == then else ()))
+    (followed,) = read(study, tmp_path).followed
+    assert (followed.final_certified, followed.first_certified) == (False, True)
+    assert judge(EmergenceResult(study, (followed,)))[1].verdict == "not reproduced"

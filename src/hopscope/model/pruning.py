@@ -3,7 +3,7 @@
 Heads that share work, or stand in for one another, hide what a model does: no small part of it is all there is. Taken
 away once the task is learned, a few at a time, they cost next to nothing, and what is left is a circuit that can be
 certified. Which heads go is decided by the loss alone; no pattern is looked at. More go only when the model has
-learned again what it lost with the last ones: a hop that is gone costs nothing more, and all that it needs would follow.
+learned again what it lost with the last ones: a hop that is gone costs nothing more, and what it needs would follow.
 One rule for models of vectors and of text.
 """
 

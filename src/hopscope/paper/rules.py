@@ -170,8 +170,9 @@ RULES: Mapping[str, Rule] = {
         "the run (28%). Losses: every hop is learned, each at a later logged step than the one before. Paths: every "
         "path crosses 0.5, what has emerged delivers the hops one after the other with a certainty of 95% at least, "
         "and the last gap is the longest; this for the circuit at the end and for the one found at the checkpoint "
-        "where all hops are learned. Reproduced: three models or more, and all of them. Not reproduced: a model fails "
-        "one. Inconclusive: fewer, a certainty between 5% and 95%, or no circuit at that checkpoint.",
+        "where all hops are learned, if they are certified. Reproduced: three models or more, and all of them. Not "
+        "reproduced: a model fails one. Inconclusive: fewer, a certainty between 5% and 95%, no circuit at that "
+        "checkpoint, or one that is not certified.",
     ),
     "C14": Rule(
         "Language models solve the problem untuned",

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.emergence.history import Emergence
 from hopscope.paper import section_8
@@ -66,12 +67,19 @@ class FollowedModel:
         final: how that came to be; None where there is none.
         first: the same of the circuit found at the checkpoint where all hops had just been learned.
         metrics: of its run; None where the run itself is not there.
+        first_certified: whether the circuit found there is certified in the natural sense.
     """
 
     model: Studied
     final: Emergence | None
     first: Emergence | None
     metrics: Metrics | None
+    first_certified: bool = False
+
+    @property
+    def final_certified(self) -> bool:
+        """The same of the circuit at the end."""
+        return "natural" in self.model.certified
 
 
 @dataclass(frozen=True)
@@ -134,14 +142,19 @@ def read(study: EmergenceStudy, folder: Path) -> EmergenceResult:
         place = folder / study.at / model.setup.name
         which = f"-{model.number}" if model.number else ""
         final = _record(place / f"emergence{which}.json")
-        first = next((_record(path) for path in sorted(place.glob(f"emergence/step-??????{which}.json"))), None)
+        path = next(iter(sorted(place.glob(f"emergence/step-??????{which}.json"))), None)
+        first, certified = (_record(path), _certified(place / "circuits" / path.name)) if path else (None, False)
         run = runs.get(model.setup.name)
-        followed.append(FollowedModel(model, final, first, run.metrics if run else None))
+        followed.append(FollowedModel(model, final, first, run.metrics if run else None, certified))
     return EmergenceResult(study, tuple(followed))
 
 
 def _record(path: Path) -> Emergence | None:
     return Emergence.load(path) if path.exists() else None
+
+
+def _certified(record: Path) -> bool:
+    return record.exists() and "natural" in Circuit.load(record).certified
 
 
 def judge(result: EmergenceResult) -> list[Finding]:
@@ -187,9 +200,12 @@ def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
     outcomes: list[Outcome] = ["fails" if "fails" in mine else "open" if "open" in mine else "meets" for mine in parts]
     verdict, reason = every_model(outcomes)
     if verdict == "inconclusive" and "open" in outcomes:
+        doubtful = sum(not one.final_certified or not one.first_certified for one, _ in there)
         reason = (
             "no circuit was followed from where all hops are learned"
             if any(one.first is None for one, _ in there)
+            else f"{counted(doubtful, 'model')} with a circuit that is not certified"
+            if doubtful
             else "an order that the data leave open"
         )
     met = [sum(mine[part] == "meets" for mine in parts) for part in range(3)]
@@ -207,7 +223,10 @@ def _parts(one: FollowedModel, final: Emergence) -> tuple[Outcome, Outcome, Outc
     """Length of the plateau, order of the losses, order of the paths."""
     left, steps = final.plateau.left, final.total_steps
     length: Outcome = "meets" if left is not None and left >= LEAST_PLATEAU * steps else "fails"
-    both = [_paths(final), _paths(one.first) if one.first else "open"]
+    both: list[Outcome] = [
+        _paths(circuit) if circuit and certified else "open"
+        for circuit, certified in ((final, one.final_certified), (one.first, one.first_certified))
+    ]
     paths: Outcome = "fails" if "fails" in both else "open" if "open" in both else "meets"
     return length, _losses(final.plateau.learned), paths
 
