@@ -105,7 +105,7 @@ def _continue(
             training = torch.stack(since_row).mean(dim=0)
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
-            by_hop = validation.numpy(force=True)
+            by_hop = validation.double().numpy(force=True)  # as a run that goes on reads it from its rows
             if plan.learned_at is None and all_below(by_hop, recipe.learned_below):
                 plan = replace(plan, learned_at=step)
             if plan.prunes(step, by_hop) and not ensemble.prune(data.pruning(step), recipe.prune_cost):
