@@ -29,7 +29,8 @@ def test_runs(path):
     assert run.finished
     assert [model.seed for model in run.result.models] == list(run.seeds)
     assert run.metrics.steps[-1] == run.result.steps == run.plan.end
-    assert run.metrics.first_below()[0][0] is not None  # x1 at least
+    stays_on_its_plateau = path.parent.name == "d-gpt2-scales-pair-codes"
+    assert (run.metrics.first_below()[0][0] is None) == stays_on_its_plateau  # x1 at least
 
 
 @pytest.mark.parametrize("path", stored("circuit*.json"), ids=str)
