@@ -119,24 +119,16 @@ def test_when_heads_go():
     never = Plan(TINY)
     assert not any(never.prunes(step, LEARNED) for step in range(101))
     learned = Plan(TINY, 30)
-    assert [step for step in range(101) if learned.prunes(step, LEARNED)] == [
-        30,
-        40,
-        50,
-        60,
-    ]  # at 70 the rate goes down
+    # At 70 the rate goes down.
+    assert [step for step in range(101) if learned.prunes(step, LEARNED)] == [30, 40, 50, 60]
     assert (learned.end, learned.falls_from) == (100, 70)
     lean = Plan(TINY, 30, 50)
     assert not any(lean.prunes(step, LEARNED) for step in range(101))
     assert (lean.falls_from, lean.end) == (50, 80)
     assert lean.rows(80) == [*range(5, 75, 5), *range(74, 81)]
     odd = Plan(replace(TINY, prune_every=7), 30)
-    assert [step for step in range(60) if odd.prunes(step, LEARNED)] == [
-        30,
-        40,
-        45,
-        55,
-    ]  # the first row from 37, 44, 51 on
+    # The first row from 37, 44, 51 on.
+    assert [step for step in range(60) if odd.prunes(step, LEARNED)] == [30, 40, 45, 55]
     worse = np.array([[0.1], [TINY.learned_below]])  # one of two models
     assert not any(learned.prunes(step, worse) for step in range(101))
     constant = Plan(replace(TINY, schedule="constant"), 30)

@@ -201,13 +201,12 @@ def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
     verdict, reason = every_model(outcomes)
     if verdict == "inconclusive" and "open" in outcomes:
         doubtful = sum(not one.final_certified or not one.first_certified for one, _ in there)
-        reason = (
-            "no circuit was followed from where all hops are learned"
-            if any(one.first is None for one, _ in there)
-            else f"{counted(doubtful, 'model')} with a circuit that is not certified"
-            if doubtful
-            else "an order that the data leave open"
-        )
+        if any(one.first is None for one, _ in there):
+            reason = "no circuit was followed from where all hops are learned"
+        elif doubtful:
+            reason = f"{counted(doubtful, 'model')} with a circuit that is not certified"
+        else:
+            reason = "an order that the data leave open"
     met = [sum(mine[part] == "meets" for mine in parts) for part in range(3)]
     n = len(there)
     ours = f"plateau long enough in {met[0]} of {n}, losses in order in {met[1]}, paths in {met[2]}; " + "; ".join(
