@@ -161,23 +161,30 @@ class Products:
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, engine: Engine) -> None:
         shape = recipe.architecture(problem)
         inner, d = shape.heads * shape.d_head, shape.d_model
-        maps = [(d, 3 * inner), (inner, d), *([(d, 4 * d), (4 * d, d)] if shape.mlp else [])]
+        mlp = [(d, 4 * d), (4 * d, d)] if shape.mlp else []
         dtype = torch.bfloat16 if engine.precision == "bf16" else torch.float32
-        rows = recipe.batch_size * problem.sequence_length
-        self.layers = shape.layers
-        self.made = [
-            [torch.randn(size, dtype=dtype) for size in ((1, rows, d_in), (1, d_in, d_out), (1, rows, d_out))]
-            for d_in, d_out in maps
-        ]
+        rows, asked = (recipe.batch_size * count for count in (problem.sequence_length, shape.reads))
+        block = [(rows, *size) for size in [(d, 3 * inner), (inner, d), *mlp]]
+        last = [(rows, d, 2 * inner), *((asked, *size) for size in [(d, inner), (inner, d), *mlp])]
+        # Only the queries are answered, so the last block needs keys and values alone at all positions.
+        self.blocks = [*[_operands(block, dtype)] * (shape.layers - 1), _operands(last, dtype)]
 
     def step(self, number: int) -> float:
         """Those of one update."""
-        for _ in range(self.layers):
-            for x, weight, gradient in self.made:
+        for block in self.blocks:
+            for x, weight, gradient in block:
                 torch.bmm(x, weight)
                 torch.bmm(gradient, weight.mT)
                 torch.bmm(x.mT, gradient)
         return 0.0
+
+
+def _operands(maps: list[tuple[int, int, int]], dtype: torch.dtype) -> list[list[Tensor]]:
+    """Rows, weight and gradient of each map, by rows, numbers read and numbers written."""
+    return [
+        [torch.randn(1, *size, dtype=dtype) for size in ((rows, d_in), (d_in, d_out), (rows, d_out))]
+        for rows, d_in, d_out in maps
+    ]
 
 
 def same_losses(problem: RetrievalProblem, recipe: Recipe, engine: Engine, steps: int) -> float:
