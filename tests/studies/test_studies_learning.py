@@ -43,6 +43,18 @@ def test_as_asked():
     assert verdict(arm("a", THREE, [], layers=3)) == "not run"
 
 
+def test_an_answer_says_which_recipe_it_is_of():
+    study = learning.LearningStudy(LAPTOP, (0, 1))
+    asked = [learning.judge(Arms((ArmLearned(one, (), ()),)))[0].asked for one in study.arms]
+    assert asked[2:5] == [
+        "2 layers: x1 in 2 of 2 seeds",
+        "3 layers, twice the steps: x3 in 2 of 2 seeds",
+        "4 layers, 16 heads: x3 in 2 of 2 seeds",
+    ]
+    recipe = study.arms[4].recipe
+    assert (recipe.heads, recipe.head_dim, recipe.d_model, recipe.weight_decay) == (16, 8, 64, 0.03)
+
+
 def test_what_can_no_longer_come_true_is_said_before_all_seeds_are_finished():
     assert verdict(arm("a", THREE, learns(3, 2, 2), layers=3, missing=8)) == "not as asked"
 
@@ -114,7 +126,7 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
     assert [seed for name, seed in asked if name == other.name] == [0, 1, 2]
     assert (found.arms[0].seeds, found.arms[0].learned) == ((0, 2), ((20, 40, None), (20, 40, 60)))
     assert found.arms[1].seeds == ()
-    longer = found.arms[-1]
+    (longer,) = [arm for arm in found.arms if arm.name == learning.LONGER[1]]
     assert (longer.budget, longer.seeds) == (2 * deep.recipe.steps, ())
     assert learning.run(replace(study, seeds=(2,)), tmp_path, Watched()).arms[0].seeds == (2,)
     write_record(tmp_path / "learning.json", found, kind="hopscope study learning", schema=1)  # with arms not begun
@@ -130,8 +142,10 @@ def test_a_longer_budget_trains_those_alone_that_had_not_learned(tmp_path):
     (three,) = [arm for arm in study.arms if arm.name == "3-layers"]
     kept = Arms((ArmLearned(three, (0, 1), ((20, 40, 2000), (20, 40, None))),))
     write_record(tmp_path / "learning.json", kept, kind="hopscope study learning", schema=1)
-    found = learning.run(study, tmp_path, Work(idle=True)).arms[-1]
-    assert (found.name, found.seeds, found.learned) == (learning.LONGER[1], (0,), ((20, 40, 2000),))
+    all_found = learning.run(study, tmp_path, Work(idle=True)).arms
+    (found,) = [arm for arm in all_found if arm.name == learning.LONGER[1]]
+    assert (found.seeds, found.learned) == ((0,), ((20, 40, 2000),))
+    assert not any(arm.seeds for arm in all_found if arm.name.endswith("heads"))  # another recipe
     assert learning.judge(Arms((found,)))[0].asked == "3 layers, twice the steps: x3 in 2 of 2 seeds"
     shorter = learning.LearningStudy(replace(LAPTOP, steps=800), (0, 1))
     assert all(arm.seeds == () for arm in learning.run(shorter, tmp_path, Work(idle=True)).arms)

@@ -37,6 +37,9 @@ ASKED: Mapping[int, tuple[int, float]] = {4: (3, 0.95), 3: (3, 0.9), 2: (1, 1.0)
 LONGER = 3, "3-layers-twice-the-steps"
 """Layers and name of the arm with twice the budget."""
 
+LESS_DECAY = 0.03
+"""Of weights, where there are twice the heads."""
+
 
 @dataclass(frozen=True)
 class LearningStudy:
@@ -52,12 +55,20 @@ class LearningStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """One a depth, and the one with a longer budget."""
-        budget, (layers, longer) = Plan(self.recipe).falls_from, LONGER
-        shapes = [*((f"{layers}-layers", layers, budget) for layers in ASKED), (longer, layers, 2 * budget)]
+        """One a depth, the one with a longer budget, and that again with twice the heads at each depth."""
+        budget, (longer, longer_name) = Plan(self.recipe).falls_from, LONGER
+        once, twice = (replace(self.recipe, steps=steps) for steps in (budget, 2 * budget))
+        heads = 2 * once.heads
+        head_dim = once.head_dim or once.d_model // once.heads
+        more_heads = replace(twice, heads=heads, head_dim=head_dim, weight_decay=LESS_DECAY)
+        shapes = [
+            *((f"{layers}-layers", layers, once) for layers in ASKED),
+            (longer_name, longer, twice),
+            *((f"{layers}-layers-{heads}-heads", layers, more_heads) for layers in ASKED),
+        ]
         return [
-            Setup(name, RetrievalProblem(hops=3), replace(self.recipe, layers=layers, steps=steps), self.seeds)
-            for name, layers, steps in shapes
+            Setup(name, RetrievalProblem(hops=3), replace(recipe, layers=layers), self.seeds)
+            for name, layers, recipe in shapes
         ]
 
 
@@ -84,8 +95,8 @@ def judge(found: Arms) -> list[Judgement]:
 def _judge(arm: ArmLearned) -> Judgement:
     hop, share = ASKED[arm.layers]
     wanted, learned, n = ceil(share * len(arm.setup.seeds) - 1e-9), len(arm.steps(hop)), len(arm.seeds)
-    longer = ", twice the steps" if arm.name == LONGER[1] else ""
-    asked = f"{arm.layers} layers{longer}: x{hop} in {wanted} of {len(arm.setup.seeds)} seeds"
+    change = arm.name.removeprefix(f"{arm.layers}-layers").replace("-", " ").lstrip()
+    asked = f"{arm.layers} layers{change and ', '}{change}: x{hop} in {wanted} of {len(arm.setup.seeds)} seeds"
     if not n:
         return Judgement(asked, "not run")
     verdict: Verdict = "inconclusive"
