@@ -119,6 +119,23 @@ def test_texts_are_those_of_seed_and_step_alone() -> None:
     assert all(other.shape != third.shape or not torch.equal(other, third) for other in others)
 
 
+def test_in_bf16_products_are_rounded_and_nothing_else(tmp_path: Path) -> None:
+    """The same model on the same texts: logits of bf16 products, near those of fp32; weights are kept in fp32."""
+    half = replace(TINY, precision="bf16", steps=2)
+    models = [training.make_model(recipe) for recipe in (TINY, half)]
+    assert all(torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True))
+    ids, _ = Texts(TINY).batch(0)
+    exact, rounded = (
+        training.logits_of(model, ids, recipe.precision) for model, recipe in zip(models, (TINY, half), strict=True)
+    )
+    assert exact.dtype == rounded.dtype == torch.float32
+    assert torch.equal(rounded, rounded.bfloat16().float())
+    assert not torch.equal(exact, exact.bfloat16().float())
+    torch.testing.assert_close(exact, rounded, atol=0.1 * float(exact.std()), rtol=0.0)
+    train_text_model(half, tmp_path / "half")
+    assert {weight.dtype for weight in weights(tmp_path / "half").values()} == {torch.float32}
+
+
 def test_the_rate_rises_then_falls_to_nearly_nothing() -> None:
     recipe = replace(TINY, steps=100, warmup=10)
     rates = [schedule(step, recipe) for step in range(100)]

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.benchmark.own_model.pruning import heads_left, keep_only, prune
-from hopscope.benchmark.own_model.recipe import Cut, TextModelRecipe
+from hopscope.benchmark.own_model.recipe import Cut, Precision, TextModelRecipe
 from hopscope.benchmark.own_model.text import (
     ASKED,
     END,
@@ -88,7 +88,7 @@ def train_text_model(
         ids, labels = texts.batch(step)
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate * schedule(step, recipe)
-        logits = model(input_ids=ids, use_cache=False).logits
+        logits = logits_of(model, ids, recipe.precision)
         loss = text_loss(logits, ids, labels, recipe.taught)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -126,8 +126,15 @@ def _loss_on_others(model: Any, texts: Texts) -> float:
     recipe, losses = texts.recipe, []
     for step in range(recipe.steps, recipe.steps + OTHERS):
         ids, labels = texts.batch(step)
-        losses.append(float(text_loss(model(input_ids=ids, use_cache=False).logits, ids, labels, recipe.taught)))
+        losses.append(float(text_loss(logits_of(model, ids, recipe.precision), ids, labels, recipe.taught)))
     return sum(losses) / OTHERS
+
+
+def logits_of(model: Any, ids: Int[Tensor, "row pos"], precision: Precision) -> Float[Tensor, "row pos word"]:
+    """What the model says, in fp32, by products in that precision."""
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        logits: Tensor = model(input_ids=ids, use_cache=False).logits
+    return logits.float()
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
@@ -146,6 +153,8 @@ def make_model(recipe: TextModelRecipe) -> Any:
         num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads, max_position_embeddings=4096,
         tie_word_embeddings=False,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE}, bos_token_id=None, eos_token_id=0,
+        # PyTorch's fused attention is several times slower in bf16 on a CPU than its parts are.
+        attn_implementation="eager" if recipe.precision == "bf16" else "sdpa",
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         model: Any = LlamaForCausalLM(config)
