@@ -136,6 +136,19 @@ def test_in_bf16_products_are_rounded_and_nothing_else(tmp_path: Path) -> None:
     assert {weight.dtype for weight in weights(tmp_path / "half").values()} == {torch.float32}
 
 
+@pytest.mark.parametrize("unit", [None, "amx_bf16"])
+def test_the_processor_is_asked_and_the_answer_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str | None
+) -> None:
+    monkeypatch.setattr("hopscope.training.precision.bf16_unit", lambda _: unit)
+    found = "bf16" if unit else "fp32"
+    for name in ("auto", found):
+        train_text_model(replace(TINY, precision=name, steps=2), tmp_path / name)
+    assert json.loads((tmp_path / "auto/training/recipe.json").read_text())["precision"] == found
+    mine, theirs = weights(tmp_path / "auto"), weights(tmp_path / found)
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
 def test_the_rate_rises_then_falls_to_nearly_nothing() -> None:
     recipe = replace(TINY, steps=100, warmup=10)
     rates = [schedule(step, recipe) for step in range(100)]

@@ -39,4 +39,4 @@ def text_circuits(circuits: Sequence[Circuit]) -> Figure:
 
 
 def _name(circuit: Circuit) -> str:
-    return circuit.text.name if circuit.text else str(circuit.number)
+    return circuit.text.name.replace("-", " ") if circuit.text else str(circuit.number)

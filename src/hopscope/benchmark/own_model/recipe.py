@@ -17,7 +17,7 @@ Hops = Annotated[int, Meta(ge=1, le=6)]  # the paper's format has 26 letters
 Share = Annotated[float, Meta(ge=0, le=1)]
 Nats = Annotated[float, Meta(ge=0)]
 Cut = Literal["line", "word"]
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "auto"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class TextModelRecipe:
             if the model has answered well since the row before, to the next, until the rate falls; 0 for never.
         prune_cost: by how many nats the loss may rise when heads go, as many at a time as together cost no more.
         learned_above: the share of questions that such a model must answer.
-        precision: of products while training; weights stay in fp32. `bf16` is quicker by a third to a half where the
-            processor has a unit for it, and many times slower elsewhere.
+        precision: of products while training; weights stay in fp32. `bf16` takes two thirds of the time where the
+            processor has a unit for it, and is many times slower elsewhere; `auto` asks the processor.
         checkpoint_every: steps after which the model is kept as it is; 0 for never.
         seed: of weights and texts.
         held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are kept out of the

@@ -10,6 +10,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from hopscope.benchmark.own_model.unfinished import Unfinished
 from hopscope.errors import InputError
 from hopscope.files import json_lines, number_or_null, write_text
 from hopscope.problem.counter import derive_seed
+from hopscope.training.precision import best_precision
 
 Row = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 200
@@ -60,7 +62,8 @@ def train_text_model(
 ) -> list[Row]:
     """Train a model and write it; the same recipe gives the same weights on the same machine and thread count.
 
-    Killed and called again it goes on where it last wrote down where it stood, and ends in the same weights.
+    Killed and called again it goes on where it last wrote down where it stood, and ends in the same weights. Where the
+    precision is `auto`, the recipe that is kept beside the model says which it was.
 
     Args:
         recipe: what to train.
@@ -75,6 +78,8 @@ def train_text_model(
         InputError: the folder is in use, what is left of an interrupted training is damaged, or transformers is not
             installed.
     """
+    if recipe.precision == "auto":
+        recipe = replace(recipe, precision=best_precision("cpu"))
     model, texts, unfinished = make_model(recipe), Texts(recipe), Unfinished.within(folder, recipe)
     maps = [weight for name, weight in model.named_parameters() if name.endswith("_proj.weight")]
     rest = [weight for name, weight in model.named_parameters() if not name.endswith("_proj.weight")]
@@ -153,11 +158,11 @@ def make_model(recipe: TextModelRecipe) -> Any:
         num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads, max_position_embeddings=4096,
         tie_word_embeddings=False,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE}, bos_token_id=None, eos_token_id=0,
-        # PyTorch's fused attention is several times slower in bf16 on a CPU than its parts are.
-        attn_implementation="eager" if recipe.precision == "bf16" else "sdpa",
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         model: Any = LlamaForCausalLM(config)
+    if recipe.precision == "bf16":  # in which PyTorch's fused attention is several times slower on a CPU than its parts
+        model.set_attn_implementation("eager")
     draw = torch.Generator().manual_seed(derive_seed(recipe.seed, "weights"))
     narrow = recipe.d_model**-0.5
     spreads = {
