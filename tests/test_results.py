@@ -40,6 +40,14 @@ def test_circuits(path):
     assert circuit.found or circuit.losses["full"] > circuit.bar
 
 
+@pytest.mark.parametrize("path", stored("text/circuits/*.json"), ids=lambda path: path.stem)
+def test_circuits_of_language_models(path):
+    circuit = Circuit.load(path)
+    assert circuit.text is not None
+    assert f"{circuit.text.name}-{circuit.hops}-hops" in path.stem
+    assert not circuit.found or circuit.text.lowest > circuit.text.floor
+
+
 @pytest.mark.parametrize("path", stored("emergence.json"), ids=str)
 def test_emergences(path):
     emergence = Emergence.load(path)

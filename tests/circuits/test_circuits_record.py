@@ -23,6 +23,7 @@ from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.text import describe, describe_census, describe_comparison
+from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
@@ -267,6 +268,8 @@ def test_text_says_what_is_there() -> None:
     assert "FAIL" not in text
     bars = re.findall(r"would hold at any bar from (\S+) to (\S+); the bar is 0.05", text)
     assert [float(least) < 0.05 < float(most) for least, most in bars] == [True, True]  # natural and strict
+    of_text = replace(found(), text=Asked("own", "equations", floor=0.25, lowest=0.9))
+    assert describe(of_text).startswith("certified (natural, strict) circuit: own, D = 2, ")
     none = replace(made(), certificate={"sufficiency": {"passed": False, "says": "it does not solve the problem"}})
     assert describe(none).startswith("no circuit: model m")
     assert "FAIL  sufficiency" in describe(none)

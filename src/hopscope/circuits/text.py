@@ -15,7 +15,7 @@ def describe(circuit: Circuit) -> str:
     lines = [_headline(circuit), ""]
     if circuit.found:
         lines += _table(
-            ["layer", "head", "path", "weight", "MSE without", "own patterns", "feeds"],
+            ["layer", "head", "path", "weight", "loss without", "own patterns", "feeds"],
             [
                 [
                     *_where(*one.path.names(circuit.roles)),
@@ -48,7 +48,7 @@ def _strict(strict: StrictReading, bar: float) -> list[str]:
     ]
     if strict.paths:
         rows = [[*_where(*path.where), f"{path.without.mse:.3f}"] for path in strict.paths]
-        lines += [*_table(["layer", "head", "path", "MSE without"], rows)]
+        lines += [*_table(["layer", "head", "path", "loss without"], rows)]
         lines.append(f"with layer {strict.first_layer} uniform as a whole: {strict.first_layer_uniform.mse:.3f}")
     if strict.natural:
         lines.append(f"with the model's own patterns in its paths' rows: {strict.natural.mse:.3f}")
@@ -88,7 +88,8 @@ def _where(layer: int, head: int, query: str, key: str) -> list[str]:
 
 
 def _headline(circuit: Circuit) -> str:
-    what = f"model {circuit.model} (seed {circuit.seed}), {circuit.problem.named}, "
+    model = circuit.text.name if circuit.text else f"model {circuit.model} (seed {circuit.seed})"
+    what = f"{model}, {circuit.problem.named}, "
     what += f"{circuit.layers} layers x {circuit.heads}"
     if not circuit.found:
         return f"no circuit: {what}, loss {circuit.losses['full']:.3f}"

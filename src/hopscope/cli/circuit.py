@@ -86,7 +86,8 @@ def find(
     \b
     Columns of the table:
       weight        mean attention along the path in the model
-      MSE without   loss of the circuit, its patterns imposed, without this path
+      loss without  squared error (of a language model the Brier score) of the circuit, its patterns imposed, without
+                    this path
       own patterns  the same where the rest of the circuit makes its own patterns
       feeds         which later query (Q), key (K) or value (V) uses what the path brings
 
