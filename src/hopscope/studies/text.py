@@ -1,7 +1,7 @@
 """Which circuits answer questions in language models of our own, and how do they come to be?
 
-Models of the text of equations, three seeds an arm (of `pruned` and `pruned-six-layers` six), asked for their circuits at
-every number of hops they were trained on, on questions that no training saw:
+Models of the text of equations, three seeds an arm (of `pruned` and `pruned-six-layers` six), asked for their circuits
+at every number of hops they were trained on, on questions that no training saw:
 
 - `two-hops`: 4 layers, one and two hops. Behind every line the loss asks for the value of its letter.
 - `only-questions`: as `two-hops`, but only questions are asked; lines are not.
