@@ -53,6 +53,11 @@ def test_an_answer_says_which_recipe_it_is_of():
     ]
     recipe = study.arms[4].recipe
     assert (recipe.heads, recipe.head_dim, recipe.d_model, recipe.weight_decay) == (16, 8, 64, 0.03)
+    assert asked[7:] == [
+        f"{arm.layers} layers, 16 heads gain 2: x{hop} in 2 of 2 seeds"
+        for arm, hop in zip(study.arms[7:], (3, 3, 1), strict=True)
+    ]
+    assert {(arm.recipe.qk_gain, arm.recipe.weight_decay) for arm in study.arms[7:]} == {(2.0, 0.1)}
 
 
 def test_what_can_no_longer_come_true_is_said_before_all_seeds_are_finished():
@@ -145,7 +150,7 @@ def test_a_longer_budget_trains_those_alone_that_had_not_learned(tmp_path):
     all_found = learning.run(study, tmp_path, Work(idle=True)).arms
     (found,) = [arm for arm in all_found if arm.name == learning.LONGER[1]]
     assert (found.seeds, found.learned) == ((0,), ((20, 40, 2000),))
-    assert not any(arm.seeds for arm in all_found if arm.name.endswith("heads"))  # another recipe
+    assert not any(arm.seeds for arm in all_found if "heads" in arm.name)  # of another recipe
     assert learning.judge(Arms((found,)))[0].asked == "3 layers, twice the steps: x3 in 2 of 2 seeds"
     shorter = learning.LearningStudy(replace(LAPTOP, steps=800), (0, 1))
     assert all(arm.seeds == () for arm in learning.run(shorter, tmp_path, Work(idle=True)).arms)

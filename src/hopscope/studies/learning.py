@@ -37,8 +37,11 @@ ASKED: Mapping[int, tuple[int, float]] = {4: (3, 0.95), 3: (3, 0.9), 2: (1, 1.0)
 LONGER = 3, "3-layers-twice-the-steps"
 """Layers and name of the arm with twice the budget."""
 
-LESS_DECAY = 0.03
-"""Of weights, where there are twice the heads."""
+TWICE_THE_HEADS: Mapping[str, Mapping[str, float]] = {
+    "heads": {"weight_decay": 0.03},
+    "heads-gain-2": {"qk_gain": 2.0},
+}
+"""What else is changed where there are twice the heads, by the end of the arms' names."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +58,20 @@ class LearningStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """One a depth, the one with a longer budget, and that again with twice the heads at each depth."""
+        """One a depth, the one with a longer budget, and those with twice the heads at each depth."""
         budget, (longer, longer_name) = Plan(self.recipe).falls_from, LONGER
         once, twice = (replace(self.recipe, steps=steps) for steps in (budget, 2 * budget))
         heads = 2 * once.heads
         head_dim = once.head_dim or once.d_model // once.heads
-        more_heads = replace(twice, heads=heads, head_dim=head_dim, weight_decay=LESS_DECAY)
+        more_heads = replace(twice, heads=heads, head_dim=head_dim)
         shapes = [
             *((f"{layers}-layers", layers, once) for layers in ASKED),
             (longer_name, longer, twice),
-            *((f"{layers}-layers-{heads}-heads", layers, more_heads) for layers in ASKED),
+            *(
+                (f"{layers}-layers-{heads}-{called}", layers, replace(more_heads, **changes))  # type: ignore[arg-type]
+                for called, changes in TWICE_THE_HEADS.items()
+                for layers in ASKED
+            ),
         ]
         return [
             Setup(name, RetrievalProblem(hops=3), replace(recipe, layers=layers), self.seeds)
