@@ -37,11 +37,8 @@ ASKED: Mapping[int, tuple[int, float]] = {4: (3, 0.95), 3: (3, 0.9), 2: (1, 1.0)
 LONGER = 3, "3-layers-twice-the-steps"
 """Layers and name of the arm with twice the budget."""
 
-TWICE_THE_HEADS: Mapping[str, Mapping[str, float]] = {
-    "heads": {"weight_decay": 0.03},
-    "heads-gain-2": {"qk_gain": 2.0},
-}
-"""What else is changed where there are twice the heads, by the end of the arms' names."""
+LESS_DECAY, LESS_SHARP = 0.03, 2.0
+"""Weight decay and `qk_gain` where there are twice the heads: one of them is changed too."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +55,17 @@ class LearningStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """One a depth, the one with a longer budget, and those with twice the heads at each depth."""
+        """One a depth, the one with a longer budget, and those with twice the heads."""
         budget, (longer, longer_name) = Plan(self.recipe).falls_from, LONGER
         once, twice = (replace(self.recipe, steps=steps) for steps in (budget, 2 * budget))
         heads = 2 * once.heads
-        head_dim = once.head_dim or once.d_model // once.heads
-        more_heads = replace(twice, heads=heads, head_dim=head_dim)
+        more_heads = replace(twice, heads=heads, head_dim=once.head_dim or once.d_model // once.heads)
+        less_decay = replace(more_heads, weight_decay=LESS_DECAY)
         shapes = [
             *((f"{layers}-layers", layers, once) for layers in ASKED),
             (longer_name, longer, twice),
-            *(
-                (f"{layers}-layers-{heads}-{called}", layers, replace(more_heads, **changes))  # type: ignore[arg-type]
-                for called, changes in TWICE_THE_HEADS.items()
-                for layers in ASKED
-            ),
+            *((f"{layers}-layers-{heads}-heads", layers, less_decay) for layers in ASKED),
+            (f"{longer}-layers-{heads}-heads-gain-2", longer, replace(more_heads, qk_gain=LESS_SHARP)),
         ]
         return [
             Setup(name, RetrievalProblem(hops=3), replace(recipe, layers=layers), self.seeds)
