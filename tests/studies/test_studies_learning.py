@@ -53,7 +53,15 @@ def test_an_answer_says_which_recipe_it_is_of():
     ]
     recipe = study.arms[4].recipe
     assert (recipe.heads, recipe.head_dim, recipe.d_model, recipe.weight_decay) == (16, 8, 64, 0.03)
-    assert asked[7:] == ["3 layers, 16 heads gain 2: x3 in 2 of 2 seeds"]
+    assert asked[7:9] == [
+        "3 layers, 16 heads gain 2: x3 in 2 of 2 seeds",
+        "4 layers, 16 heads dropout: x3 in 2 of 2 seeds",
+    ]
+    assert {(one.recipe.layers, one.recipe.head_dropout, one.recipe.qk_gain) for one in study.arms[8:]} == {
+        (4, 0.1, 4.0),
+        (3, 0.1, 4.0),
+        (2, 0.1, 4.0),
+    }
     assert (study.arms[7].recipe.qk_gain, study.arms[7].recipe.weight_decay) == (2.0, 0.1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from planted_circuits import DOUBLING, SERIAL, seen
@@ -12,6 +13,7 @@ from hopscope.paper.recipes import ALL_HEADS, LAPTOP
 from hopscope.plot.pruning import pruning as figure
 from hopscope.studies import pruning
 from hopscope.studies.circuits import Seen
+from hopscope.studies.kept import kept, made_by
 from hopscope.studies.pruning import PruningResult
 
 
@@ -29,6 +31,17 @@ def models(arm: str, certified: int, n: int, loss: float = 0.01) -> list[Seen]:
 def verdicts(pruned: list[Seen], whole: list[Seen]) -> list[str]:
     found = PruningResult(0.05, tuple(pruned), tuple(whole), tuple(5 for _ in pruned))
     return [one.verdict for one in pruning.judge(found)]
+
+
+def test_what_is_kept_is_known_by_the_recipes_of_today():
+    """A field that recipes have since must not make 30 models be trained again."""
+    study, folder = pruning.standard(ALL_HEADS), Path(__file__).parents[2] / "results" / "studies" / "pruning"
+    record = kept("pruning", folder, PruningResult)
+    assert record is not None
+    known = {one.made for one in (*record.pruned, *record.whole)}
+    assert {made_by(setup, study.search) for setup in (*study.pruned_models, *study.whole_models)} == known
+    changed = replace(study, recipe=replace(study.recipe, head_dropout=0.1))
+    assert not {made_by(setup, study.search) for setup in changed.pruned_models} & known
 
 
 def test_what_would_be_as_asked():

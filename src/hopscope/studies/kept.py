@@ -21,6 +21,9 @@ if TYPE_CHECKING:
             """How it was trained and looked at, see `made_by`; empty if it is not known."""
 
 
+_ADDED = {"head_dropout": 0.0}
+"""Fields that recipes did not have when the first records were written, and what they stand at in those."""
+
 Result = TypeVar("Result")
 OfModel = TypeVar("OfModel", bound="Kept")
 
@@ -39,7 +42,11 @@ def kept(study: str, folder: Path, kind: type[Result]) -> Result | None:
 
 def made_by(setup: Setup, *looked_at: Any) -> str:
     """What tells a model from all others, whatever it is called: a hash of how it is trained, and then looked at."""
-    return content_hash([plain(replace(setup, name="")), *map(plain, looked_at)])
+    told = plain(replace(setup, name=""))
+    told["recipe"] = {
+        name: value for name, value in told["recipe"].items() if name not in _ADDED or value != _ADDED[name]
+    }
+    return content_hash([told, *map(plain, looked_at)])
 
 
 class Models(Generic[OfModel]):

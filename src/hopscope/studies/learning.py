@@ -37,8 +37,8 @@ ASKED: Mapping[int, tuple[int, float]] = {4: (3, 0.95), 3: (3, 0.9), 2: (1, 1.0)
 LONGER = 3, "3-layers-twice-the-steps"
 """Layers and name of the arm with twice the budget."""
 
-LESS_DECAY, LESS_SHARP = 0.03, 2.0
-"""Weight decay and `qk_gain` where there are twice the heads: one of them is changed too."""
+LESS_DECAY, LESS_SHARP, LEFT_OUT = 0.03, 2.0, 0.1
+"""Weight decay, `qk_gain` and `head_dropout` where there are twice the heads: one of them is changed too."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,13 @@ class LearningStudy:
         once, twice = (replace(self.recipe, steps=steps) for steps in (budget, 2 * budget))
         heads = 2 * once.heads
         more_heads = replace(twice, heads=heads, head_dim=once.head_dim or once.d_model // once.heads)
-        less_decay = replace(more_heads, weight_decay=LESS_DECAY)
+        less_decay, left_out = replace(more_heads, weight_decay=LESS_DECAY), replace(more_heads, head_dropout=LEFT_OUT)
         shapes = [
             *((f"{layers}-layers", layers, once) for layers in ASKED),
             (longer_name, longer, twice),
             *((f"{layers}-layers-{heads}-heads", layers, less_decay) for layers in ASKED),
             (f"{longer}-layers-{heads}-heads-gain-2", longer, replace(more_heads, qk_gain=LESS_SHARP)),
+            *((f"{layers}-layers-{heads}-heads-dropout", layers, left_out) for layers in ASKED),
         ]
         return [
             Setup(name, RetrievalProblem(hops=3), replace(recipe, layers=layers), self.seeds)

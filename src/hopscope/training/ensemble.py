@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -17,6 +18,7 @@ from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.engine import Engine
+from hopscope.training.head_dropout import HeadScales
 from hopscope.training.losses import partial_losses
 from hopscope.training.recipe import Recipe
 
@@ -38,11 +40,18 @@ class Ensemble:
         ]
         self._slices = [slice(start, start + size) for start in range(0, len(seeds), size)]
 
-    def update(self, batch: Batch, learning_rate: float) -> Float[Tensor, "model hop"]:
-        """One AdamW step for every model. Gives the losses by hop before it."""
-        return torch.cat(
-            [part.update(batch[where], learning_rate) for part, where in zip(self._parts, self._slices, strict=True)]
-        )
+    def update(
+        self, batch: Batch, learning_rate: float, scales: HeadScales | None = None
+    ) -> Float[Tensor, "model hop"]:
+        """One AdamW step for every model, of what they are where their heads' outputs are so scaled.
+
+        Gives the losses by hop before it, with the heads so scaled.
+        """
+        losses = [
+            part.update(batch[where], learning_rate, None if scales is None else scales[where])
+            for part, where in zip(self._parts, self._slices, strict=True)
+        ]
+        return torch.cat(losses)
 
     @property
     def left(self) -> Left:
@@ -142,13 +151,17 @@ class _Part:
             answers = self.transformer(batch.inputs)
         return partial_losses(answers, batch.targets, self._symbol_dim)
 
-    def update(self, batch: Batch, learning_rate: float) -> Float[Tensor, "model hop"]:
+    def update(self, batch: Batch, learning_rate: float, scales: HeadScales | None) -> Float[Tensor, "model hop"]:
         """One AdamW step."""
-        losses = self.losses(batch)
-        weighted = losses if self._weights is None else losses * self._weights
-        torch.autograd.backward(weighted.mean(dim=1).sum())
+        with nullcontext() if scales is None else self._scaled(scales):
+            losses = self.losses(batch)
+            weighted = losses if self._weights is None else losses * self._weights
+            torch.autograd.backward(weighted.mean(dim=1).sum())
+        gradients = [out.grad for out in self._outs if out.grad is not None]
+        if scales is not None:  # of the weights as they are: those that were used are these times the scales
+            _scale(scales, gradients)
         if not self.left.all():
-            _keep_only(self.left, [out.grad for out in self._outs if out.grad is not None])
+            _scale(self.left, gradients)
         if self._clip is not None:
             self._clip_gradients(self._clip)
         for group in self._optimiser.param_groups:
@@ -161,9 +174,9 @@ class _Part:
     def keep(self, left: Left) -> None:
         """Take away for good all other heads. Where weight, moments and gradients are zero, they stay zero."""
         self._leave(left)
-        _keep_only(left, self._outs)
+        _scale(left, self._outs)
         for moment in _MOMENTS:
-            _keep_only(left, [self._optimiser.state[out][moment] for out in self._outs])
+            _scale(left, [self._optimiser.state[out][moment] for out in self._outs])
 
     def _leave(self, left: Left) -> None:
         """These heads are left; others are not computed, but where that would be compiled anew each time."""
@@ -173,12 +186,19 @@ class _Part:
 
     def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, "model hop"]:
         """Losses by hop with these heads alone."""
-        whole = [out.clone() for out in self._outs]
-        _keep_only(left, self._outs)
-        losses = self.losses(batch)
-        for out, weight in zip(self._outs, whole, strict=True):
-            out.copy_(weight)
-        return losses
+        with self._scaled(left):
+            return self.losses(batch)
+
+    @contextmanager
+    def _scaled(self, scales: HeadScales | Left) -> Iterator[None]:
+        """A context in which what heads write is so scaled."""
+        whole = [out.detach().clone() for out in self._outs]
+        with torch.no_grad():
+            _scale(scales, self._outs)
+        yield
+        with torch.no_grad():
+            for out, weight in zip(self._outs, whole, strict=True):
+                out.copy_(weight)
 
     def moments(self, name: str) -> dict[str, Tensor]:
         """One of AdamW's moments of every weight."""
@@ -219,10 +239,10 @@ class _Part:
             gradient.mul_(scale.view(-1, *[1] * (gradient.dim() - 1)))
 
 
-def _keep_only(left: Left, by_layer: Sequence[Float[Tensor, "model inner d_model"]]) -> None:
-    """Zero the rows of all other heads."""
+def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"]]) -> None:
+    """Multiply each head's rows, or zero them where it is not left."""
     for layer, rows in enumerate(by_layer):
-        _by_head(rows, left.shape[2]).mul_(left[:, layer, :, None].to(rows.device))
+        _by_head(rows, scales.shape[2]).mul_(scales[:, layer, :, None].to(rows.device))
 
 
 def _by_head(rows: Float[Tensor, "model inner d_model"], heads: int) -> Float[Tensor, "model head numbers"]:

@@ -34,7 +34,7 @@ class Plan:
     @classmethod
     def of(cls, recipe: Recipe, metrics: Metrics) -> Plan:
         """The plan of a run with these metrics, as far as they decide it."""
-        if recipe.schedule != "when-learned" and recipe.prune_every is None:
+        if recipe.schedule != "when-learned" and recipe.prune_every is None and not recipe.head_dropout:
             return cls(recipe)
         plan = cls(recipe, first_step(metrics.steps, all_below(metrics.partial_losses, recipe.learned_below)))
         kept = metrics.none_gone(recipe.layers * recipe.heads)
@@ -94,6 +94,11 @@ class Plan:
         until = self.end if self.recipe.schedule in ("constant", "cosine") else self.falls_from
         due = (step - self.learned_at) % every < self.recipe.log_every and step % self.recipe.log_every == 0
         return due and self.learned_at <= step < until
+
+    @property
+    def leaves_out_heads(self) -> bool:
+        """Whether some heads are left out of the next update, at random."""
+        return self.recipe.head_dropout > 0 and self.learned_at is None
 
     def checkpoints(self, step: int) -> bool:
         """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""

@@ -44,6 +44,9 @@ class Recipe:
             down; under `when-learned` that waits for it. None go while a model has forgotten a hop. `None` for never.
             See `hopscope.model.pruning`.
         prune_cost: by how much the loss may rise when heads go, as many at a time as together cost no more.
+        head_dropout: the share of heads that are left out of an update at random, for each model others, until every
+            model of the run has learned (see `when-learned`). It keeps models from answers that lean on many heads at
+            once and lead no further. See `hopscope.training.head_dropout`.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
@@ -85,6 +88,7 @@ class Recipe:
     learned_below: float = 0.5
     prune_every: int | None = None
     prune_cost: float = 0.3
+    head_dropout: float = 0.0
     warmup: int = 0
     weight_decay: float = 0.1
     beta1: float = 0.9
@@ -117,7 +121,7 @@ class Recipe:
         for name in ("learning_rate", "weight_decay", "qk_gain", "clip", "learned_below", "prune_cost"):
             if name != "clip" or self.clip is not None:
                 check_number(name, getattr(self, name), 0.0)
-        for name in ("beta1", "beta2", "fall"):
+        for name in ("beta1", "beta2", "fall", "head_dropout"):
             check_number(name, getattr(self, name), 0.0, 1.0)
         for weight in self.hop_weights or ():
             check_number("a weight of a hop", weight, 0.0)

@@ -16,6 +16,7 @@ _ADDED = {
     "learned_below": 0.5,
     "prune_every": None,
     "prune_cost": 0.3,
+    "head_dropout": 0.0,
     "hop_weights": None,
     "asked": None,
     "graph": "chain",

@@ -17,6 +17,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data, held_out
 from hopscope.training.engine import Engine, choose_engine, engine_here, using_threads
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import squared_errors
 from hopscope.training.memory import HELD_OUT, check_memory
 from hopscope.training.metrics import all_below, rows_of
@@ -98,7 +99,10 @@ def _continue(
             unfinished = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
             run.save_state(step, ensemble.state() | unfinished)
             raise KeyboardInterrupt
-        since_row.append(ensemble.update(data.training(step), plan.learning_rate(step)))
+        scales = None
+        if plan.leaves_out_heads:
+            scales = head_scales(run.seeds, step, recipe.layers, recipe.heads, recipe.head_dropout)
+        since_row.append(ensemble.update(data.training(step), plan.learning_rate(step), scales))
         step += 1
         logged = plan.logs(step)
         if logged:

@@ -1,0 +1,149 @@
+"""Heads left out of updates at random: which, until when, and that an update is that of the model without them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.data import Data
+from hopscope.training.engine import Engine
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.head_dropout import head_scales
+from hopscope.training.losses import partial_losses
+from hopscope.training.progress import Progress
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+from hopscope.training.trainer import train
+
+PROBLEM = RetrievalProblem(hops=2)
+TINY = Recipe(
+    layers=2, heads=4, d_model=16, steps=60, batch_size=8, log_every=5, final_steps=7, validation_size=8,
+    examples=None, schedule="when-learned", clip=1.0, head_dropout=0.5,
+)  # fmt: skip
+ENGINE = Engine(threads=1, models_at_once=2)
+
+
+class Cut(Exception):
+    """A run is stopped by its watcher."""
+
+
+def test_a_share_of_heads_is_left_out_and_the_rest_makes_up_for_it():
+    scales = torch.cat([head_scales([1, 2], step, 3, 8, 0.25) for step in range(200)])
+    assert scales.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert float(scales.mean()) == pytest.approx(1.0, abs=0.03)
+    by_place = scales.mean(dim=0)
+    assert 0.8 < float(by_place.min()) < float(by_place.max()) < 1.2
+    assert torch.equal(head_scales([1], 0, 3, 8, 0.0), torch.ones(1, 3, 8))
+
+
+def test_which_is_a_matter_of_seed_and_step_alone():
+    both = head_scales([1, 2], 5, 3, 8, 0.5)
+    assert torch.equal(both[1:], head_scales([2], 5, 3, 8, 0.5))
+    assert not torch.equal(both[0], both[1])
+    assert not torch.equal(both, head_scales([1, 2], 6, 3, 8, 0.5))
+    state = torch.random.get_rng_state()
+    head_scales([1], 0, 3, 8, 0.5)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("apart", [1, 2])
+def test_an_update_is_that_of_models_whose_heads_are_so_scaled(apart):
+    """Against autograd through the scaling itself, and one plain AdamW a model."""
+    seeds = [3, 4]
+    ensemble = Ensemble(PROBLEM, TINY, seeds, replace(ENGINE, models_at_once=apart))
+    batch = Data(PROBLEM, TINY, seeds).training(0)
+    scales = head_scales(seeds, 0, TINY.layers, TINY.heads, 0.5)
+    scales[0, 0] = 0.0  # a layer without any
+    whole = {name: tensor.clone() for name, tensor in ensemble.weights().items()}
+    weights = {name: tensor.clone().requires_grad_() for name, tensor in whole.items()}
+
+    def scaled(name: str, weight: Tensor) -> Tensor:
+        if not name.endswith("attention.out.weight"):
+            return weight
+        layer = int(name.split(".")[1])
+        return weight * scales[:, layer].repeat_interleave(weight.shape[1] // TINY.heads, dim=1)[:, :, None]
+
+    plain = Ensemble(PROBLEM, TINY, seeds, ENGINE)._parts[0].transformer
+    used = {name: scaled(name, weight) for name, weight in weights.items()}
+    answers = functional_call(plain, used, (batch.inputs,))
+    expected = partial_losses(answers, batch.targets, PROBLEM.symbol_dim)
+    expected.mean(dim=1).sum().backward()
+    losses = ensemble.update(batch, 0.01, scales)
+    torch.testing.assert_close(losses, expected.detach())
+    for model in range(2):
+        mine = [weight.detach()[model].clone().requires_grad_() for weight in weights.values()]
+        for part, weight in zip(mine, weights.values(), strict=True):
+            assert weight.grad is not None
+            part.grad = weight.grad[model].clone()
+        torch.nn.utils.clip_grad_norm_(mine, 1.0)
+        torch.optim.AdamW(mine, lr=0.01, betas=(TINY.beta1, TINY.beta2), weight_decay=TINY.weight_decay).step()
+        for name, part in zip(weights, mine, strict=True):
+            torch.testing.assert_close(ensemble.weights()[name][model], part.detach(), atol=2e-5, rtol=1e-4)
+    out = ensemble.weights()["blocks.0.attention.out.weight"]
+    shrunk = whole["blocks.0.attention.out.weight"] * (1 - 0.01 * TINY.weight_decay)
+    torch.testing.assert_close(out[0], shrunk[0])  # put back, and no gradient where no head took part
+
+
+def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every hop counts as learned from a step on; which steps' heads are drawn is written down."""
+    drawn: list[int] = []
+
+    def evaluated(ensemble: Ensemble, batch: object) -> Tensor:
+        done = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
+        return torch.full((1, 2), 0.1 if done >= step else 0.7)
+
+    def watched(seeds: object, step: int, *rest: object) -> Tensor:
+        drawn.append(step)
+        return head_scales(seeds, step, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Ensemble, "evaluate", evaluated)
+    monkeypatch.setattr("hopscope.training.trainer.head_scales", watched)
+    return drawn
+
+
+@pytest.mark.parametrize("schedule", ["when-learned", "constant"])
+@pytest.mark.parametrize("cut", [10, 25])
+def test_heads_are_left_out_until_the_run_has_learned_however_it_is_cut(schedule, cut, tmp_path, monkeypatch):
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
+    drawn = _learned_from(20, monkeypatch)
+    setup = Setup("run", PROBLEM, replace(TINY, schedule=schedule), (1,))
+    whole = train(setup, tmp_path / "whole", engine=ENGINE)
+    assert drawn == [*range(20)]
+
+    def stop(progress: Progress) -> None:
+        if progress.step >= cut:
+            raise Cut
+
+    with pytest.raises(Cut):
+        train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
+    train(setup, tmp_path / "cut", engine=ENGINE)
+    assert sorted({*drawn[20:]}) == [*range(20)]
+    assert _contents(tmp_path / "cut") == _contents(whole.path)
+
+
+def test_without_it_nothing_changes_not_even_the_name_of_a_run(tmp_path, monkeypatch):
+    drawn = _learned_from(20, monkeypatch)
+    plain = Setup("run", PROBLEM, replace(TINY, head_dropout=0.0), (1,))
+    run = train(plain, tmp_path / "plain", engine=ENGINE)
+    assert drawn == []
+    left_out = train(replace(plain, recipe=TINY), tmp_path / "left-out", engine=ENGINE)
+    assert run.record.content_hash != left_out.record.content_hash
+    text = (tmp_path / "plain/run.json").read_text()
+    assert '"head_dropout": 0.0' in text
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan"), True])
+def test_a_share_is_at_least_0_and_below_1(share):
+    with pytest.raises(InputError, match="head_dropout must be a number of at least 0 and below 1"):
+        replace(TINY, head_dropout=share)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
