@@ -1,4 +1,4 @@
-"""Heads that are left out of an update at random, so that no answer comes to lean on many of them at once.
+"""Heads that are left out of an update at random, so that what is learned does not hang on single ones.
 
 A function of seed and step, as the data are: a run that was killed goes on with the same heads left out.
 """

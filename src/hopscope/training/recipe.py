@@ -45,8 +45,8 @@ class Recipe:
             See `hopscope.model.pruning`.
         prune_cost: by how much the loss may rise when heads go, as many at a time as together cost no more.
         head_dropout: the share of heads that are left out of an update at random, for each model others, until every
-            model of the run has learned (see `when-learned`). It keeps models from answers that lean on many heads at
-            once and lead no further. See `hopscope.training.head_dropout`.
+            model of the run has learned (see `when-learned`), so that what is learned does not hang on single heads. At
+            the least depth more models learn (`hopscope study learning`).
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
