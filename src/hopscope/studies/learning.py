@@ -9,12 +9,13 @@ does, or a run beat the theory. Inconclusive: seeds are missing.
 When the first arms were done, 3 layers were not as asked and their curve still fell. So an arm was added: the same
 seeds with twice the budget, by the same rule. Up to the first budget its runs are the same, to the bit.
 
-Trials with other seeds then pointed at a recipe with twice the heads and less weight decay (0.03). It is asked for every
-depth, of the same seeds, with the longer budget and by the same rule. With three layers it had failed four of its first
-fifteen seeds when in other trials heads that look less sharply at the start (`qk_gain` 2, not 4) seemed to fail less
-often; so that was asked of three layers, with the old weight decay. It had failed three of fourteen when trials with a
-tenth of the heads left out of every update (`head_dropout`) had learned in 20 of 21 models, the last having two hops when
-it was stopped. That is asked of every depth. What was begun of the other two stands, and ends where it is decided.
+Trials with other seeds then pointed at a recipe with twice the heads and less weight decay (0.03). It is asked for
+every depth, of the same seeds, with the longer budget and by the same rule. With three layers it had failed four of its
+first fifteen seeds when in other trials heads that look less sharply at the start (`qk_gain` 2, not 4) seemed to fail
+less often; so that was asked of three layers, with the old weight decay. It had failed three of fourteen when trials
+with a tenth of the heads left out of every update (`head_dropout`) had learned in 20 of 21 models, the last having two
+hops when it was stopped. That is asked of every depth. What was begun of the other two stands, and ends where it is
+decided.
 
     hopscope study learning results/studies/learning
 """
