@@ -29,13 +29,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hopscope import own_process
+from hopscope.model.precision import best_precision, bf16_unit
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, available_cores, choose_engine, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
-from hopscope.training.precision import best_precision, bf16_unit
 from hopscope.training.recipe import Recipe
 
 

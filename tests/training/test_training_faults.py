@@ -62,10 +62,10 @@ def half(folder, monkeypatch, seed=0, calls=9):
     with monkeypatch.context() as patch:
         plain_update, left = Ensemble.update, iter(range(calls))
 
-        def update(self, batch, rate):
+        def update(self, batch, rate, scales):
             if next(left, None) is None:
                 raise Stopped
-            return plain_update(self, batch, rate)
+            return plain_update(self, batch, rate, scales)
 
         patch.setattr(Ensemble, "update", update)
         with pytest.raises(Stopped):
@@ -172,10 +172,10 @@ def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatc
     alone = train(TINY, PROBLEM, tmp_path / "alone", engine=ENGINE)
     plain_update, calls = Ensemble.update, iter(range(6))
 
-    def update(self, batch, rate):
+    def update(self, batch, rate, scales):
         if next(calls, None) == 5:
             os.kill(os.getpid(), number)
-        return plain_update(self, batch, rate)
+        return plain_update(self, batch, rate, scales)
 
     before = signal.signal(number, signal.default_int_handler)
     try:

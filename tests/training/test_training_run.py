@@ -114,10 +114,10 @@ def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
     for stop in (1, 12, 3, 17, 2):
         calls = iter(range(stop))
 
-        def update(self, batch, rate, calls=calls):
+        def update(self, batch, rate, scales, calls=calls):
             if next(calls, None) is None:
                 raise Stopped
-            return original(self, batch, rate)
+            return original(self, batch, rate, scales)
 
         monkeypatch.setattr(Ensemble, "update", update)
         with pytest.raises(Stopped):

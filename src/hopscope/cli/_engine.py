@@ -26,9 +26,9 @@ def engine_options(function: Any) -> Any:
 
 def say_precision(device: str | None, precision: str) -> None:
     """Tell on standard error what matrix products are computed in, and settle the process for it."""
+    from hopscope.model.precision import best_precision, bf16_unit
     from hopscope.own_process import settle
     from hopscope.training.engine import Engine, default_device
-    from hopscope.training.precision import best_precision, bf16_unit
 
     settle()
     device = device or default_device()

@@ -164,7 +164,9 @@ def _label(circuit: Circuit, role: str) -> str:
         return problem.facts.symbols[symbol] + ("?" if not problem.fact_of(number) else "")
     if symbol >= 0:
         return f"$x_{{{symbol}}}${'?' if asked else ''}"
-    return role[-1] if problem.fact_of(number) else "…"
+    if problem.fact_of(number):
+        return role[-1]
+    return "last" if number == answer_role(circuit.hops) else "…"
 
 
 def _standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:

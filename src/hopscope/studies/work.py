@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from hopscope.model.precision import Precision
     from hopscope.training.many import Then
-    from hopscope.training.precision import Precision
     from hopscope.training.progress import Progress
     from hopscope.training.setup import Setup
 

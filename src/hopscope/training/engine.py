@@ -22,7 +22,7 @@ import torch
 from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.model import fused
-from hopscope.training.precision import Precision, best_precision
+from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
 
 _ROWS_AT_ONCE = 16_384

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from hopscope.errors import InputError
+from hopscope.model.precision import Precision
 from hopscope.parallel import in_processes
 from hopscope.training.engine import Engine, available_cores, choose_engine, default_device, using_threads
 from hopscope.training.memory import check_memory
-from hopscope.training.precision import Precision
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from hopscope import own_process
 from hopscope.errors import InputError
+from hopscope.model.precision import Precision
 from hopscope.training.cluster import RayCluster
 from hopscope.training.many import train_one, unfinished
-from hopscope.training.precision import Precision
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.setup import Setup
 

@@ -35,8 +35,8 @@ from hopscope.benchmark.own_model.text import (
 from hopscope.benchmark.own_model.unfinished import Unfinished
 from hopscope.errors import InputError
 from hopscope.files import json_lines, number_or_null, write_text
+from hopscope.model.precision import best_precision
 from hopscope.problem.counter import derive_seed
-from hopscope.training.precision import best_precision
 
 Row = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 200
