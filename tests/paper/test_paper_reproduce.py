@@ -168,7 +168,9 @@ def test_transformers_trained_by_themselves_join(tmp_path: Path) -> None:
 
 def test_presets_have_names() -> None:
     assert tuple(BY_NAME) == PRESETS
-    with pytest.raises(InputError, match="there is no preset 'giant'; there are laptop, paper, paper-short, tiny"):
+    with pytest.raises(
+        InputError, match="there is no preset 'giant'; there are laptop, figure-4, paper, paper-short, tiny"
+    ):
         named("giant")
     with pytest.raises(InputError, match="is not a folder"):
         read(TINY, Path("nowhere"))

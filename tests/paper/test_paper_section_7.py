@@ -10,7 +10,7 @@ from report_data import group
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group, read_summary
-from hopscope.paper.presets import LAPTOP, PAPER, PAPER_SHORT
+from hopscope.paper.presets import FIGURE_4, LAPTOP, PAPER, PAPER_SHORT
 from hopscope.paper.recipes import A
 from hopscope.paper.section_7 import DepthResult, judge, read, run
 from hopscope.studies.work import Work
@@ -211,6 +211,16 @@ def test_the_presets():
     assert {1, 2, 3, 4} <= set(LAPTOP.depth.layers)
     assert LAPTOP.depth.hops == 3
     assert len(LAPTOP.depth.seeds) > 1
+
+
+def test_figure_4_has_the_papers_depths_and_hops_and_a_twin_for_every_run_without_the_curriculum():
+    study = FIGURE_4.depth
+    assert (study.layers, study.hops, study.plain_hops) == (PAPER.depth.layers, 5, 3)
+    assert study.seeds == study.plain_seeds
+    assert {setup.recipe.prune_every for setup in study.setups()} == {None}
+    assert len({setup.recipe.steps for setup in study.setups()}) == 1
+    assert len(study.setups()) == 2 * len(study.layers) * len(study.seeds)
+    assert FIGURE_4.alone == () == FIGURE_4.held_heads()
 
 
 def test_the_short_preset_is_of_as_shape_and_lets_every_claim_on_circuits_be_judged():

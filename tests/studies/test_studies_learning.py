@@ -12,7 +12,7 @@ from planted_circuits import DOUBLING, seen
 
 from hopscope.cli.study import STUDIES, command
 from hopscope.errors import InputError
-from hopscope.paper.recipes import LAPTOP
+from hopscope.paper.recipes import ALL_HEADS, LAPTOP, LEAST_DEPTH
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
@@ -22,6 +22,7 @@ from hopscope.studies.circuits import HASTY, Search
 from hopscope.studies.judgements import Judgement, Judgements, judgements_table
 from hopscope.studies.kept import Models, made_by
 from hopscope.studies.work import Work
+from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
@@ -63,6 +64,14 @@ def test_an_answer_says_which_recipe_it_is_of():
         (2, 0.1, 4.0),
     }
     assert (study.arms[7].recipe.qk_gain, study.arms[7].recipe.weight_decay) == (2.0, 0.1)
+
+
+def test_what_was_asked_of_the_least_depth_is_the_recipe_for_it():
+    """Heads go only when all hops are learned, so until then it is the same training."""
+    (asked,) = [one for one in learning.standard(ALL_HEADS).arms if one.name == "3-layers-16-heads-dropout"]
+    same = replace(asked.recipe, prune_every=LEAST_DEPTH.prune_every, steps=LEAST_DEPTH.steps)
+    assert same == LEAST_DEPTH
+    assert Plan(LEAST_DEPTH).falls_from == asked.recipe.steps
 
 
 def test_what_can_no_longer_come_true_is_said_before_all_seeds_are_finished():

@@ -16,7 +16,7 @@ from hopscope.cli._engine import engine_options, say_precision
 if TYPE_CHECKING:
     from hopscope.paper.claims import Claim
 
-PRESETS = ("laptop", "paper", "paper-short", "tiny")
+PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 
 
 @click.command()
@@ -46,6 +46,7 @@ def command(
     Examples:
       hopscope reproduce                     minutes on two cores
       hopscope reproduce --held-head         some minutes more
+      hopscope reproduce --preset figure-4   five hops with the curriculum, three without, 1 to 8 layers: two hours
       hopscope reproduce --preset paper      the exact recipes: for a GPU
       hopscope reproduce --preset paper-short    ten transformers of A's shape, over a sixth of its steps: hours
       hopscope reproduce --preset tiny       seconds: does everything work here?

@@ -1,5 +1,5 @@
-"""The scales of everything: `laptop`, in minutes on two cores; `paper`, the exact recipes; `paper-short`, A's shape
-from many seeds; `tiny`, in seconds."""
+"""The scales of everything: `laptop`, in minutes on two cores; `figure-4`, all its depths at the laptop's width;
+`paper`, the exact recipes; `paper-short`, A's shape from many seeds; `tiny`, in seconds."""
 
 from __future__ import annotations
 
@@ -105,6 +105,22 @@ PAPER = Preset(
     emergence=EmergenceStudy("paper", (recipes.D,), "transformers", "thorough"),
 )
 
+FIGURE_4 = Preset(
+    name="figure-4",
+    summary="Figure 4 at the laptop's width, five hops with the curriculum and three without; two hours on two cores",
+    benchmark=BenchmarkStudy(),
+    theory=TheoryStudy("figure-4"),
+    depth=replace(
+        PAPER.depth,
+        scale="figure-4",
+        recipe=replace(recipes.ALL_HEADS, steps=4_800, log_every=10),
+        seeds=tuple(range(6)),
+        plain_seeds=tuple(range(6)),
+    ),
+    circuits=CircuitStudy("figure-4", (), "transformers", "quick"),
+    emergence=EmergenceStudy("figure-4", (), "transformers", "quick"),
+)
+
 PAPER_SHORT = Preset(
     name="paper-short",
     summary="ten transformers of A's shape in a sixth of its steps, by a rate that falls; half an hour of a core each",
@@ -155,7 +171,7 @@ TINY = _on_one_ladder(
     theory=TheoryStudy("tiny", 4),
 )
 
-BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, PAPER, PAPER_SHORT, TINY)}
+BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, FIGURE_4, PAPER, PAPER_SHORT, TINY)}
 """What the command line calls them."""
 
 

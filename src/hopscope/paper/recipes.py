@@ -44,6 +44,11 @@ can be certified; then the rate falls. `hopscope study learning` asks how surely
 ALL_HEADS = replace(LAPTOP, prune_every=None)
 """The same with all heads to the end: what the studies vary."""
 
+LEAST_DEPTH = replace(LAPTOP, layers=3, heads=16, head_dim=8, head_dropout=0.1, steps=6_400)
+"""For three hops in as few layers as theory asks for: twice the heads and steps, and until a run has learned some heads
+are left out of each update. `hopscope study learning` asked it of 40 seeds; with a layer to spare the laptop's is
+quicker and as sure."""
+
 A = Setup(
     "a",
     RetrievalProblem(hops=3),
@@ -71,6 +76,7 @@ D = Setup(
 
 BY_NAME: Mapping[str, Setup] = {
     "laptop": Setup("laptop", RetrievalProblem(hops=3), LAPTOP),
+    "least-depth": Setup("least-depth", RetrievalProblem(hops=3), LEAST_DEPTH),
     "sweep": Setup("sweep", RetrievalProblem(hops=5), SWEEP),
     **{setup.name: setup for setup in (A, B, C, D)},
 }

@@ -14,8 +14,7 @@ every depth, of the same seeds, with the longer budget and by the same rule. Wit
 first fifteen seeds when in other trials heads that look less sharply at the start (`qk_gain` 2, not 4) seemed to fail
 less often; so that was asked of three layers, with the old weight decay. It had failed three of fourteen when trials
 with a tenth of the heads left out of every update (`head_dropout`) had learned in 20 of 21 models, the last having two
-hops when it was stopped. That is asked of every depth. What was begun of the other two stands, and ends where it is
-decided.
+hops when it was stopped. That is asked of every depth. What was begun of the other two stands as it is, not decided.
 
     hopscope study learning results/studies/learning
 """
