@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -281,3 +282,48 @@ def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
     assert [(layers, metrics.seeds) for layers, metrics in found.curves] == [
         (one.layers, one.seeds) for one in found.groups
     ]
+
+
+def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
+    """Runs that are gone are not trained again, and stand beside those that are trained now, in the order of the seeds.
+
+    Another recipe's are no part of it, and a followed depth is trained: its circuits need the weights.
+    """
+    recipe = Recipe(
+        1, 1, 8, steps=8, batch_size=2, schedule="when-learned", fall=0.25, log_every=2, final_steps=2, mlp=False
+    )
+    few = replace(
+        LAPTOP.depth, recipe=recipe, layers=(1,), hops=1, plain_hops=1, seeds=(2, 1), plain_seeds=(), followed=None
+    )
+    work = Work(workers=1, precision="fp32")
+    (first,) = run(few, tmp_path, work).groups
+    shutil.rmtree(tmp_path / "sweep")
+    more = replace(few, seeds=(0, 1, 2), layers=(1, 2))
+    found = run(more, tmp_path, work)
+    trained = {f"ic-layers-{name}" for name in ("1-seed-0", "2-seed-0", "2-seed-1", "2-seed-2")}
+    assert {one.name for one in (tmp_path / "sweep").iterdir()} == trained
+    one, two = found.groups
+    assert (one.seeds, two.seeds) == ((0, 1, 2), (0, 1, 2))
+    assert (one.held_out_loss[2], one.held_out_loss[1]) == first.held_out_loss
+    assert (one.final_partial_losses[2], one.crossings[1]) == (first.final_partial_losses[0], first.crossings[1])
+    fresh = RunFolder(tmp_path / "sweep" / "ic-layers-1-seed-0")
+    assert one.held_out_loss[0] == fresh.result.models[0].held_out_loss
+    assert read(more, tmp_path).groups == found.groups == read_summary(tmp_path / "summary.json")
+    known = {one.made: one for one in found.groups}
+    assert more.left(known) == []
+    other = replace(more, recipe=replace(recipe, learning_rate=0.1))
+    assert other.left(known) == other.setups()
+    followed = replace(more, layers=(1,), followed=1, seeds_followed=())
+    assert followed.left({followed.made(True, 1): one}) == followed.setups()
+
+
+def test_a_damaged_summary_is_not_written_over(tmp_path):
+    recipe = Recipe(1, 1, 8, steps=2, batch_size=2, log_every=1, final_steps=1, mlp=False)
+    study = replace(LAPTOP.depth, recipe=recipe, layers=(1,), seeds=(0,), plain_seeds=(), followed=None)
+    run(study, tmp_path, Work(workers=1, precision="fp32"))
+    summary = tmp_path / "summary.json"
+    summary.write_bytes(summary.read_bytes().replace(b"0.", b"1.", 1))
+    damaged = summary.read_bytes()
+    with pytest.raises(InputError, match=r"summary\.json is damaged"):
+        read(study, tmp_path)
+    assert summary.read_bytes() == damaged

@@ -46,7 +46,7 @@ def command(
     Examples:
       hopscope reproduce                     minutes on two cores
       hopscope reproduce --held-head         some minutes more
-      hopscope reproduce --preset figure-4   five hops with the curriculum, three without, 1 to 8 layers: two hours
+      hopscope reproduce --preset figure-4   five hops with the curriculum, three without, 1 to 8 layers: hours
       hopscope reproduce --preset paper      the exact recipes: for a GPU
       hopscope reproduce --preset paper-short    ten transformers of A's shape, over a sixth of its steps: hours
       hopscope reproduce --preset tiny       seconds: does everything work here?

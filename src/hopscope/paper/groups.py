@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hopscope.errors import InputError
 from hopscope.records import read_record, unmarked, write_record
@@ -15,6 +16,9 @@ from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 _KIND = "hopscope depth study"
+
+_BY_SEED = ("final_validation_loss", "final_partial_losses", "held_out_loss", "held_out_standard_error", "crossings")
+"""What a group has an entry of for every seed."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Group:
         held_out_standard_error: of that.
         crossings: for each hop asked for, the first logged step at which its validation loss was below 0.5.
         run: the folder of the run, or of the runs, relative to the reproduction's.
+        made: tells the recipe and problem from others, by which a study goes on from its summary alone; empty where
+            that is not known.
 
     Raises:
         InputError: something has not an entry for every seed, or losses not one for every hop.
@@ -49,10 +55,11 @@ class Group:
     held_out_standard_error: tuple[float | None, ...]
     crossings: tuple[tuple[int | None, ...], ...]
     run: str
+    made: str = ""
 
     def __post_init__(self) -> None:
         where = f"of the group with {self.layers} layers"
-        for name in ("final_validation_loss", "final_partial_losses", "held_out_loss", "crossings"):
+        for name in _BY_SEED:
             entries = getattr(self, name)
             if len(entries) != len(self.seeds):
                 raise InputError(
@@ -63,7 +70,7 @@ class Group:
                 raise InputError(f"losses {where} must have {len(self.asked)} hops, got {len(losses)}")
 
     @classmethod
-    def of(cls, runs: Sequence[RunFolder], name: str) -> Group:
+    def of(cls, runs: Sequence[RunFolder], name: str, made: str = "") -> Group:
         """What finished runs of one recipe, but for their seeds, came to."""
         run = runs[0]
         models = [model for one in runs for model in one.result.models]
@@ -79,7 +86,18 @@ class Group:
             held_out_standard_error=tuple(model.held_out_standard_error for model in models),
             crossings=tuple(model for one in runs for model in one.metrics.first_below(LEARNED)),
             run=name,
+            made=made,
         )
+
+    def joined(self, other: Group, order: Sequence[int]) -> Group:
+        """With the seeds of another group that this one has not, in an order that leaves out what it does not name."""
+        entries = {seed: (group, model) for group in (other, self) for model, seed in enumerate(group.seeds)}
+        seeds = tuple(seed for seed in order if seed in entries)
+        by_seed: dict[str, Any] = {
+            name: tuple(getattr(group, name)[model] for group, model in (entries[seed] for seed in seeds))
+            for name in _BY_SEED
+        }
+        return replace(self, seeds=seeds, **by_seed)
 
     @property
     def asked(self) -> range:

@@ -107,15 +107,13 @@ PAPER = Preset(
 
 FIGURE_4 = Preset(
     name="figure-4",
-    summary="Figure 4 at the laptop's width, five hops with the curriculum and three without; two hours on two cores",
+    summary="Figure 4 at the laptop's width, five hops with the curriculum and three without; hours on two cores",
     benchmark=BenchmarkStudy(),
     theory=TheoryStudy("figure-4"),
     depth=replace(
         PAPER.depth,
         scale="figure-4",
         recipe=replace(recipes.ALL_HEADS, steps=4_800, log_every=10),
-        seeds=tuple(range(6)),
-        plain_seeds=tuple(range(6)),
     ),
     circuits=CircuitStudy("figure-4", (), "transformers", "quick"),
     emergence=EmergenceStudy("figure-4", (), "transformers", "quick"),

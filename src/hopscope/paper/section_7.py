@@ -17,6 +17,7 @@ from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group, read_summary, write_summary
 from hopscope.paper.hops_by_depth import judge_groups
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.kept import made_by
 from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
@@ -86,6 +87,20 @@ class DepthStudy:
             recipe = replace(recipe, checkpoint_every=self.checkpoint_every, checkpoint_precision="bf16")
         return Setup(run_name(curriculum, layers), problem, recipe, self.seeds_at(curriculum, layers))
 
+    def left(self, known: Mapping[str, Group]) -> list[Setup]:
+        """The runs of which not every seed is known by what its group is made; those that are followed need weights."""
+        left = []
+        for curriculum, layers in product((True, False), self.layers):
+            runs = self.runs(curriculum, layers)
+            group = known.get(self.made(curriculum, layers)) if runs else None
+            needed = group is None or (curriculum and layers == self.followed)
+            left += [one for one in runs if needed or not set(one.seeds) <= set(group.seeds if group else ())]
+        return left
+
+    def made(self, curriculum: bool, layers: int) -> str:
+        """What tells the runs of one formulation and depth from all others, but for their seeds."""
+        return made_by(replace(self.setup(curriculum, layers), seeds=(0,)))
+
     def seeds_at(self, curriculum: bool, layers: int) -> tuple[int, ...]:
         """The seeds of one formulation and depth."""
         if not curriculum:
@@ -120,18 +135,22 @@ class DepthResult:
 def run(
     study: DepthStudy, folder: Path, work: Work | None = None, *, then: Mapping[str, Then] | None = None
 ) -> DepthResult:
-    """Train what is not trained yet, into `sweep/`, and read what the runs came to; `then` as in `train_all`."""
-    (work or Work()).train(study.setups(), folder / "sweep", then)
+    """Train what is not trained yet, into `sweep/`, and read what the runs came to; `then` as in `train_all`.
+
+    What `summary.json` knows needs no run, on this machine or another.
+    """
+    (work or Work()).train(study.left(_known(folder)), folder / "sweep", then)
     return read(study, folder)
 
 
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     """What the finished runs in `folder / at` came to, kept as `folder / "summary.json"`.
 
-    Where no run is left but the summary is, that is read: it suffices for the judges.
+    Where no run is left but the summary is, that is read: it suffices for the judges. Seeds of the study's recipes that
+    stand there and have no run any more are kept beside those that have.
 
     Raises:
-        InputError: a run there is damaged, or another than the study's.
+        InputError: a run there is damaged, or another than the study's; a summary is.
     """
     from hopscope.training.many import finished
 
@@ -139,17 +158,30 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     summary = folder / "summary.json"
     if not runs and summary.exists():
         return DepthResult(study, read_summary(summary), (), at)
+    known = _known(folder)
     groups, curves = [], []
     for curriculum, layers in product((True, False), study.layers):
+        seeds = study.seeds_at(curriculum, layers)
+        made = study.made(curriculum, layers) if seeds else ""
         some = [runs[one.name] for one in study.runs(curriculum, layers) if one.name in runs]
-        if not some:
-            continue
-        groups.append(Group.of(some, os.path.relpath(some[0].path, folder) if len(some) == 1 else at))
-        if curriculum:
+        found = [known[made]] if made in known else []
+        if some:
+            where = os.path.relpath(some[0].path, folder) if len(some) == 1 else at
+            found.insert(0, Group.of(some, where, made))
+        if found:
+            groups.append(found[0].joined(found[-1], seeds))
+        if some and curriculum:
             curves.append((layers, Metrics.side_by_side([run.metrics for run in some])))
     if groups:
         write_summary(summary, tuple(groups))
     return DepthResult(study, tuple(groups), tuple(curves), at)
+
+
+def _known(folder: Path) -> dict[str, Group]:
+    """What the summary says of models, by how they were made."""
+    summary = folder / "summary.json"
+    groups = read_summary(summary) if summary.exists() else ()
+    return {group.made: group for group in groups if group.made}
 
 
 def judge(result: DepthResult) -> list[Finding]:

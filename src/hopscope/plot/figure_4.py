@@ -89,7 +89,7 @@ def _draw_final(axes: Axes, groups: Sequence[Group], theory: Mapping[str, float]
         nth = [other for other in kinds if other[0] == curriculum].index(kind)
         label = f"{'IC' if curriculum else 'no IC'}, D = {hops}"
         series.append(_Series(label, curriculum_look(curriculum, nth), dict(sorted(found[kind].items()))))
-    _draw(axes, series)
+    _draw(axes, series, bands=True)
     axes.set_ylabel("final validation loss")
     _plateau(axes, groups)
     for (label, layers), dash in zip(theory.items(), cycle(_THEORY_DASHES), strict=False):
@@ -98,6 +98,8 @@ def _draw_final(axes: Axes, groups: Sequence[Group], theory: Mapping[str, float]
 
 def partial_losses(groups: Sequence[Group], theory: Mapping[int, float] | None = None) -> Figure:
     """Right half: the final partial loss of every hop, with the implicit curriculum; one panel for each D.
+
+    Lines are means over seeds, every seed is a dot; bands of five hops would hide one another.
 
     Args:
         groups: those without the curriculum have no partial losses to show and are passed over.
@@ -153,15 +155,15 @@ def _draw_partial(
     _mark_theory(axes, {hop: layers for hop, layers in theory.items() if hop <= hops}, max(found))
 
 
-def _draw(axes: Axes, series: Sequence[_Series]) -> None:
-    """Mean, range and dots of every series; what is off the scale as a cross at the upper edge."""
+def _draw(axes: Axes, series: Sequence[_Series], *, bands: bool = False) -> None:
+    """Mean, range where asked for and dots of every series; what is off the scale as a cross at the upper edge."""
     losses = [loss for line in series for seeds in line.losses.values() for loss in seeds]
     top = max([0.9, *(1.05 * loss for loss in losses if _shown(loss))])
     for nth, line in enumerate(series):
         # Later lines are thinner and lie on top, and a seed's dot stands a little beside its depth: where series have
         # the same height, all of them show.
         under, aside = len(series) - 1 - nth, 0.09 * (nth - (len(series) - 1) / 2)
-        _draw_series(axes, line, 1.3 + 0.45 * under, aside)
+        _draw_series(axes, line, 1.3 + 0.45 * under, aside, band=bands)
         crosses = [layers + aside for layers, seeds in line.losses.items() for loss in seeds if not _shown(loss)]
         if crosses:
             axes.plot(crosses, [top] * len(crosses), color=line.look.color, marker="x", linestyle="none",
@@ -177,13 +179,14 @@ def _draw(axes: Axes, series: Sequence[_Series]) -> None:
     axes.set_xlabel("layers")
 
 
-def _draw_series(axes: Axes, line: _Series, width: float, aside: float) -> None:
+def _draw_series(axes: Axes, line: _Series, width: float, aside: float, *, band: bool) -> None:
     kept = {layers: [loss for loss in seeds if _shown(loss)] for layers, seeds in line.losses.items()}
     depths = [layers for layers, seeds in kept.items() if seeds]
     means = [sum(kept[layers]) / len(kept[layers]) for layers in depths]
-    low, high = [min(kept[layers]) for layers in depths], [max(kept[layers]) for layers in depths]
     look = line.look
-    axes.fill_between(depths, low, high, color=look.color, alpha=0.16, linewidth=0)
+    if band:
+        low, high = [min(kept[layers]) for layers in depths], [max(kept[layers]) for layers in depths]
+        axes.fill_between(depths, low, high, color=look.color, alpha=0.16, linewidth=0)
     axes.plot(depths, means, color=look.color, marker=look.marker, linestyle=look.dash, linewidth=width, zorder=3,
               markersize=3 + width, markeredgecolor="white", markeredgewidth=0.5, label=line.label)  # fmt: skip
     dots = [(layers + aside, loss) for layers in depths for loss in kept[layers]]
