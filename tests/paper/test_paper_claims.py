@@ -22,6 +22,7 @@ from hopscope.paper.table import FIRST, LAST, between_marks, markdown
 
 IDS = [f"C{number}" for number in range(1, 16)]
 ROOT = Path(__file__).parents[2]
+STORED = ("laptop", "figure-4", "paper-short", "paper")
 
 
 def finding(claim: str = "C4", verdict: Any = "reproduced", **changes: Any) -> Finding:
@@ -168,16 +169,16 @@ def test_a_damaged_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
 
 def test_the_readme_says_what_the_stored_claims_say() -> None:
     """`make claims` makes both."""
-    tables = {name: read_claims(ROOT / "results" / name / "claims.json") for name in ("laptop", "paper-short", "paper")}
+    tables = {name: read_claims(ROOT / "results" / name / "claims.json") for name in STORED}
     readme = (ROOT / "README.md").read_text()
     assert between_marks(readme, markdown(tables)) == readme
-    assert f"| C3 | {RULES['C3'].title} | inconclusive: too few pairs | not run | not run |" in readme
+    assert f"| C3 | {RULES['C3'].title} | inconclusive: too few pairs | **reproduced**, n = 41 | not run | not run |" in readme
     for broken in (readme.replace(LAST, ""), readme + FIRST):
         with pytest.raises(InputError, match="marks"):
             between_marks(broken, "")
 
 
-@pytest.mark.parametrize("name", ["laptop", "paper-short", "paper"])
+@pytest.mark.parametrize("name", STORED)
 def test_the_stored_claims_are_what_the_rules_say_of_the_stored_data(name: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "results" / name, tmp_path / name)
     assert read(named(name), tmp_path / name).claims == tuple(read_claims(ROOT / "results" / name / "claims.json"))
