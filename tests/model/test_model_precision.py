@@ -13,9 +13,9 @@ from asked_of_workers import flushes
 from click.testing import CliRunner
 
 from hopscope.cli.train import command
+from hopscope.model import precision
 from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import precision
 from hopscope.training.engine import choose_engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
