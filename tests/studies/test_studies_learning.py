@@ -27,6 +27,7 @@ from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 THREE = RetrievalProblem(hops=3)
+LONGER = "3-layers-twice-the-steps"
 MIXED = ((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None))
 ARM = arm("3-layers", THREE, MIXED, layers=3, steps=1000)
 
@@ -47,23 +48,24 @@ def test_as_asked():
 def test_an_answer_says_which_recipe_it_is_of():
     study = learning.LearningStudy(LAPTOP, (0, 1))
     asked = [learning.judge(Arms((ArmLearned(one, (), ()),)))[0].asked for one in study.arms]
-    assert asked[2:5] == [
+    assert asked[2:6] == [
         "2 layers: x1 in 2 of 2 seeds",
         "3 layers, twice the steps: x3 in 2 of 2 seeds",
+        "2 layers, twice the steps: x1 in 2 of 2 seeds",
         "4 layers, 16 heads: x3 in 2 of 2 seeds",
     ]
-    recipe = study.arms[4].recipe
+    recipe = study.arms[5].recipe
     assert (recipe.heads, recipe.head_dim, recipe.d_model, recipe.weight_decay) == (16, 8, 64, 0.03)
-    assert asked[7:9] == [
+    assert asked[8:10] == [
         "3 layers, 16 heads gain 2: x3 in 2 of 2 seeds",
         "4 layers, 16 heads dropout: x3 in 2 of 2 seeds",
     ]
-    assert {(one.recipe.layers, one.recipe.head_dropout, one.recipe.qk_gain) for one in study.arms[8:]} == {
+    assert {(one.recipe.layers, one.recipe.head_dropout, one.recipe.qk_gain) for one in study.arms[9:]} == {
         (4, 0.1, 4.0),
         (3, 0.1, 4.0),
         (2, 0.1, 4.0),
     }
-    assert (study.arms[7].recipe.qk_gain, study.arms[7].recipe.weight_decay) == (2.0, 0.1)
+    assert (study.arms[8].recipe.qk_gain, study.arms[8].recipe.weight_decay) == (2.0, 0.1)
 
 
 def test_what_was_asked_of_the_least_depth_is_the_recipe_for_it():
@@ -72,6 +74,20 @@ def test_what_was_asked_of_the_least_depth_is_the_recipe_for_it():
     same = replace(asked.recipe, prune_every=LEAST_DEPTH.prune_every, steps=LEAST_DEPTH.steps)
     assert same == LEAST_DEPTH
     assert Plan(LEAST_DEPTH).falls_from == asked.recipe.steps
+
+
+def test_a_study_that_is_cut_short_has_some_seeds_of_every_arm(tmp_path):
+    """The first seed of each, the longest first, then the second."""
+    asked: list[str] = []
+
+    class Cut(Work):
+        def train(self, setups, folder, then=None, *, in_order=False):
+            assert in_order
+            asked.extend(setup.name for setup in setups)
+
+    short, long = (arm(f"{layers}-layers", THREE, learns(3, 2), layers=layers).setup for layers in (2, 4))
+    arms.learned("learning", [short, long], tmp_path, Cut())
+    assert asked == ["4-layers/seed-000", "2-layers/seed-000", "4-layers/seed-001", "2-layers/seed-001"]
 
 
 def test_what_can_no_longer_come_true_is_said_before_all_seeds_are_finished():
@@ -133,7 +149,7 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
     asked = []
 
     class Watched(Work):
-        def train(self, setups, folder):
+        def train(self, setups, folder, then=None, *, in_order=False):
             asked.extend((setup.name.split("/")[0], setup.seeds[0]) for setup in setups)
 
     study = learning.LearningStudy(LAPTOP, (0, 1, 2))
@@ -145,7 +161,7 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
     assert [seed for name, seed in asked if name == other.name] == [0, 1, 2]
     assert (found.arms[0].seeds, found.arms[0].learned) == ((0, 2), ((20, 40, None), (20, 40, 60)))
     assert found.arms[1].seeds == ()
-    (longer,) = [arm for arm in found.arms if arm.name == learning.LONGER[1]]
+    (longer,) = [arm for arm in found.arms if arm.name == LONGER]
     assert (longer.budget, longer.seeds) == (2 * deep.recipe.steps, ())
     assert learning.run(replace(study, seeds=(2,)), tmp_path, Watched()).arms[0].seeds == (2,)
     write_record(tmp_path / "learning.json", found, kind="hopscope study learning", schema=1)  # with arms not begun
@@ -162,7 +178,7 @@ def test_a_longer_budget_trains_those_alone_that_had_not_learned(tmp_path):
     kept = Arms((ArmLearned(three, (0, 1), ((20, 40, 2000), (20, 40, None))),))
     write_record(tmp_path / "learning.json", kept, kind="hopscope study learning", schema=1)
     all_found = learning.run(study, tmp_path, Work(idle=True)).arms
-    (found,) = [arm for arm in all_found if arm.name == learning.LONGER[1]]
+    (found,) = [arm for arm in all_found if arm.name == LONGER]
     assert (found.seeds, found.learned) == ((0,), ((20, 40, 2000),))
     assert not any(arm.seeds for arm in all_found if "heads" in arm.name)  # of another recipe
     assert learning.judge(Arms((found,)))[0].asked == "3 layers, twice the steps: x3 in 2 of 2 seeds"

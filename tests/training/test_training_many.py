@@ -49,6 +49,13 @@ def test_processes_train_what_one_process_trains(trained, tmp_path):
         assert run.metrics.validation_loss == pytest.approx(there.metrics.validation_loss, rel=1e-4)
 
 
+@pytest.mark.parametrize(("in_order", "first"), [(True, "ic-layers-1"), (False, "ic-layers-2")])
+def test_the_longest_run_comes_first_unless_the_order_is_kept(in_order, first, tmp_path):
+    train_all(STUDY.setups()[:2], tmp_path, workers=1, precision="fp32", in_order=in_order)
+    ended = sorted(tmp_path.glob("*/result.json"), key=lambda path: path.stat().st_mtime_ns)
+    assert (len(ended), ended[0].parent.name) == (2, first)
+
+
 def test_a_run_is_handed_on_by_the_process_that_trained_it_while_others_train(tmp_path):
     seen: list[dict[str, Progress]] = []
     then = {"ic-layers-1": partial(note, word="hello")}

@@ -120,7 +120,7 @@ class Arms:
 
 
 def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms:
-    """Train the seeds of which nothing is known, and tell what all came to.
+    """Train the seeds of which nothing is known, each arm's first before any arm's second, and tell what all came to.
 
     Known is a seed whose run is finished in `folder/runs`, and one that the study's record in `folder` has of the same
     arm, or of one that differs in its budget alone, if it had learned everything within both: until then the rate is
@@ -136,7 +136,8 @@ def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms
         InputError: a record or a run there is damaged, or another than the arm's.
     """
     known = _of_record(study, folder)
-    work.train([run for arm in arms for run in runs_of(arm) if _known(run, known) is None], folder / "runs")
+    runs = [run for run in _by_seed(arms) if _known(run, known) is None]
+    work.train(runs, folder / "runs", in_order=True)
     found = []
     for arm in read(arms, folder / "runs").arms:
         trained = dict(zip(arm.seeds, arm.learned, strict=True))
@@ -173,7 +174,7 @@ def _of(run: Setup) -> str:
 
 
 def train(arms: Sequence[Setup], folder: Path, work: Work, *, to_the_end: bool = False) -> None:
-    """Train what is not trained yet, a run folder a seed.
+    """Train what is not trained yet, a run folder a seed, seed after seed.
 
     Args:
         arms: what; their schedules do not count but for `fall`.
@@ -181,7 +182,13 @@ def train(arms: Sequence[Setup], folder: Path, work: Work, *, to_the_end: bool =
         work: how.
         to_the_end: let the rate fall once a run has learned, so that its circuit can be looked for.
     """
-    work.train([run for arm in arms for run in runs_of(arm, to_the_end=to_the_end)], folder)
+    work.train(_by_seed(arms, to_the_end=to_the_end), folder, in_order=True)
+
+
+def _by_seed(arms: Sequence[Setup], *, to_the_end: bool = False) -> list[Setup]:
+    """The runs: every arm's first seed, the longest first, then the second: a study cut short has some of each arm."""
+    ranked = [(rank, run) for arm in arms for rank, run in enumerate(runs_of(arm, to_the_end=to_the_end))]
+    return [run for _, run in sorted(ranked, key=lambda one: (one[0], -one[1].work))]
 
 
 def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:

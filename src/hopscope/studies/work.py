@@ -39,8 +39,10 @@ class Work:
     waiting: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None = None
     idle: bool = False
 
-    def train(self, setups: Sequence[Setup], folder: Path, then: Mapping[str, Then] | None = None) -> None:
-        """Train what is not finished, each setup into the folder of its name; `then` as in `train_all`.
+    def train(
+        self, setups: Sequence[Setup], folder: Path, then: Mapping[str, Then] | None = None, *, in_order: bool = False
+    ) -> None:
+        """Train what is not finished, each setup into the folder of its name; `then` and `in_order` as in `train_all`.
 
         Raises:
             InputError: a folder in use for something else.
@@ -51,7 +53,7 @@ class Work:
             return
         how: dict[str, Any] = {"device": self.device, "precision": self.precision, "compiled": self.compiled}
         with self.bars(setups) if self.bars else nullcontext() as watch:
-            train_all(setups, folder, workers=self.workers, **how, then=then, watch=watch)
+            train_all(setups, folder, workers=self.workers, **how, in_order=in_order, then=then, watch=watch)
 
     def each(self, what: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
         """Call a function of a module with each of the jobs, in processes of their own, each on one thread.

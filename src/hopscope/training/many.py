@@ -33,14 +33,15 @@ def train_all(
     device: str | None = None,
     precision: Precision | Literal["auto"] = "auto",
     compiled: bool | None = None,
+    in_order: bool = False,
     then: Mapping[str, Then] | None = None,
     watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
     """Train every setup into `folder / setup.name`: those with which something is done then, and then the others.
 
-    Of either the longest come first. On a CPU small models gain little from a second thread and everything from a
-    second process, so each of `workers` processes trains runs on its share of the cores. On a GPU one process trains
-    one run after the other.
+    Of either the longest come first, or they keep their order. On a CPU small models gain little from a second thread
+    and everything from a second process, so each of `workers` processes trains runs on its share of the cores. On a GPU
+    one process trains one run after the other.
 
     Args:
         setups: what to train; finished ones are skipped.
@@ -49,6 +50,7 @@ def train_all(
         device: as in `choose_engine`.
         precision: as in `choose_engine`.
         compiled: as in `choose_engine`.
+        in_order: keep the order of the setups: whatever cuts the work short, the first of them are there.
         then: what is done with a run, by the setup's name, as soon as it is trained, on one thread of the process that
             trained it. Left to the caller are runs that were finished before, and all where one process trains.
         watch: told now and then where every run stands.
@@ -60,7 +62,8 @@ def train_all(
         raise InputError(f"workers must be at least 1, got {workers}")
     device = device or default_device()
     then = then or {}
-    left = sorted(unfinished(setups, folder), key=lambda setup: setup.name not in then)
+    left = unfinished(setups, folder, in_order=in_order)
+    left.sort(key=lambda setup: setup.name not in then)
     cores = available_cores()
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
     options = (device, max(1, cores // workers), precision, compiled)
@@ -85,8 +88,8 @@ def train_all(
         watch(progress_of(setups, folder))
 
 
-def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
-    """The setups whose run is not at its end, the longest first.
+def unfinished(setups: Sequence[Setup], folder: Path, *, in_order: bool = False) -> list[Setup]:
+    """The setups whose run is not at its end, the longest first or in their order.
 
     Raises:
         InputError: names that repeat.
@@ -94,7 +97,7 @@ def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
     if len({setup.name for setup in setups}) != len(setups):
         raise InputError("two setups have the same name; give each its own")
     left = [setup for setup in setups if not (folder / setup.name / "result.json").exists()]
-    return sorted(left, key=lambda setup: -setup.work)
+    return left if in_order else sorted(left, key=lambda setup: -setup.work)
 
 
 def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
