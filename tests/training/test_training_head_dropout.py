@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import partial_losses
+from hopscope.training.metrics import all_below
+from hopscope.training.plan import Plan
 from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -25,7 +28,7 @@ from hopscope.training.trainer import train
 PROBLEM = RetrievalProblem(hops=2)
 TINY = Recipe(
     layers=2, heads=4, d_model=16, steps=60, batch_size=8, log_every=5, final_steps=7, validation_size=8,
-    examples=None, schedule="when-learned", clip=1.0, head_dropout=0.5,
+    examples=None, schedule="when-learned", clip=1.0, head_dropout=0.5, learned_below=0.05,
 )  # fmt: skip
 ENGINE = Engine(threads=1, models_at_once=2)
 
@@ -91,13 +94,13 @@ def test_an_update_is_that_of_models_whose_heads_are_so_scaled(apart):
     torch.testing.assert_close(out[0], shrunk[0])  # put back, and no gradient where no head took part
 
 
-def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every hop counts as learned from a step on; which steps' heads are drawn is written down."""
+def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) -> list[int]:
+    """Every hop counts as learned from a step on, the second from `first` on; the steps with heads drawn are told."""
     drawn: list[int] = []
 
     def evaluated(ensemble: Ensemble, batch: object) -> Tensor:
         done = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
-        return torch.full((1, 2), 0.1 if done >= step else 0.7)
+        return torch.tensor([[0.1 if done >= step else 0.7, 0.1 if done >= (first or step) else 0.7]])
 
     def watched(seeds: object, step: int, *rest: object) -> Tensor:
         drawn.append(step)
@@ -128,6 +131,41 @@ def test_heads_are_left_out_until_the_run_has_learned_however_it_is_cut(schedule
     assert _contents(tmp_path / "cut") == _contents(whole.path)
 
 
+@pytest.mark.parametrize("cut", [10, 25])
+def test_they_are_left_out_only_once_a_hop_is_learned_however_the_run_is_cut(cut, tmp_path, monkeypatch):
+    """Whichever hop; two asked for are there when all are, and then none is left out."""
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
+    drawn = _learned_from(30, monkeypatch, first=15)
+    setup = Setup("run", PROBLEM, replace(TINY, head_dropout_after=1), (1,))
+    whole = train(setup, tmp_path / "whole", engine=ENGINE)
+    assert drawn == [*range(15, 30)]
+
+    def stop(progress: Progress) -> None:
+        if progress.step >= cut:
+            raise Cut
+
+    with pytest.raises(Cut):
+        train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
+    train(setup, tmp_path / "cut", engine=ENGINE)
+    assert sorted({*drawn[15:]}) == [*range(15, 30)]
+    assert _contents(tmp_path / "cut") == _contents(whole.path)
+    drawn.clear()
+    train(replace(setup, recipe=replace(TINY, head_dropout_after=2)), tmp_path / "two", engine=ENGINE)
+    assert drawn == []
+
+
+def test_they_wait_for_every_model_of_a_run():
+    recipe = replace(TINY, head_dropout_after=1)
+    hop, none = [0.4, 0.8], [0.8, float("nan")]
+    rows = np.array([[hop, none], [hop, hop[::-1]], [none, none]])
+    assert all_below(rows, 0.5, hops=1).tolist() == [False, True, False]
+    assert all_below(rows, 0.5, hops=0).all()
+    assert not all_below(rows, 0.5).any()
+    assert [Plan(recipe, some_learned_at=at).leaves_out_heads for at in (None, 10)] == [False, True]
+    assert not Plan(recipe, some_learned_at=10, all_learned_at=20).leaves_out_heads
+    assert Plan(TINY).leaves_out_heads
+
+
 def test_without_it_nothing_changes_not_even_the_name_of_a_run(tmp_path, monkeypatch):
     drawn = _learned_from(20, monkeypatch)
     plain = Setup("run", PROBLEM, replace(TINY, head_dropout=0.0), (1,))
@@ -137,6 +175,7 @@ def test_without_it_nothing_changes_not_even_the_name_of_a_run(tmp_path, monkeyp
     assert run.record.content_hash != left_out.record.content_hash
     text = (tmp_path / "plain/run.json").read_text()
     assert '"head_dropout": 0.0' in text
+    assert '"head_dropout_after": 0' in text
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan"), True])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
             """How it was trained and looked at, see `made_by`; empty if it is not known."""
 
 
-_ADDED = {"head_dropout": 0.0}
+_ADDED = {"head_dropout": 0.0, "head_dropout_after": 0}
 """Fields that recipes did not have when the first records were written, and what they stand at in those."""
 
 Result = TypeVar("Result")

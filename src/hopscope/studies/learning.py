@@ -19,6 +19,10 @@ hops when it was stopped. That is asked of every depth. What was begun of the ot
 With two layers no recipe had done what was asked: the plain one had left one seed of 40. When that seed had been seen
 to learn x1 in twice the steps, so many were asked of all 40.
 
+Trials with yet other seeds then learned in 12 of 12 models of three layers, 15 of 15 of four and 16 of 16 of two, when
+heads were left out only once a run had learned its first hop, whichever. So that is asked of every depth, with the
+plain recipe's budget and the old weight decay, of 40 seeds that no recipe had been asked.
+
     hopscope study learning results/studies/learning
 """
 
@@ -57,11 +61,13 @@ class LearningStudy:
 
     Attributes:
         recipe: its layers are varied.
-        seeds: of every arm.
+        seeds: of every arm but the last.
+        fresh: of the last, heads left out once a hop is learned.
     """
 
     recipe: Recipe
     seeds: tuple[int, ...] = tuple(range(1000, 1040))
+    fresh: tuple[int, ...] = tuple(range(1100, 1140))
 
     @property
     def arms(self) -> list[Setup]:
@@ -78,8 +84,11 @@ class LearningStudy:
             (f"3-layers-{heads}-heads-gain-2", 3, replace(more_heads, qk_gain=LESS_SHARP)),
             *((f"{layers}-layers-{heads}-heads-dropout", layers, left_out) for layers in ASKED),
         ]
+        later = replace(left_out, steps=budget, head_dropout_after=1)
+        last = [(f"{layers}-layers-{heads}-heads-dropout-later", layers, later) for layers in ASKED]
         return [
-            Setup(name, RetrievalProblem(hops=3), replace(recipe, layers=layers), self.seeds)
+            Setup(name, RetrievalProblem(hops=3), replace(recipe, layers=layers), seeds)
+            for shapes, seeds in ((shapes, self.seeds), (last, self.fresh))
             for name, layers, recipe in shapes
         ]
 
@@ -91,7 +100,7 @@ def standard(recipe: Recipe) -> LearningStudy:
 
 def quick(recipe: Recipe) -> LearningStudy:
     """That it works."""
-    return LearningStudy(replace(recipe, steps=30), (0, 1))
+    return LearningStudy(replace(recipe, steps=30), (0, 1), (2,))
 
 
 def run(study: LearningStudy, folder: Path, work: Work) -> Arms:

@@ -202,9 +202,12 @@ class Metrics:
         )
 
 
-def all_below(losses: Float[Array, "*row model hop"], threshold: float) -> Bool[Array, "*row"]:
-    """Whether the partial losses of every model and hop are below a threshold; NaN is not."""
-    return np.asarray((losses < threshold).all(axis=(-2, -1)))
+def all_below(
+    losses: Float[Array, "*row model hop"], threshold: float, *, hops: int | None = None
+) -> Bool[Array, "*row"]:
+    """Whether the partial losses of so many hops, or of all, are below a threshold in every model; NaN is not."""
+    below = (losses < threshold).sum(axis=-1)
+    return np.asarray((below >= (losses.shape[-1] if hops is None else hops)).all(axis=-1))
 
 
 def first_step(steps: Int[Array, " row"], there: Bool[Array, " row"]) -> int | None:

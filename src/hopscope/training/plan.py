@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 
-from hopscope.training.metrics import Array, Metrics, all_below, first_step
+from hopscope.training.metrics import LEARNED, Array, Metrics, all_below, first_step
 from hopscope.training.recipe import Recipe
 
 
@@ -25,18 +25,32 @@ class Plan:
             the recipe's `learned_below`; `None` before, and where nothing hangs on it.
         lean_at: the first step after that at which no model could do without a head; `None` before, and in recipes that
             leave heads as they are.
+        some_learned_at: the first logged step at which every model had learned (loss below 0.5) as many hops as
+            `head_dropout_after` asks for; `None` before, and where nothing hangs on it.
+        all_learned_at: the same of all hops.
     """
 
     recipe: Recipe
     learned_at: int | None = None
     lean_at: int | None = None
+    some_learned_at: int | None = None
+    all_learned_at: int | None = None
 
     @classmethod
     def of(cls, recipe: Recipe, metrics: Metrics) -> Plan:
         """The plan of a run with these metrics, as far as they decide it."""
         if recipe.schedule != "when-learned" and recipe.prune_every is None and not recipe.head_dropout:
             return cls(recipe)
-        plan = cls(recipe, first_step(metrics.steps, all_below(metrics.partial_losses, recipe.learned_below)))
+
+        def first(threshold: float, hops: int | None = None) -> int | None:
+            return first_step(metrics.steps, all_below(metrics.partial_losses, threshold, hops=hops))
+
+        plan = cls(
+            recipe,
+            first(recipe.learned_below),
+            some_learned_at=first(LEARNED, recipe.head_dropout_after),
+            all_learned_at=first(LEARNED),
+        )
         kept = metrics.none_gone(recipe.layers * recipe.heads)
         rows = zip(metrics.steps[kept].tolist(), metrics.partial_losses[kept], strict=True)
         return replace(plan, lean_at=next((step for step, losses in rows if plan.prunes(step, losses)), None))
@@ -98,7 +112,8 @@ class Plan:
     @property
     def leaves_out_heads(self) -> bool:
         """Whether some heads are left out of the next update, at random."""
-        return self.recipe.head_dropout > 0 and self.learned_at is None
+        begun = self.recipe.head_dropout_after == 0 or self.some_learned_at is not None
+        return self.recipe.head_dropout > 0 and begun and self.all_learned_at is None
 
     def checkpoints(self, step: int) -> bool:
         """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""

@@ -45,8 +45,10 @@ class Recipe:
             See `hopscope.model.pruning`.
         prune_cost: by how much the loss may rise when heads go, as many at a time as together cost no more.
         head_dropout: the share of heads that are left out of an update at random, for each model others, until every
-            model of the run has learned (see `when-learned`), so that what is learned does not hang on single heads. At
-            the least depth more models learn (`hopscope study learning`).
+            model of the run has learned every hop (loss below 0.5 at a row of metrics), so that what is learned does
+            not hang on single heads. At the least depth more models learn (`hopscope study learning`).
+        head_dropout_after: so many hops, whichever, every model of the run must have learned before that begins. With 1
+            the plateau is as short as without.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
@@ -89,6 +91,7 @@ class Recipe:
     prune_every: int | None = None
     prune_cost: float = 0.3
     head_dropout: float = 0.0
+    head_dropout_after: int = 0
     warmup: int = 0
     weight_decay: float = 0.1
     beta1: float = 0.9
@@ -117,7 +120,8 @@ class Recipe:
                 check_count(name, getattr(self, name))
         if self.examples is not None:
             check_count("examples", self.examples, most=2**30)
-        check_count("warmup", self.warmup, least=0)
+        for name in ("warmup", "head_dropout_after"):
+            check_count(name, getattr(self, name), least=0)
         for name in ("learning_rate", "weight_decay", "qk_gain", "clip", "learned_below", "prune_cost"):
             if name != "clip" or self.clip is not None:
                 check_number(name, getattr(self, name), 0.0)

@@ -17,6 +17,7 @@ _ADDED = {
     "prune_every": None,
     "prune_cost": 0.3,
     "head_dropout": 0.0,
+    "head_dropout_after": 0,
     "hop_weights": None,
     "asked": None,
     "graph": "chain",

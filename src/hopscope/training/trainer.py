@@ -20,7 +20,7 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import squared_errors
 from hopscope.training.memory import HELD_OUT, check_memory
-from hopscope.training.metrics import all_below, rows_of
+from hopscope.training.metrics import LEARNED, all_below, rows_of
 from hopscope.training.progress import Progress
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
@@ -110,6 +110,10 @@ def _continue(
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
             by_hop = validation.double().numpy(force=True)  # as a run that goes on reads it from its rows
+            if plan.some_learned_at is None and all_below(by_hop, LEARNED, hops=recipe.head_dropout_after):
+                plan = replace(plan, some_learned_at=step)
+            if plan.all_learned_at is None and all_below(by_hop, LEARNED):
+                plan = replace(plan, all_learned_at=step)
             if plan.learned_at is None and all_below(by_hop, recipe.learned_below):
                 plan = replace(plan, learned_at=step)
             if plan.prunes(step, by_hop) and not ensemble.prune(data.pruning(step), recipe.prune_cost):
