@@ -1,4 +1,4 @@
-"""Our trainer against two others, on the recipe of transformer A or the laptop's: same tensors, same updates.
+"""Our trainer against two others, on the recipe of transformer A or the plain quick one: same tensors, same updates.
 
     python race/trainers.py [--recipe a] [--seconds 60] [--json]
 
@@ -217,7 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="of racing [default: 60]")
     parser.add_argument("--check-steps", type=int, default=100, help="fp32 steps that must agree [default: 100]")
-    parser.add_argument("--recipe", choices=["a", "laptop"], default="a", help="that is trained [default: a]")
+    parser.add_argument("--recipe", choices=["a", "plain"], default="a", help="that is trained [default: a]")
     parser.add_argument("--threads", type=int, help="of all trainers [default: all cores]")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hopscope.errors import InputError
-from hopscope.paper.recipes import ALL_HEADS
+from hopscope.paper.recipes import PLAIN
 from hopscope.plot.heads import heads as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
@@ -67,7 +67,7 @@ def test_every_number_of_chains_is_judged_and_drawn():
 
 
 def test_all_shapes_are_trained_a_seed_after_the_other():
-    study = heads.standard(ALL_HEADS)
+    study = heads.standard(PLAIN)
     shapes = [(one.problem.chains, one.recipe.layers, one.recipe.heads) for one in study.models[:21]]
     assert shapes[:7] == [(2, 1, count) for count in (1, 2, 4, 8, 16)] + [(2, 2, 1), (2, 2, 16)]
     assert len({one.name for one in study.models}) == 3 * 7 * 5

@@ -12,7 +12,7 @@ from planted_circuits import DOUBLING, seen
 
 from hopscope.cli.study import STUDIES, command
 from hopscope.errors import InputError
-from hopscope.paper.recipes import ALL_HEADS, LAPTOP, LEAST_DEPTH
+from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
@@ -46,7 +46,7 @@ def test_as_asked():
 
 
 def test_an_answer_says_which_recipe_it_is_of():
-    study = learning.LearningStudy(LAPTOP, (0, 1))
+    study = learning.LearningStudy(PLAIN, (0, 1))
     asked = [learning.judge(Arms((ArmLearned(one, (), ()),)))[0].asked for one in study.arms]
     assert asked[2:6] == [
         "2 layers: x1 in 2 of 2 seeds",
@@ -68,12 +68,14 @@ def test_an_answer_says_which_recipe_it_is_of():
     assert (study.arms[8].recipe.qk_gain, study.arms[8].recipe.weight_decay) == (2.0, 0.1)
 
 
-def test_what_was_asked_of_the_least_depth_is_the_recipe_for_it():
+def test_what_was_asked_of_every_depth_is_the_laptops_recipe():
     """Heads go only when all hops are learned, so until then it is the same training."""
-    (asked,) = [one for one in learning.standard(ALL_HEADS).arms if one.name == "3-layers-16-heads-dropout"]
-    same = replace(asked.recipe, prune_every=LEAST_DEPTH.prune_every, steps=LEAST_DEPTH.steps)
-    assert same == LEAST_DEPTH
-    assert Plan(LEAST_DEPTH).falls_from == asked.recipe.steps
+    *before, four, three, two = learning.standard(PLAIN).arms
+    assert [one.recipe.layers for one in (four, three, two)] == [4, 3, 2]
+    for one in (four, three, two):
+        assert replace(one.recipe, prune_every=LAPTOP.prune_every, steps=LAPTOP.steps, layers=4) == LAPTOP
+        assert Plan(LAPTOP).falls_from == one.recipe.steps
+        assert {*one.seeds}.isdisjoint(seed for other in before for seed in other.seeds)
 
 
 def test_a_study_that_is_cut_short_has_some_seeds_of_every_arm(tmp_path):
@@ -173,7 +175,7 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
 
 def test_a_longer_budget_trains_those_alone_that_had_not_learned(tmp_path):
     """The others have the same run, to the bit; a shorter one takes none that learned later."""
-    study = learning.LearningStudy(LAPTOP, (0, 1))
+    study = learning.LearningStudy(PLAIN, (0, 1))
     (three,) = [arm for arm in study.arms if arm.name == "3-layers"]
     kept = Arms((ArmLearned(three, (0, 1), ((20, 40, 2000), (20, 40, None))),))
     write_record(tmp_path / "learning.json", kept, kind="hopscope study learning", schema=1)

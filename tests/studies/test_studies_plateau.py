@@ -7,7 +7,7 @@ import pytest
 from planted_arms import arm
 
 from hopscope.errors import InputError
-from hopscope.paper.recipes import LAPTOP
+from hopscope.paper.recipes import PLAIN
 from hopscope.plot.plateau import plateau as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import plateau
@@ -83,7 +83,7 @@ def test_many_looks_need_a_correction():
 
 def test_one_thing_is_changed_at_a_time():
     """And really changed: a change to what the recipe is already would be a control nobody meant."""
-    base, *changed = plateau.PlateauStudy(LAPTOP).arms
+    base, *changed = plateau.PlateauStudy(PLAIN).arms
     assert base.name == "unchanged"
     assert len({one.name for one in changed}) == len(changed) == 39
     for one in changed:

@@ -9,7 +9,7 @@ import pytest
 from planted_circuits import DOUBLING, SERIAL, seen
 
 from hopscope.errors import InputError
-from hopscope.paper.recipes import ALL_HEADS, LAPTOP
+from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.pruning import pruning as figure
 from hopscope.studies import pruning
 from hopscope.studies.circuits import Seen
@@ -35,23 +35,34 @@ def verdicts(pruned: list[Seen], whole: list[Seen]) -> list[str]:
 
 def test_what_is_kept_is_known_by_the_recipes_of_today():
     """A field that recipes have since must not make 30 models be trained again."""
-    study, folder = pruning.standard(ALL_HEADS), Path(__file__).parents[2] / "results" / "studies" / "pruning"
+    study, folder = pruning.standard(PLAIN), Path(__file__).parents[2] / "results" / "studies" / "pruning"
     record = kept("pruning", folder, PruningResult)
     assert record is not None
-    known = {one.made for one in (*record.pruned, *record.whole)}
-    assert {made_by(setup, study.search) for setup in (*study.pruned_models, *study.whole_models)} == known
+    known = {one.made for one in (*record.pruned, *record.whole, *record.laptop)}
+    pruned, whole, laptop = (
+        {made_by(setup, study.search) for setup in models}
+        for models in (study.pruned_models, study.whole_models, study.spread_models)
+    )
+    assert (pruned | whole) < known <= (pruned | whole | laptop)
     changed = replace(study, recipe=replace(study.recipe, head_dropout=0.1))
     assert not {made_by(setup, study.search) for setup in changed.pruned_models} & known
 
 
 def test_what_would_be_as_asked():
-    assert verdicts(models("pruned", 16, 20), models("all-heads", 0, 10)) == ["as asked"] * 3
+    assert verdicts(models("pruned", 16, 20), models("all-heads", 0, 10)) == ["as asked"] * 3 + ["not run"]
 
 
 def test_few_certified_are_not_most():
     assert verdicts(models("pruned", 4, 20), [])[0] == "not as asked"
     assert verdicts(models("pruned", 12, 20), [])[0] == "inconclusive"
-    assert verdicts([], []) == ["not run"] * 3
+    assert verdicts([], []) == ["not run"] * 4
+
+
+def test_the_laptops_models_are_judged_by_themselves():
+    found = PruningResult(0.05, (), (), (), tuple(models("laptop", 16, 20)), tuple([5] * 20))
+    assert [one.verdict for one in pruning.judge(found)] == ["not run"] * 3 + ["as asked"]
+    few = replace(found, pruned=tuple(models("pruned", 20, 20)), laptop=tuple(models("laptop", 4, 20)))
+    assert [one.verdict for one in pruning.judge(few)][::3] == ["as asked", "not as asked"]
 
 
 def test_models_that_did_not_learn_do_not_count_as_certified_or_not():
@@ -69,7 +80,7 @@ def test_pruning_does_not_get_what_whole_models_have_as_well():
 def test_seeds_are_paired():
     """Nine of ten in either arm by other seeds are no difference; a seed of one arm alone is no pair."""
     whole = [replace(one, seed=100 + one.seed) for one in models("all-heads", 0, 10)]
-    assert verdicts(models("pruned", 10, 10), whole)[1:] == ["not run", "not run"]
+    assert verdicts(models("pruned", 10, 10), whole)[1:3] == ["not run", "not run"]
 
 
 def test_a_model_that_pruning_costs_the_bar_is_seen():
@@ -82,21 +93,24 @@ def test_a_model_that_pruning_costs_the_bar_is_seen():
 
 
 def test_the_arms_differ_by_pruning_alone():
-    study = pruning.standard(ALL_HEADS)
+    study = pruning.standard(PLAIN)
     pruned = {setup.seeds: setup for setup in study.pruned_models}
     assert (len(pruned), len(study.whole_models)) == (20, 10)
     for setup in study.whole_models:
         twin = pruned[setup.seeds]
         assert replace(twin.recipe, prune_every=None) == setup.recipe
         assert twin.problem == setup.problem
-    assert pruned[(7000,)].recipe == LAPTOP
+    assert pruned[(7000,)].recipe == replace(PLAIN, prune_every=LAPTOP.prune_every)
+    assert {setup.recipe for setup in study.spread_models} == {LAPTOP}
+    assert pruned.keys().isdisjoint(setup.seeds for setup in study.spread_models)
 
 
 def test_table_and_figure():
     result = PruningResult(0.05, tuple(models("pruned", 3, 4)), tuple(models("all-heads", 0, 2)), (5, 5, 6, 7))
+    result = replace(result, laptop=tuple(models("laptop", 1, 1)), laptop_left=(4,))
     told = pruning.table(result)
-    assert "| certified, natural | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) |" in told
-    assert "| heads left | 5.5 (5 to 7) | all |" in told
+    assert "| certified, natural | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) | 1 of 1 (3% to 100%) |" in told
+    assert "| heads left | 5.5 (5 to 7) | all | 4 (4 to 4) |" in told
     left, right = figure(result).axes
     assert [line.get_xydata().tolist() for line in right.lines[:2]] == [[[0, 0.01], [1, 0.01]]] * 2
     filled = [line.get_markerfacecolor() for line in left.lines if line.get_marker() == "o" and len(line.get_xdata())]

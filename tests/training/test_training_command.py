@@ -32,25 +32,3 @@ def test_recipes_of_the_command_line_bring_their_seeds(tmp_path):
         assert RunFolder(tmp_path / name).seeds == seeds
     CliRunner().invoke(command, [str(tmp_path / "other"), "--recipe", "b", "--seeds", "4-5", *tiny])
     assert RunFolder(tmp_path / "other").seeds == (4, 5)
-
-
-def test_the_least_depth_that_did_not_learn_is_told_what_learns_more_often(tmp_path):
-    """And no other run is: the study asked three layers for three hops alone."""
-    short = ["--steps", "1", "--device", "cpu", "--precision", "fp32"]
-
-    def told(*options: str) -> str:
-        asked = CliRunner().invoke(command, [str(tmp_path / "-".join(options)), *options, *short])
-        assert asked.exit_code == 0, asked.output
-        return asked.stderr
-
-    hint = "3 layers are the least for 3 hops; --recipe least-depth learns them more often"
-    assert hint in told("--layers", "3")
-    others = [
-        ("--layers", "4"),
-        ("--layers", "2", "--hops", "1"),
-        ("--layers", "3", "--hops", "1"),
-        ("--layers", "3", "--hops", "4"),
-    ]
-    others += [("--layers", "3", "--no-curriculum"), ("--recipe", "least-depth"), ("--layers", "3", "--heads", "4")]
-    for options in others:
-        assert "least-depth" not in told(*options), options

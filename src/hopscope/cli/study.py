@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _of_recipe(name: str, figure: str | None = None) -> Callable[[Path, bool, tuple[Path, ...], Work], str]:
-    """A study that trains the laptop's recipe: the file of that name in `studies/`, its figure in `plot/`."""
+    """A study that trains the plain recipe: the file of that name in `studies/`, its figure in `plot/`."""
 
     def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
         asked = import_module(f"hopscope.studies.{name}")
@@ -37,7 +37,7 @@ def _found(asked: Any, folder: Path, name: str, quick: bool, work: Work) -> Any:
         found = kept(name, folder, get_type_hints(asked.run)["return"])
         if found is not None:
             return found
-    study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.ALL_HEADS)
+    study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.PLAIN)
     return asked.run(study, folder, work)
 
 

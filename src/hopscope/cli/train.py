@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from hopscope.paper import recipes
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
 
 
 @click.command()
@@ -94,20 +92,4 @@ def command(
             for symbol, loss in zip(setup.problem.target_symbols, model.held_out_partial_losses, strict=True)
         )
         click.echo(f"seed {model.seed}  {hops}")
-    if hint := _more_surely(setup, [model.held_out_partial_losses for model in run.result.models]):
-        click.echo(hint, err=True)
     click.echo(f"{run.path}")
-
-
-def _more_surely(setup: Setup, losses: Sequence[Sequence[float | None]]) -> str:
-    """What learns more often, where the laptop's recipe has not learned it all in the fewest layers that can."""
-    from hopscope.training.metrics import LEARNED
-
-    best = recipes.BY_NAME["least-depth"]
-    asked = replace(recipes.LAPTOP, layers=best.recipe.layers, steps=setup.recipe.steps)
-    all_learned = all(loss is not None and loss < LEARNED for model in losses for loss in model)
-    if all_learned or (setup.recipe, setup.problem) != (asked, best.problem):
-        return ""
-    return (
-        f"{asked.layers} layers are the least for {best.problem.hops} hops; --recipe {best.name} learns them more often"
-    )

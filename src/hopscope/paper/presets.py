@@ -113,7 +113,7 @@ FIGURE_4 = Preset(
     depth=replace(
         PAPER.depth,
         scale="figure-4",
-        recipe=replace(recipes.ALL_HEADS, steps=4_800, log_every=10),
+        recipe=replace(recipes.PLAIN, steps=4_800, log_every=10),
     ),
     circuits=CircuitStudy("figure-4", (), "transformers", "quick"),
     emergence=EmergenceStudy("figure-4", (), "transformers", "quick"),

@@ -104,7 +104,7 @@ RULES: Mapping[str, Rule] = {
         "uniform or the identity. Few is a third of all heads at most (4 of 12), and at most twice the layers that "
         "theory asks of one head a layer. Reproduced: three models or more, each with few. Not reproduced: a model "
         "with more. Else inconclusive. Models from which heads were taken away while they trained do not count here, "
-        "nor for C10 and C11: what is left of them is small by construction.",
+        "nor for C9, C10 and C11: what is left of them is small by construction, and alike.",
     ),
     "C8": Rule(
         "The first relevant head ties the second to the first member of each pair",

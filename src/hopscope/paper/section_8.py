@@ -35,8 +35,9 @@ LOW = 0.01
 MANY = 10
 """So many models make a distribution (C11)."""
 
-WHOLE = ("C7", "C10", "C11")
-"""What taking heads away in training would make easier: of models in which that was done these are not judged."""
+WHOLE = ("C7", "C9", "C10", "C11")
+"""What taking heads away in training decides: circuits are small then, and, their spare parts gone, alike. Of models in
+which that was done these are not judged."""
 
 FILLS: tuple[Fill, ...] = get_args(Fill)
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def pruning(result: PruningResult) -> Figure:
-    """With all heads and pruned, a line a seed: left, paths of each circuit in the natural reading, filled where it is
-    certified; right, the loss of each model, with the bar.
+    """With all heads and pruned, a line a seed, and by the laptop's recipe: left, paths of each circuit in the
+    natural reading, filled where it is certified; right, the loss of each model, with the bar.
 
     Raises:
         InputError: no model with a circuit.
     """
-    if not any(one.paths for one in (*result.pruned, *result.whole)):
+    if not any(one.paths for one in (*result.pruned, *result.whole, *result.laptop)):
         raise InputError("there is nothing to draw: no model has a circuit")
     from matplotlib.ticker import MaxNLocator
 
@@ -45,17 +45,18 @@ def pruning(result: PruningResult) -> Figure:
 
 
 def _pairs(axes: Axes, result: PruningResult, of: Callable[[Seen], float | None]) -> None:
-    """A number of every model, all heads at 0 and pruned at 1, and a line from one to the other of each seed."""
+    """A number of every model, all heads at 0, pruned at 1, the laptop's at 2; a line for a seed of the first two."""
     for pruned, whole in result.pairs:
         before, after = of(whole), of(pruned)
         if before is not None and after is not None:
             axes.plot([0, 1], [before, after], color=INK, linewidth=0.5, alpha=0.4, zorder=1)
-    for place, models in enumerate((result.whole, result.pruned)):
+    for place, models in enumerate((result.whole, result.pruned, result.laptop)):
         for number, one in enumerate(models):
             value = of(one)
             if value is not None:
                 color, filled = (BLUE, BLUE) if "natural" in one.certified else (VERMILION, "white")
                 x = place + 0.012 * (number - len(models) / 2)
                 axes.plot(x, value, "o", markersize=4, color=color, markerfacecolor=filled)
-    axes.set_xticks([0, 1], [f"all heads\n(n = {len(result.whole)})", f"pruned\n(n = {len(result.pruned)})"])
-    axes.set_xlim(-0.4, 1.4)
+    arms = {"all heads": result.whole, "pruned": result.pruned, "laptop": result.laptop}
+    axes.set_xticks(range(len(arms)), [f"{name}\n(n = {len(models)})" for name, models in arms.items()])
+    axes.set_xlim(-0.4, len(arms) - 0.6)

@@ -1,6 +1,6 @@
 """Which circuits do models learn? A census of models of three hops, with three, four and six layers.
 
-Seventy seeds a depth by the laptop's recipe, each a run of its own whose rate falls when it has learned; and of those
+Seventy seeds a depth by the plain recipe, each a run of its own whose rate falls when it has learned; and of those
 with four layers the first twenty again, trained on at the full rate to three times the budget before it falls. Every
 model's circuit is searched for in several orders. Counted are the models that hold the bar.
 

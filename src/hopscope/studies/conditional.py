@@ -1,7 +1,7 @@
 """Are questions in which two look-ups meet learned at the depth that theory asks for, and by which circuits?
 
 `functions` and `relatives` (formulations 4 and 5 of Section 4) as vectors: 4 chains, every look-up asked for, the
-laptop's recipe with twice its steps, five seeds at each of the exact minimum of layers, one below and one above. A seed
+plain recipe with twice its steps, five seeds at each of the exact minimum of layers, one below and one above. A seed
 has learned when the validation loss of every look-up has been below 0.5. Of each model that has learned the circuit is
 searched for.
 

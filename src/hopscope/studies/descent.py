@@ -1,6 +1,6 @@
 """Does the last circuit of a model descend from the first that solved the task, and do spikes of the loss rebuild it?
 
-Three hops, four layers, twelve seeds, three times the laptop's steps: at a constant rate, and with a rate that falls
+Three hops, four layers, twelve seeds, three times the recipe's steps: at a constant rate, and with a rate that falls
 over the last two thirds. From the step at which all hops are learned on, the circuit at every checkpoint that holds the
 bar is searched for, so that each is known in its own time; the last one's paths are followed back through all of them.
 A spike is a logged validation loss above twice the bar after one below it, once a circuit is there.

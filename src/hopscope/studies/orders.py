@@ -2,7 +2,7 @@
 
 Four hops deepest first need four layers; with the pair blocks in the order 1,2,4,3 three suffice (Theorem 6 of
 docs/theory.md). Asked with three layers in both orders and, as the positive control, with four; and with three and
-twice the width and heads. Twenty seeds each, four times the steps of the laptop's recipe.
+twice the width and heads. Twenty seeds each, four times the steps of the plain recipe.
 
 Rules:
 

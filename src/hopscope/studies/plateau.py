@@ -1,6 +1,6 @@
-"""What ends the plateau: when does each hop emerge, if one thing at a time is changed about the laptop's recipe?
+"""What ends the plateau: when does each hop emerge, if one thing at a time is changed about the plain recipe?
 
-Three hops, four layers, ten seeds an arm, twice the laptop's steps; a seed that has not learned by then is censored.
+Three hops, four layers, ten seeds an arm, twice the recipe's steps; a seed that has not learned by then is censored.
 Two times are compared with those of the unchanged recipe on the same seeds: when x1 is learned, which ends the plateau,
 and when all hops are. Medians are Kaplan and Meier's.
 
