@@ -41,7 +41,7 @@ def test_what_is_kept_is_known_by_the_recipes_of_today():
     known = {one.made for one in (*record.pruned, *record.whole, *record.laptop)}
     pruned, whole, laptop = (
         {made_by(setup, study.search) for setup in models}
-        for models in (study.pruned_models, study.whole_models, study.spread_models)
+        for models in (study.pruned_models, study.whole_models, study.laptop_models)
     )
     assert (pruned | whole) < known <= (pruned | whole | laptop)
     changed = replace(study, recipe=replace(study.recipe, head_dropout=0.1))
@@ -101,8 +101,8 @@ def test_the_arms_differ_by_pruning_alone():
         assert replace(twin.recipe, prune_every=None) == setup.recipe
         assert twin.problem == setup.problem
     assert pruned[(7000,)].recipe == replace(PLAIN, prune_every=LAPTOP.prune_every)
-    assert {setup.recipe for setup in study.spread_models} == {LAPTOP}
-    assert pruned.keys().isdisjoint(setup.seeds for setup in study.spread_models)
+    assert {setup.recipe for setup in study.laptop_models} == {LAPTOP}
+    assert pruned.keys().isdisjoint(setup.seeds for setup in study.laptop_models)
 
 
 def test_table_and_figure():

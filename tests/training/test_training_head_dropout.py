@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from cut_short import contents, train_in_two
 from torch import Tensor
 from torch.func import functional_call
 
@@ -20,7 +20,6 @@ from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import partial_losses
 from hopscope.training.metrics import all_below
 from hopscope.training.plan import Plan
-from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
@@ -31,10 +30,6 @@ TINY = Recipe(
     examples=None, schedule="when-learned", clip=1.0, head_dropout=0.5, learned_below=0.05,
 )  # fmt: skip
 ENGINE = Engine(threads=1, models_at_once=2)
-
-
-class Cut(Exception):
-    """A run is stopped by its watcher."""
 
 
 def test_a_share_of_heads_is_left_out_and_the_rest_makes_up_for_it():
@@ -120,15 +115,9 @@ def test_heads_are_left_out_until_the_run_has_learned_however_it_is_cut(schedule
     whole = train(setup, tmp_path / "whole", engine=ENGINE)
     assert drawn == [*range(20)]
 
-    def stop(progress: Progress) -> None:
-        if progress.step >= cut:
-            raise Cut
-
-    with pytest.raises(Cut):
-        train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
-    train(setup, tmp_path / "cut", engine=ENGINE)
+    train_in_two(setup, tmp_path / "cut", cut, ENGINE)
     assert sorted({*drawn[20:]}) == [*range(20)]
-    assert _contents(tmp_path / "cut") == _contents(whole.path)
+    assert contents(tmp_path / "cut") == contents(whole.path)
 
 
 @pytest.mark.parametrize("cut", [10, 25])
@@ -140,15 +129,9 @@ def test_they_are_left_out_only_once_a_hop_is_learned_however_the_run_is_cut(cut
     whole = train(setup, tmp_path / "whole", engine=ENGINE)
     assert drawn == [*range(15, 30)]
 
-    def stop(progress: Progress) -> None:
-        if progress.step >= cut:
-            raise Cut
-
-    with pytest.raises(Cut):
-        train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
-    train(setup, tmp_path / "cut", engine=ENGINE)
+    train_in_two(setup, tmp_path / "cut", cut, ENGINE)
     assert sorted({*drawn[15:]}) == [*range(15, 30)]
-    assert _contents(tmp_path / "cut") == _contents(whole.path)
+    assert contents(tmp_path / "cut") == contents(whole.path)
     drawn.clear()
     train(replace(setup, recipe=replace(TINY, head_dropout_after=2)), tmp_path / "two", engine=ENGINE)
     assert drawn == []
@@ -182,7 +165,3 @@ def test_without_it_nothing_changes_not_even_the_name_of_a_run(tmp_path, monkeyp
 def test_a_share_is_at_least_0_and_below_1(share):
     with pytest.raises(InputError, match="head_dropout must be a number of at least 0 and below 1"):
         replace(TINY, head_dropout=share)
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from cut_short import contents, train_in_two
 from torch import Tensor
 
 from hopscope.problem.retrieval import RetrievalProblem
@@ -14,7 +14,6 @@ from hopscope.problem.vectors import Batch
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
-from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
@@ -24,14 +23,6 @@ TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8, examples=64,
 )  # fmt: skip
 ENGINE = Engine(threads=1, models_at_once=2)
-
-
-class Cut(Exception):
-    """A run is stopped by its watcher."""
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_a_rate_that_falls_when_learned():
@@ -82,12 +73,5 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
     last = [*range(50, 100, 5), *range(99, 106)] if fall else []
     assert run.metrics.steps.tolist() == [*range(5, 50, 5), *last]
     for cut in (45, 50, 104) if fall else (20,):
-
-        def stop(progress: Progress, cut: int = cut) -> None:
-            if progress.step >= cut:
-                raise Cut
-
-        with pytest.raises(Cut):
-            train(setup, tmp_path / f"cut-{cut}", engine=ENGINE, watch=stop)
-        train(setup, tmp_path / f"cut-{cut}", engine=ENGINE)
+        train_in_two(setup, tmp_path / f"cut-{cut}", cut, ENGINE)
         assert contents(tmp_path / f"cut-{cut}") == contents(run.path)

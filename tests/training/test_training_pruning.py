@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from cut_short import contents, train_in_two
 from torch import Tensor
 
 from hopscope.model.fast import FastTransformer
@@ -17,7 +17,6 @@ from hopscope.training.data import Data
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
-from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
@@ -28,10 +27,6 @@ TINY = Recipe(
     examples=None, schedule="when-learned", prune_every=10, clip=1.0,
 )  # fmt: skip
 ENGINE = Engine(threads=1, models_at_once=2)
-
-
-class Cut(Exception):
-    """A run is stopped by its watcher."""
 
 
 class Planted:
@@ -187,14 +182,8 @@ def test_a_run_that_is_cut_while_heads_go_comes_to_the_same_bytes(cut, tmp_path,
     setup = Setup("run", PROBLEM, replace(TINY, checkpoint_every=10), (1, 2))
     whole = train(setup, tmp_path / "whole", engine=ENGINE)
 
-    def stop(progress: Progress) -> None:
-        if progress.step >= cut:
-            raise Cut
-
-    with pytest.raises(Cut):
-        train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
-    train(setup, tmp_path / "cut", engine=ENGINE)
-    assert _contents(tmp_path / "cut") == _contents(whole.path)
+    train_in_two(setup, tmp_path / "cut", cut, ENGINE)
+    assert contents(tmp_path / "cut") == contents(whole.path)
 
 
 @pytest.mark.usefixtures("learned_at_20")
@@ -219,10 +208,6 @@ def test_a_run_that_never_learns_keeps_its_heads_to_the_end(tmp_path):
     other = train(Setup("run", PROBLEM, plain, (1,)), tmp_path / "other", engine=ENGINE)
     assert other.metrics.validation_loss.tolist() == run.metrics.validation_loss.tolist()
     assert '"heads":null' in (other.path / "metrics.jsonl").read_text().replace(" ", "")
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.mark.parametrize("fuse", [False, True])

@@ -81,7 +81,7 @@ class PruningStudy:
         return arms.runs_of(arm, to_the_end=True)
 
     @property
-    def spread_models(self) -> list[Setup]:
+    def laptop_models(self) -> list[Setup]:
         """Of the laptop's recipe: pruned, with twice the heads, some left out until the model has learned."""
         width = self.recipe.head_dim or self.recipe.d_model // self.recipe.heads
         heads = replace(self.recipe, heads=2 * self.recipe.heads, head_dim=width, prune_every=self.prune_every)
@@ -135,7 +135,7 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     """Train what is not trained yet, and find the circuit of every model; a seed's two models one after the other."""
     from hopscope.training.run import RunFolder
 
-    setups = sorted([*study.pruned_models, *study.whole_models, *study.spread_models], key=lambda setup: setup.seeds)
+    setups = sorted([*study.pruned_models, *study.whole_models, *study.laptop_models], key=lambda setup: setup.seeds)
     before = kept("pruning", folder, PruningResult) or PruningResult(study.search.budget.bar, (), (), ())
     known = (*before.pruned, *before.whole, *before.laptop)
     arms_seen: dict[str, list[Seen]] = {"pruned": [], "all-heads": [], "laptop": []}
@@ -216,7 +216,7 @@ def table(result: PruningResult) -> str:
         ),
         "overlap with another model": lambda seen: spread_in_words(between([one for one in seen if one.paths])),
     }
-    left = map(spread_in_words, (result.left, result.laptop_left))
+    pruned, laptop = map(spread_in_words, (result.left, result.laptop_left))
     lines = [f"| | {' | '.join(arms_seen)} |", "|---" * (1 + len(arms_seen)) + "|"]
     lines += [f"| {name} | {' | '.join(map(tell, arms_seen.values()))} |" for name, tell in rows.items()]
-    return "\n".join([*lines, f"| heads left | {next(left)} | all | {next(left)} |"]) + "\n"
+    return "\n".join([*lines, f"| heads left | {pruned} | all | {laptop} |"]) + "\n"
