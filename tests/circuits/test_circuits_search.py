@@ -128,6 +128,40 @@ def test_an_untrained_model_has_no_circuit() -> None:
     assert not circuit.certified
 
 
+def test_a_search_is_given_up_where_too_much_is_left() -> None:
+    """As many rows as the budget allows are searched on; with one less there is no circuit, and the record says why."""
+    made = disguised_witness(2)
+    evaluator, units = searched(made)
+    left = Orders(evaluator, units, replace(QUICK, most_rows=1)).run().left
+    assert found_in(made, budget=replace(QUICK, most_rows=left)).found
+    circuit = found_in(made, budget=replace(QUICK, most_rows=left - 1))
+    assert not circuit.found
+    assert not circuit.certified
+    assert circuit.strict is None
+    assert circuit.losses["full"] < 0.05
+    part = circuit.certificate["sufficiency"]
+    assert part["rows_left"] == left
+    assert f"{left} rows of attention are left" in part["says"]
+    assert "given up" in part["says"]
+
+
+def test_a_search_that_was_given_up_is_not_taken_up_when_resumed() -> None:
+    few, memory = replace(QUICK, most_rows=1), dict[str, Any]()
+    evaluator, units = searched(disguised_witness(2))
+    whole = Orders(evaluator, units, few, journal=Journal(memory=memory)).run()
+    spent = evaluator.evaluations
+    evaluator, units = searched(disguised_witness(2))
+    assert Orders(evaluator, units, few, journal=Journal(memory=memory)).run() == whole
+    assert whole.left > 1
+    assert evaluator.evaluations == spent
+
+
+@pytest.mark.parametrize("most", [0, -1, True])
+def test_rows_from_which_a_search_is_given_up_are_counted(most: int) -> None:
+    with pytest.raises(InputError, match="most_rows must be a whole number of at least 1"):
+        Budget(most_rows=most)
+
+
 def test_a_resumed_search_gives_the_same() -> None:
     budget = replace(QUICK, orders=2, growing=2)
     evaluator, units = searched(disguised_witness(2), budget)

@@ -129,17 +129,18 @@ def circuit_in(
     units = Units.of(evaluator)
     searched = search_at(evaluator, units, budgets, seed, journal)
     budget, outcome = searched.budget, searched.outcome
+    given_up = outcome.left > 0
     known: dict[str, Any] = {
         **asdict(origin),
         "problem": evaluator.problem,
         "layers": evaluator.shape.layers,
         "heads": evaluator.shape.heads,
         "bar": budget.bar,
-        "strict": _strict(evaluator, units, budget, seed, journal, proof) if strict else None,
+        "strict": _strict(evaluator, units, budget, seed, journal, proof) if strict and not given_up else None,
         "search": _described(searched, evaluator, seed),
     }
     if not outcome.found:
-        certificate = no_circuit(outcome.full_mse, budget.bar, seed).to_json()
+        certificate = no_circuit(outcome.full_mse, budget.bar, seed, rows_left=outcome.left).to_json()
         losses = {"full": tidy(outcome.full_mse)}
         return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
     first = outcome.found[0]
@@ -237,7 +238,8 @@ def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:
 
 def _asked(budget: Budget, seed: int) -> dict[str, Any]:
     """What a record must say of its search to be the one that is asked for."""
-    return {name: value for name, value in asdict(budget).items() if name != "bar"} | {"room": ROOM, "seed": seed}
+    told = {name: value for name, value in asdict(budget).items() if name != "bar" and value is not None}
+    return told | {"room": ROOM, "seed": seed}
 
 
 def _described(searched: Bars, evaluator: Evaluator, seed: int) -> dict[str, Any]:

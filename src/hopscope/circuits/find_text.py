@@ -81,7 +81,8 @@ def find_text_circuit(
     check_number("faithfulness", faithfulness, 0.0)
     if not 0 < faithfulness < 1:
         raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
-    budget = replace(Budget.of(effort), sequences=_SEQUENCES, confirming=_CONFIRMING, deciding=_DECIDING)
+    counts = {"sequences": _SEQUENCES, "confirming": _CONFIRMING, "deciding": _DECIDING}
+    budget = replace(Budget.of(effort), **counts, most_rows=None)
     proof, journal = proof or Proof(sequences=_CONFIRMING, few=_SEQUENCES), journal or Journal()
     batch = text_batch(task, tokenizer, budget.confirming, derive_seed(seed, "circuit search"))
     evaluator = TextEvaluator(model, tokenizer, task, batch)

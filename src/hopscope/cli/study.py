@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from hopscope.studies.work import Work
 
 
-def _of_recipe(name: str, figure: str | None = None) -> Callable[[Path, bool, tuple[Path, ...], Work], str]:
-    """A study that trains the plain recipe: the file of that name in `studies/`, its figure in `plot/`."""
+def _of_recipe(
+    name: str, figure: str | None = None, recipe: str = "plain"
+) -> Callable[[Path, bool, tuple[Path, ...], Work], str]:
+    """A study that trains a recipe: the file of that name in `studies/`, its figure in `plot/`."""
 
     def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
         asked = import_module(f"hopscope.studies.{name}")
-        found = _found(asked, folder, name, quick, work)
+        found = _found(asked, folder, name, quick, work, recipe)
         drawn = getattr(import_module(f"hopscope.plot.{figure or name}"), figure or name)
         return _told(name, asked, found, folder, lambda: drawn(found))
 
     return ask
 
 
-def _found(asked: Any, folder: Path, name: str, quick: bool, work: Work) -> Any:
+def _found(asked: Any, folder: Path, name: str, quick: bool, work: Work, recipe: str) -> Any:
     """What the study comes to; where nothing is to be run and no run is there, what it kept of them."""
     from hopscope.paper import presets, recipes
     from hopscope.studies.kept import kept
@@ -37,7 +39,7 @@ def _found(asked: Any, folder: Path, name: str, quick: bool, work: Work) -> Any:
         found = kept(name, folder, get_type_hints(asked.run)["return"])
         if found is not None:
             return found
-    study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.PLAIN)
+    study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.BY_NAME[recipe].recipe)
     return asked.run(study, folder, work)
 
 
@@ -112,7 +114,7 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     "orders": ("Does training find the order of pairs that needs a layer less?", _of_recipe("orders", "survival")),
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _of_recipe("plateau")),
     "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),
-    "census": ("Which circuits do models learn, how alike, and do they change?", _of_recipe("census")),
+    "census": ("Which circuits do models learn, how alike, and do they change?", _of_recipe("census", recipe="laptop")),
     "pruning": ("Can a circuit be certified once spare heads are gone?", _of_recipe("pruning")),
     "descent": ("Does the last circuit descend from the first, and do spikes rebuild it?", _of_recipe("descent")),
     "conditional": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -127,7 +128,9 @@ HASTY = Search(
 def find_circuits(
     setups: Sequence[Setup], folder: Path, work: Work, search: Search | None = None, known: Iterable[Seen] = ()
 ) -> tuple[Seen, ...]:
-    """Train what is not trained yet, and find the circuit of each model; what is found is not looked for again.
+    """Train what is not trained yet, in order, and find the circuit of each model as soon as it is trained.
+
+    What is found is not looked for again. Cut short, it leaves the first models with their circuits.
 
     Args:
         setups: a run of one model each.
@@ -138,7 +141,8 @@ def find_circuits(
     """
     search = search or Search()
     models = Models(setups, known, search)
-    work.train(models.left, folder)
+    then = partial(look, step=None, search=search)
+    work.train(models.left, folder, dict.fromkeys((setup.name for setup in models.left), then), in_order=True)
     work.each("circuits", look, [(folder / setup.name, None, search) for setup in models.left])
     for setup in models.left:
         if (path := folder / setup.name / "circuit.json").exists():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
             """How it was trained and looked at, see `made_by`; empty if it is not known."""
 
 
-_ADDED = {"head_dropout": 0.0, "head_dropout_after": 0}
-"""Fields that recipes did not have when the first records were written, and what they stand at in those."""
+_ADDED = {"head_dropout": 0.0, "head_dropout_after": 0, "most_rows": 64}
+"""Fields that recipes and searches did not have when the first records were written, and what they stand at there."""
 
 Result = TypeVar("Result")
 OfModel = TypeVar("OfModel", bound="Kept")
@@ -42,11 +42,14 @@ def kept(study: str, folder: Path, kind: type[Result]) -> Result | None:
 
 def made_by(setup: Setup, *looked_at: Any) -> str:
     """What tells a model from all others, whatever it is called: a hash of how it is trained, and then looked at."""
-    told = plain(replace(setup, name=""))
-    told["recipe"] = {
-        name: value for name, value in told["recipe"].items() if name not in _ADDED or value != _ADDED[name]
-    }
-    return content_hash([told, *map(plain, looked_at)])
+    return content_hash(_as_before([plain(replace(setup, name="")), *map(plain, looked_at)]))
+
+
+def _as_before(told: Any) -> Any:
+    """Without the fields that were added since and stand as they did before."""
+    if isinstance(told, Mapping):
+        return {key: _as_before(value) for key, value in told.items() if key not in _ADDED or value != _ADDED[key]}
+    return [_as_before(one) for one in told] if isinstance(told, list | tuple) else told
 
 
 class Models(Generic[OfModel]):

@@ -12,7 +12,7 @@ from hopscope.circuits.certificate.flow import deliverability
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.certificate.keys import random_keys
 from hopscope.circuits.certificate.outside import completeness, families, outside, recovery
-from hopscope.circuits.certificate.part import Certificate, Part, Sense, tidy
+from hopscope.circuits.certificate.part import Certificate, Part, tidy
 from hopscope.circuits.certificate.untrained import untrained
 from hopscope.circuits.search.journal import Journal
 
@@ -54,13 +54,25 @@ def _judged(judge: Callable[[Evidence], Part], evidence: Evidence) -> dict[str, 
     return judge(evidence).seeded(evidence.seed).to_json()
 
 
-def no_circuit(loss: float, bar: float, seed: int, sense: Sense = "natural") -> Certificate:
-    """The certificate of a model in which no circuit holds the bar."""
-    why = (
-        f"the model's own loss, {loss:.3f}, is above the bar of {bar:g}: it does not solve the problem, so there is no "
-        "circuit to find"
-        if loss > bar
-        else f"the model's own loss, {loss:.3f}, is so close to the bar of {bar:g} that no circuit holds it for sure"
-    )
-    part = Part(False, why, {"full_mse": tidy(loss), "bar": bar}, seed)
-    return Certificate(sense, {"sufficiency": part})
+def no_circuit(loss: float, bar: float, seed: int, *, rows_left: int = 0) -> Certificate:
+    """The certificate of a model in which no circuit holds the bar, or of which the search was given up.
+
+    Args:
+        loss: of the model.
+        bar: that was asked for.
+        seed: of the search.
+        rows_left: from which on it was given up; 0 if it was not.
+    """
+    own = f"the model's own loss, {loss:.3f}, is"
+    if loss > bar:
+        why = f"{own} above the bar of {bar:g}: it does not solve the problem, so there is no circuit to find"
+    elif rows_left:
+        why = (
+            f"{rows_left} rows of attention are left when all that is easily spared is off (the model's own loss is "
+            f"{loss:.3f}, the bar {bar:g}): no small circuit, so the search was given up; `--effort thorough` goes on, "
+            "a higher `--bar` or a model trained with `prune_every` may have a small one"
+        )
+    else:
+        why = f"{own} so close to the bar of {bar:g} that no circuit holds it for sure"
+    measured = {"full_mse": tidy(loss), "bar": bar} | ({"rows_left": rows_left} if rows_left else {})
+    return Certificate("natural", {"sufficiency": Part(False, why, measured, seed)})

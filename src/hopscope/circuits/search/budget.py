@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 
 ROOM = 0.5
@@ -67,6 +68,8 @@ class Budget:
         deciding: others, that decide where those leave it open whether a loss is within a limit.
         every_subset: up to how many rows every subset of a circuit is tried; more take long, 13 some 8,000 trials.
         pairs: up to how many rows every circuit is tried that has one or two less; 30 take some 500 trials.
+        most_rows: from how many rows on, when what is easily spared is off, the search is given up: what is left would
+            be no small circuit, and takes many minutes. `None` for never.
 
     Raises:
         InputError: a value out of range.
@@ -80,6 +83,7 @@ class Budget:
     deciding: int = 2048
     every_subset: int = 10
     pairs: int = 30
+    most_rows: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.bar < 0.5:
@@ -87,6 +91,8 @@ class Budget:
         for name, least in (("orders", 1), ("growing", 0), ("sequences", FEW), ("every_subset", 0), ("pairs", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.most_rows is not None:
+            check_count("most_rows", self.most_rows)
         if self.confirming < self.sequences:
             raise InputError(f"confirming must be at least sequences ({self.sequences}), got {self.confirming}")
         if self.deciding < self.confirming:
@@ -111,5 +117,8 @@ class Budget:
         return EFFORTS[effort]
 
 
-EFFORTS: dict[str, Budget] = {"quick": Budget(orders=1, growing=1, every_subset=6, pairs=12), "thorough": Budget()}
-"""`quick` finds one circuit, `thorough` the different ones that a model holds."""
+EFFORTS: dict[str, Budget] = {
+    "quick": Budget(orders=1, growing=1, every_subset=6, pairs=12, most_rows=64),
+    "thorough": Budget(),
+}
+"""`quick` finds one small circuit or gives up, `thorough` the different ones that a model holds."""

@@ -60,11 +60,13 @@ class Outcome:
         full_mse: the model's own loss.
         found: distinct programs, fewest paths first, then fewest heads, then lowest loss; empty if none holds the bar.
         minimality: what was tried of the first, and does not hold the bar.
+        left: rows from which on it was given up, see `Budget.most_rows`; 0 if it was not.
     """
 
     full_mse: float
     found: tuple[Found, ...]
     minimality: Minimality
+    left: int = 0
 
 
 def search(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
@@ -111,6 +113,8 @@ class Orders:
             self._journal.watch(name, *self._at)
             way = partial(self._descend, name) if name in down else partial(self._grow, name, down)
             made = self._journal.once(name, way, self._evaluator)
+            if left := made.get("left"):
+                return Outcome(full, (), "none", left)
             end = made["end"]
             if small := made.get("small"):  # what ended there ends there again, also where the search was interrupted
                 self._ends.setdefault(
@@ -124,10 +128,13 @@ class Orders:
         return Outcome(full, tuple(found), minimality)
 
     def _descend(self, name: str) -> dict[str, Any]:
-        """One way down: what is left when the easily spared is off, and the circuit it ends in."""
+        """One way down: what is left when the easily spared is off, and the circuit it ends in if that is not a lot."""
         generator = None if name == "least-cost" else self._generator(name)
         heads = self._stage(name, "heads", heads_spared, self._units.base, generator)
         pool = self._stage(name, "rows", rows_spared, heads, generator)
+        left, most = len(self._units.on(pool)), self._budget.most_rows
+        if most is not None and left > most:
+            return {"left": left}
         small = self._stage(name, "one by one", one_by_one, pool, generator)
         end = self._end(pool, small)
         return {"pool": self._plain(pool), "small": self._plain(small), "end": self._plain(end)}
