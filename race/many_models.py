@@ -123,9 +123,9 @@ def functional(models: list[nn.Module], recipe: Recipe) -> Step:
     return step
 
 
-def ensemble(ours: Ensemble, recipe: Recipe) -> Step:
+def ensemble(ours: Ensemble, recipe: Recipe, models: int) -> Step:
     """hopscope."""
-    return lambda batch: ours.update(batch, recipe.learning_rate).mean(dim=1).tolist()
+    return lambda batch: ours.update(batch, [recipe.learning_rate] * models).mean(dim=1).tolist()
 
 
 def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str) -> dict[str, Step]:
@@ -160,7 +160,7 @@ def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str) -
         racers["jax vmap"] = jax_trainer(problem, recipe, weights)
     except ImportError:
         print("jax is not installed: jax vmap does not race")
-    racers["hopscope"] = ensemble(Ensemble(problem, recipe, seeds, engine), recipe)
+    racers["hopscope"] = ensemble(Ensemble(problem, recipe, seeds, engine), recipe, models)
     return racers
 
 

@@ -151,7 +151,7 @@ class OurTrainer:
 
     def step(self, number: int) -> float:
         """One update."""
-        losses = self.ensemble.update(self.data.training(number), self.plan.learning_rate(number))
+        losses = self.ensemble.update(self.data.training(number), [self.plan.learning_rate(number)])
         return losses.mean().item()
 
 

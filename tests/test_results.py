@@ -28,7 +28,7 @@ def test_runs(path):
     run = RunFolder(path.parent)
     assert run.finished
     assert [model.seed for model in run.result.models] == list(run.seeds)
-    assert run.metrics.steps[-1] == run.result.steps == run.plan.end
+    assert run.metrics.steps[-1] == run.result.steps == run.plans.end
     stays_on_its_plateau = path.parent.name == "d-gpt2-scales-pair-codes"
     assert (run.metrics.first_below()[0][0] is None) == stays_on_its_plateau  # x1 at least
 

@@ -285,6 +285,6 @@ def test_heads_that_training_took_away_are_counted(tmp_path):
     recipe = replace(shown.run.recipe, prune_every=shown.run.recipe.log_every)
     heads = np.full_like(shown.metrics.heads, 4.0)
     heads[-1, 0] = 3
-    run = SimpleNamespace(recipe=recipe, problem=shown.run.problem, plan=shown.run.plan)
+    run = SimpleNamespace(recipe=recipe, problem=shown.run.problem, plans=shown.run.plans)
     told = replace(shown, run=run, metrics=replace(shown.metrics, heads=heads)).facts
     assert told == shown.facts.replace(", width", " (3 left), width")

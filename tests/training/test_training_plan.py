@@ -50,12 +50,12 @@ def test_how_well_is_the_recipes_to_say(tmp_path, monkeypatch):
     for below, at in ((0.5, 10), (0.3, 30), (0.1, None)):
         setup = Setup("run", PROBLEM, replace(recipe, learned_below=below), (1,))
         run = train(setup, tmp_path / str(below), engine=ENGINE)
-        assert (run.plan.learned_at, run.result.steps) == (at, min(60, (at or 60) + 30))
+        assert (run.plans.models[0].learned_at, run.result.steps) == (at, min(60, (at or 60) + 30))
 
 
 @pytest.mark.parametrize("fall", [0.3, 0.0])
 def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, monkeypatch):
-    """Two seeds of one hop: the later one decides; a run that is cut anywhere comes to the same bytes."""
+    """Two seeds: the later one decides when; a run that is cut anywhere comes to the same bytes."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     recipe = replace(
         TINY, schedule="when-learned", steps=200, checkpoint_every=50, checkpoint_precision="bf16", fall=fall
@@ -68,10 +68,33 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
     monkeypatch.setattr(Ensemble, "evaluate", as_if_learned)
     setup = Setup("run", PROBLEM, recipe, (1, 2))
     run = train(setup, tmp_path / "run", engine=ENGINE)
-    assert run.plan.learned_at == 45
-    assert run.result.steps == run.plan.end == max(run.checkpoints) == 45 + 200 * fall
-    last = [*range(50, 100, 5), *range(99, 106)] if fall else []
-    assert run.metrics.steps.tolist() == [*range(5, 50, 5), *last]
-    for cut in (45, 50, 104) if fall else (20,):
+    assert [plan.learned_at for plan in run.plans.models] == [30, 45]
+    assert run.result.steps == run.plans.end == max(run.checkpoints) == 45 + 200 * fall
+    rows = {*range(5, 110, 5), *range(84, 91), *range(99, 106)} if fall else {*range(5, 50, 5)}
+    assert run.metrics.steps.tolist() == sorted(rows)
+    for cut in (30, 45, 50, 88, 92, 104) if fall else (20, 30, 35):
         train_in_two(setup, tmp_path / f"cut-{cut}", cut, ENGINE)
         assert contents(tmp_path / f"cut-{cut}") == contents(run.path)
+
+
+def test_in_an_ensemble_a_model_comes_to_what_it_comes_to_alone(tmp_path):
+    """Its rate falls, heads are left out of it and go, and its end comes, when it has learned, not when others have."""
+    recipe = replace(
+        TINY, schedule="when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, batch_size=32, fall=0.25,
+        validation_size=64, prune_every=10, prune_cost=0.01, head_dropout=0.3, clip=1.0,
+    )  # fmt: skip
+    seeds = (1, 2, 3)
+    together = train(Setup("run", PROBLEM, recipe, seeds), tmp_path / "together", engine=ENGINE)
+    assert len({plan.end for plan in together.plans.models}) > 1, "or nothing is tested"
+    assert len(set(together.metrics.heads[-1])) > 1
+    weights = together.transformer().state_dict()
+    for model, seed in enumerate(seeds):
+        alone = train(Setup("run", PROBLEM, recipe, (seed,)), tmp_path / str(seed), engine=ENGINE)
+        (plan,) = alone.plans.models
+        assert together.plans.models[model] == plan
+        assert together.metrics.heads[-1, model] == alone.metrics.heads[-1, 0]
+        ours, theirs = together.result.models[model], alone.result.models[0]
+        assert ours.final_validation_loss == pytest.approx(theirs.final_validation_loss, rel=1e-4)
+        assert ours.held_out_partial_losses == pytest.approx(theirs.held_out_partial_losses, rel=1e-4)
+        out = "blocks.1.attention.out.weight"  # of heads that are gone all else goes on as it may
+        torch.testing.assert_close(weights[out][model], alone.transformer().state_dict()[out][0], rtol=1e-3, atol=1e-5)

@@ -16,6 +16,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.head_dropout import head_scales
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -79,18 +80,24 @@ def test_what_is_asked_of_an_ensemble_is_the_loss_without_those_heads():
     assert not torch.allclose(found[:2], ensemble.losses_with(torch.ones_like(left), batch)[:2])
 
 
-def test_a_head_that_is_gone_stays_gone_and_the_others_learn_as_if_it_had_never_been_there():
-    """Weights, moments and the clipping of gradients: a trace in any of them would show in the other models' heads."""
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("gone", [[(0, 0, 0), (1, 1, 1)], [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0)]])
+def test_a_head_that_is_gone_stays_gone_and_the_others_learn_as_if_it_had_never_been_there(gone, scaled):
+    """Weights, moments and the clipping of gradients: a trace in any of them would show in the other models' heads.
+
+    Also where a layer has none left and so no gradient, which must not be taken for the next layer's.
+    """
+    rates = [1e-2] * 2
     data = Data(PROBLEM, TINY, [1, 2])
     ensemble = Ensemble(PROBLEM, TINY, [1, 2], ENGINE)
     for step in range(5):
-        ensemble.update(data.training(step), 1e-2)
+        ensemble.update(data.training(step), rates)
     left = torch.ones(2, 2, 2, dtype=torch.bool)
-    left[0, 0, 0] = left[1, 1, 1] = False
+    left[tuple(zip(*gone, strict=True))] = False
     for part in ensemble._parts:
         part.keep(left)
     # The same from the same state, but of a head that brings nothing because all it could bring is zero.
-    twin = Ensemble(PROBLEM, TINY, [1, 2], ENGINE)
+    twin = Ensemble(PROBLEM, replace(TINY, prune_every=None), [1, 2], ENGINE)
     state = ensemble.state()
     for prefix in ("", "exp_avg.", "exp_avg_sq."):
         for model, layer, head in (~left).nonzero().tolist():
@@ -100,14 +107,17 @@ def test_a_head_that_is_gone_stays_gone_and_the_others_learn_as_if_it_had_never_
                 state[f"{prefix}blocks.{layer}.attention.{kind}.bias"][model, :, columns] = 0
     twin.load_state(state, 5)
     for step in range(5, 15):
-        assert torch.equal(ensemble.update(data.training(step), 1e-2), twin.update(data.training(step), 1e-2))
-    out = [ensemble.state()[f"{kind}blocks.0.attention.out.weight"] for kind in ("", "exp_avg.", "exp_avg_sq.")]
-    assert not any(one[0, :8].any() for one in out)
-    assert all(one[0, 8:].any() and one[1, :8].any() for one in out)
+        scales = head_scales([1, 2], step, layers=2, heads=2, share=0.3) if scaled else None
+        losses = [one.update(data.training(step), rates, scales) for one in (ensemble, twin)]
+        torch.testing.assert_close(*losses, rtol=1e-6, atol=0)
+    for kind in ("", "exp_avg.", "exp_avg_sq."):
+        for layer in range(2):
+            out = ensemble.state()[f"{kind}blocks.{layer}.attention.out.weight"].view(2, 2, 8, 16)
+            assert out.flatten(2).any(dim=2).tolist() == left[:, layer].tolist()
 
 
-LEARNED = np.full((2, 1), 0.1)
-"""Validation losses of two models."""
+LEARNED = np.full(1, 0.1)
+"""Validation losses of a model."""
 
 
 def test_when_heads_go():
@@ -124,7 +134,7 @@ def test_when_heads_go():
     odd = Plan(replace(TINY, prune_every=7), 30)
     # The first row from 37, 44, 51 on.
     assert [step for step in range(60) if odd.prunes(step, LEARNED)] == [30, 40, 45, 55]
-    worse = np.array([[0.1], [TINY.learned_below]])  # one of two models
+    worse = np.array([TINY.learned_below])
     assert not any(learned.prunes(step, worse) for step in range(101))
     constant = Plan(replace(TINY, schedule="constant"), 30)
     assert [step for step in range(101) if constant.prunes(step, LEARNED)] == [*range(30, 100, 10)]
@@ -155,14 +165,16 @@ def learned_at_20(monkeypatch) -> None:
 @pytest.mark.usefixtures("learned_at_20")
 def test_the_rate_falls_when_no_model_can_do_without_a_head(tmp_path):
     run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", engine=ENGINE)
-    plan, metrics = run.plan, run.metrics
+    plans, metrics = run.plans, run.metrics
     heads = dict(zip(metrics.steps.tolist(), metrics.heads.tolist(), strict=True))
     assert (heads[15], heads[20], heads[25]) == ([4, 4], [3, 3], [3, 3])
-    assert plan.learned_at == 20
-    assert plan.lean_at is not None
-    assert heads[plan.lean_at] == heads[plan.lean_at - 5] == heads[plan.end]
-    assert heads[plan.lean_at - 10] != heads[plan.lean_at - 15]
-    assert run.result.steps == plan.end == plan.lean_at + 30
+    assert [plan.learned_at for plan in plans.models] == [20, 20]
+    for model, plan in enumerate(plans.models):
+        assert plan.lean_at is not None
+        assert heads[plan.lean_at][model] == heads[plan.lean_at - 5][model] == heads[plans.end][model]
+        assert heads[plan.lean_at - 10][model] != heads[plan.lean_at - 15][model]
+        assert plan.end == plan.lean_at + 30
+    assert run.result.steps == plans.end
     written = run.transformer().state_dict()
     gone = [
         (model, layer, head)
@@ -171,7 +183,7 @@ def test_the_rate_falls_when_no_model_can_do_without_a_head(tmp_path):
         for head in range(2)
         if not rows[head].any()
     ]
-    assert len(gone) == 8 - sum(heads[plan.end])
+    assert len(gone) == 8 - sum(heads[plans.end])
     assert not {(0, 0, 0), (0, 0, 1)} & {*gone}
 
 
@@ -202,7 +214,8 @@ def test_what_was_forgotten_is_learned_again_before_more_heads_go(tmp_path, monk
 
 def test_a_run_that_never_learns_keeps_its_heads_to_the_end(tmp_path):
     run = train(Setup("run", PROBLEM, replace(TINY, steps=30), (1,)), tmp_path / "run", engine=ENGINE)
-    assert (run.plan.learned_at, run.plan.lean_at, run.result.steps) == (None, None, 30)
+    (plan,) = run.plans.models
+    assert (plan.learned_at, plan.lean_at, run.result.steps) == (None, None, 30)
     assert set(run.metrics.heads[:, 0]) == {4}
     plain = replace(TINY, steps=30, prune_every=None)
     other = train(Setup("run", PROBLEM, plain, (1,)), tmp_path / "other", engine=ENGINE)

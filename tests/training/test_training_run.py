@@ -21,6 +21,7 @@ from hopscope.training.data import Data
 from hopscope.training.engine import Engine, _can_compile, choose_engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
+from hopscope.training.plans import Plans
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -66,7 +67,8 @@ def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, weights
     recipe = replace(TINY, hop_weights=weights)
     ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], Engine(threads=1, models_at_once=models_at_once))
     data = Data(PROBLEM, recipe, [4, 5, 6])
-    losses = [ensemble.update(data.training(step), Plan(recipe).learning_rate(step)) for step in range(30)]
+    plans = Plans((Plan(recipe),) * 3)
+    losses = [ensemble.update(data.training(step), plans.learning_rates(step)) for step in range(30)]
     for model, seed in enumerate((4, 5, 6)):
         together = torch.stack(losses)[:, model]
         torch.testing.assert_close(together, torch.tensor(plain_training(recipe, seed, 30)), rtol=1e-4, atol=1e-5)
@@ -267,7 +269,7 @@ def test_bf16_and_fp32_learn_the_same():
     for precision in ("fp32", "bf16"):
         ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(threads=1, models_at_once=2, precision=precision))
         data = Data(PROBLEM, TINY, [4, 5])
-        losses.append(torch.stack([ensemble.update(data.training(step), 1e-2) for step in range(40)]))
+        losses.append(torch.stack([ensemble.update(data.training(step), [1e-2] * 2) for step in range(40)]))
     assert losses[1].dtype == torch.float32
     assert 0 < (losses[0] - losses[1]).abs().max() < 0.05
     assert losses[0][-5:].mean() < losses[0][:5].mean()
@@ -308,7 +310,7 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
         "engine = choose_engine(setup, device='cpu', precision='fp32', compiled=False)\n"
         "problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds[:2]\n"
         "ensemble, data = Ensemble(problem, recipe, seeds, engine), Data(problem, recipe, seeds)\n"
-        "assert ensemble.update(data.training(0), 1e-3).isfinite().all()\n"
+        "assert ensemble.update(data.training(0), [1e-3] * 2).isfinite().all()\n"
         "ensemble.evaluate(data.validation(1))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
@@ -327,11 +329,11 @@ def test_compiled_and_plain_steps_agree():
         "for compiled in (False, True):\n"
         "    ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(models_at_once=2, compiled=compiled))\n"
         "    data = Data(PROBLEM, TINY, [4, 5])\n"
-        "    first = ensemble.update(data.training(0), 1e-2)\n"
+        "    first = ensemble.update(data.training(0), [1e-2] * 2)\n"
         "    (part,) = ensemble._parts\n"
         "    gradients = [moments['exp_avg'] for moments in part._optimiser.state.values()]\n"
         "    found.append([each.clone() for each in (first, *gradients)])\n"
-        "    losses.append(torch.stack([ensemble.update(data.training(step), 1e-2) for step in range(1, 20)]))\n"
+        "    losses.append(torch.stack([ensemble.update(data.training(step), [1e-2] * 2) for step in range(1, 20)]))\n"
         "assert len(found[0]) > 10\n"
         "for plain, fast in zip(*found, strict=True):\n"
         "    assert (plain - fast).abs().max() <= 3e-6 * max(1.0, float(plain.abs().max()))\n"

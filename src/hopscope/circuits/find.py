@@ -195,7 +195,7 @@ def circuit_of_run(
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
     path = record_path(run, number, step)
     at = max(run.checkpoints, default=0) if step is None else step
-    model = run.model_hashes[number] if at == run.plan.end else content_hash([run.model_hashes[number], at])
+    model = run.model_hashes[number] if at == run.plans.end else content_hash([run.model_hashes[number], at])
     asked = _asked(budgets[0], seed) | {"model": model, "bars": bars}
     search = Interrupted.beside(path, asked | {"proof": asdict(proof or Proof())}, run.record.content_hash)
     if path.exists() and not anew:

@@ -46,11 +46,11 @@ def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[i
 
 def _missing(run: RunFolder, last: int) -> list[int]:
     """Steps up to `last`, or up to the end of a finished run, that the schedule asks for and that are not there."""
-    plan = run.plan
-    last = plan.end if run.finished else last
-    return [step for step in range(last + 1) if plan.checkpoints(step) and step not in run.checkpoints]
+    plans = run.plans
+    last = plans.end if run.finished else last
+    return [step for step in range(last + 1) if plans.checkpoints(step) and step not in run.checkpoints]
 
 
 def _planned(run: RunFolder, step: int) -> bool:
-    plan = run.plan
-    return step <= plan.end and (plan.checkpoints(step) or plan.checkpoints_in_jump(step))
+    plans = run.plans
+    return step <= plans.end and (plans.checkpoints(step) or plans.checkpoints_in_jump(step))

@@ -130,7 +130,7 @@ def _history(
         chains=problem.chains,
         layers=recipe.layers,
         heads=recipe.heads,
-        total_steps=run.plan.end,
+        total_steps=run.plans.end,
         steps_per_epoch=recipe.steps_per_epoch,
         sequences=settings.sequences,
         data_seed=settings.seed,

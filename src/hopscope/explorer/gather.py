@@ -58,7 +58,7 @@ class Exhibit:
     @property
     def steps(self) -> int:
         """Its last step, as far as it is decided."""
-        return self.run.recipe.steps if self.metrics is None else self.run.plan.end
+        return self.run.recipe.steps if self.metrics is None else self.run.plans.end
 
     @property
     def facts(self) -> str:

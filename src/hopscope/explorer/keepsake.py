@@ -31,7 +31,7 @@ def keepsake(run: RunFolder, folder: Path) -> RunFolder:
     """
     if not run.finished:
         raise InputError(f"{run.path} is not finished; train it to its end before it is copied")
-    end = run.plan.end
+    end = run.plans.end
     weights = half(run.transformer(end)).state_dict()
     copy = RunFolder.create(folder, Setup(folder.name, run.problem, run.recipe, run.seeds), run.engine)
     if copy.finished:

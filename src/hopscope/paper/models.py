@@ -37,7 +37,8 @@ class Learned:
         import numpy as np
 
         result, every = run.result.models[number], run.metrics.every(run.recipe.log_every)
-        late = every.after(run.plan.end * 9 // 10).validation_loss[:, number]
+        end = run.plans.models[number].end
+        late = every.within(end * 9 // 10, end).validation_loss[:, number]
         median = float(np.median(late)) if len(late) else float("nan")
         held_out = None
         if result.held_out_loss is not None and result.held_out_standard_error is not None:

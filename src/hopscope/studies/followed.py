@@ -118,12 +118,12 @@ def followed(one: RunFolder) -> Followed:
         history = Emergence.load(record_path(one, 0, circuits[-1].step))
         crossed = tuple(path.crossing.step for path in history.paths)
     spikes = _spikes(one, circuits[0].step or 0) if circuits else ()
-    return Followed(one.path.parent.name, one.seeds[0], one.plan.end, circuits, spikes, crossed)
+    return Followed(one.path.parent.name, one.seeds[0], one.plans.end, circuits, spikes, crossed)
 
 
 def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
     """Logged steps at which the validation loss has come to lie above `SPIKE`."""
-    metrics = one.metrics.every(one.recipe.log_every).after(since)
+    metrics = one.metrics.every(one.recipe.log_every).within(since, one.plans.end)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
     before = [False, *above]  # one more than there are steps, of which there may be none
     return tuple(

@@ -41,14 +41,19 @@ class Ensemble:
         self._slices = [slice(start, start + size) for start in range(0, len(seeds), size)]
 
     def update(
-        self, batch: Batch, learning_rate: float, scales: HeadScales | None = None
+        self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None
     ) -> Float[Tensor, "model hop"]:
         """One AdamW step for every model, of what they are where their heads' outputs are so scaled.
 
         Gives the losses by hop before it, with the heads so scaled.
+
+        Args:
+            batch: what is learned from.
+            rates: the learning rate of each model; at 0 it stays as it is.
+            scales: what heads' outputs are multiplied by.
         """
         losses = [
-            part.update(batch[where], learning_rate, None if scales is None else scales[where])
+            part.update(batch[where], rates[where], None if scales is None else scales[where])
             for part, where in zip(self._parts, self._slices, strict=True)
         ]
         return torch.cat(losses)
@@ -63,10 +68,12 @@ class Ensemble:
         """How many they are, by model; None where the recipe leaves them as they are."""
         return None if self.recipe.prune_every is None else self.left.flatten(1).sum(dim=1).tolist()
 
-    def prune(self, batch: Batch, cost: float) -> bool:
-        """Take away for good what can be done without; see `prune`. Says whether any head went."""
-        left = prune(self.left, partial(self.losses_with, batch=batch), cost)
-        some_went = not torch.equal(left, self.left)
+    def prune(self, batch: Batch, cost: float, models: Sequence[bool]) -> list[bool]:
+        """Take away for good what some models can do without; see `prune`. Says of which any head went."""
+        before = self.left
+        due = torch.tensor(models)[:, None, None]
+        left = torch.where(due, prune(before, partial(self.losses_with, batch=batch), cost), before)
+        some_went: list[bool] = (left != before).flatten(1).any(dim=1).tolist()
         for part, where in zip(self._parts, self._slices, strict=True):
             part.keep(left[where])
         return some_went
@@ -151,24 +158,41 @@ class _Part:
             answers = self.transformer(batch.inputs)
         return partial_losses(answers, batch.targets, self._symbol_dim)
 
-    def update(self, batch: Batch, learning_rate: float, scales: HeadScales | None) -> Float[Tensor, "model hop"]:
+    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Float[Tensor, "model hop"]:
         """One AdamW step."""
+        if not any(rates):
+            with torch.no_grad():
+                return self.losses(batch)
         with nullcontext() if scales is None else self._scaled(scales):
             losses = self.losses(batch)
             weighted = losses if self._weights is None else losses * self._weights
             torch.autograd.backward(weighted.mean(dim=1).sum())
-        gradients = [out.grad for out in self._outs if out.grad is not None]
+        gradients = [out.grad for out in self._outs]  # None in a layer without a head
         if scales is not None:  # of the weights as they are: those that were used are these times the scales
             _scale(scales, gradients)
         if not self.left.all():
             _scale(self.left, gradients)
         if self._clip is not None:
             self._clip_gradients(self._clip)
-        for group in self._optimiser.param_groups:
-            group["lr"] = learning_rate
-        self._optimiser.step()
+        self._step(rates)
         self._optimiser.zero_grad()
         return losses.detach()
+
+    @torch.no_grad()
+    def _step(self, rates: Sequence[float]) -> None:
+        """Each model at its rate: what AdamW does, decay included, is linear in it, so others go part of the highest."""
+        highest = max(rates)
+        for group in self._optimiser.param_groups:
+            group["lr"] = highest
+        if min(rates) == highest:
+            self._optimiser.step()
+            return
+        parameters = [*self.transformer.parameters()]
+        before = [parameter.clone() for parameter in parameters]
+        self._optimiser.step()
+        share = torch.tensor([rate / highest for rate in rates], device=self._device)
+        for parameter, was in zip(parameters, before, strict=True):
+            parameter.copy_(torch.lerp(was, parameter, share.view(-1, *[1] * (was.dim() - 1))))
 
     @torch.no_grad()
     def keep(self, left: Left) -> None:
@@ -239,9 +263,11 @@ class _Part:
             gradient.mul_(scale.view(-1, *[1] * (gradient.dim() - 1)))
 
 
-def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"]]) -> None:
-    """Multiply each head's rows, or zero them where it is not left."""
+def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
+    """Multiply each head's rows, or zero them where it is not left; layers that have none are passed over."""
     for layer, rows in enumerate(by_layer):
+        if rows is None:
+            continue
         _by_head(rows, scales.shape[2]).mul_(scales[:, layer, :, None].to(rows.device))
 
 

@@ -155,18 +155,18 @@ class Metrics:
             tuple(first_step(self.steps, below[:, model, hop]) for hop in hops) for model in range(len(self.seeds))
         )
 
-    def none_gone(self, heads: int) -> Bool[Array, " row"]:
-        """Whether at a row every model has as many heads as at the row before, of `heads` at the start."""
+    def none_gone(self, heads: int) -> Bool[Array, "row model"]:
+        """Whether at a row a model has as many heads as at the row before, of `heads` at the start."""
         before = np.concatenate([np.full((1, len(self.seeds)), heads), self.heads])[:-1]
-        return np.asarray((self.heads == before).all(axis=1))
+        return np.asarray(self.heads == before)
 
     def every(self, steps: int) -> Metrics:
         """The rows at multiples of `steps`: the last steps, each of which has a row, would be a smear in a figure."""
         return self._rows(self.steps % steps == 0)
 
-    def after(self, step: int) -> Metrics:
-        """The rows after `step`."""
-        return self._rows(self.steps > step)
+    def within(self, after: int, last: int) -> Metrics:
+        """The rows after a step, up to another."""
+        return self._rows((self.steps > after) & (self.steps <= last))
 
     def frame(self) -> pandas.DataFrame:
         """A pandas table: a row a logged step, seed and hop, with columns of these names and the four losses.
@@ -202,12 +202,10 @@ class Metrics:
         )
 
 
-def all_below(
-    losses: Float[Array, "*row model hop"], threshold: float, *, hops: int | None = None
-) -> Bool[Array, "*row"]:
-    """Whether the partial losses of so many hops, or of all, are below a threshold in every model; NaN is not."""
-    below = (losses < threshold).sum(axis=-1)
-    return np.asarray((below >= (losses.shape[-1] if hops is None else hops)).all(axis=-1))
+def below(losses: Float[Array, "*row hop"], threshold: float, *, hops: int | None = None) -> Bool[Array, "*row"]:
+    """Whether the partial losses of so many hops, or of all, are below a threshold; NaN is not."""
+    count = (losses < threshold).sum(axis=-1)
+    return np.asarray(count >= (losses.shape[-1] if hops is None else hops))
 
 
 def first_step(steps: Int[Array, " row"], there: Bool[Array, " row"]) -> int | None:

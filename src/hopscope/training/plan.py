@@ -1,19 +1,23 @@
-"""When a run does what: its learning rate, rows of metrics and checkpoints by step, and its end."""
+"""When a model does what: its learning rate, rows of metrics and checkpoints by step, and its end.
+
+A run goes on until its last model is at its end; see `hopscope.training.plans`.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
 from jaxtyping import Float
 
-from hopscope.training.metrics import LEARNED, Array, Metrics, all_below, first_step
+from hopscope.training.metrics import LEARNED, Array, Metrics, below, first_step
 from hopscope.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What follows from a recipe, and under `when-learned` from the step at which a run had learned.
+    """What follows from a recipe, and from the steps at which a model had learned.
 
         >>> recipe = hs.Recipe(2, 1, 64, steps=1000, batch_size=32, schedule="when-learned")
         >>> Plan(recipe).end, Plan(recipe, learned_at=200).end, Plan(recipe, learned_at=900).end
@@ -21,11 +25,11 @@ class Plan:
 
     Args:
         recipe: of the run.
-        learned_at: the first logged step at which every model of the run had learned every hop that it is asked for, by
-            the recipe's `learned_below`; `None` before, and where nothing hangs on it.
-        lean_at: the first step after that at which no model could do without a head; `None` before, and in recipes that
+        learned_at: the first logged step at which the model had learned every hop that it is asked for, by the recipe's
+            `learned_below`; `None` before, and where nothing hangs on it.
+        lean_at: the first step after that at which it could do without no head; `None` before, and in recipes that
             leave heads as they are.
-        some_learned_at: the first logged step at which every model had learned (loss below 0.5) as many hops as
+        some_learned_at: the first logged step at which it had learned (loss below 0.5) as many hops as
             `head_dropout_after` asks for; `None` before, and where nothing hangs on it.
         all_learned_at: the same of all hops.
     """
@@ -37,23 +41,46 @@ class Plan:
     all_learned_at: int | None = None
 
     @classmethod
-    def of(cls, recipe: Recipe, metrics: Metrics) -> Plan:
-        """The plan of a run with these metrics, as far as they decide it."""
-        if recipe.schedule != "when-learned" and recipe.prune_every is None and not recipe.head_dropout:
-            return cls(recipe)
+    def of(cls, recipe: Recipe, metrics: Metrics, model: int = 0) -> Plan:
+        """The plan of a model of a run with these metrics, as far as they decide it.
 
-        def first(threshold: float, hops: int | None = None) -> int | None:
-            return first_step(metrics.steps, all_below(metrics.partial_losses, threshold, hops=hops))
-
+        Only rows count that the model alone would have had: others may have more of them.
+        """
+        before = cls(recipe)
+        if not before.waits:
+            return before
+        own = np.array([before.logs(step) for step in metrics.steps.tolist()], dtype=bool)
+        steps, losses = metrics.steps[own], metrics.partial_losses[own, model]
         plan = cls(
             recipe,
-            first(recipe.learned_below),
-            some_learned_at=first(LEARNED, recipe.head_dropout_after),
-            all_learned_at=first(LEARNED),
+            first_step(steps, below(losses, recipe.learned_below)),
+            some_learned_at=first_step(steps, below(losses, LEARNED, hops=recipe.head_dropout_after)),
+            all_learned_at=first_step(steps, below(losses, LEARNED)),
         )
-        kept = metrics.none_gone(recipe.layers * recipe.heads)
-        rows = zip(metrics.steps[kept].tolist(), metrics.partial_losses[kept], strict=True)
-        return replace(plan, lean_at=next((step for step, losses in rows if plan.prunes(step, losses)), None))
+        kept = metrics.none_gone(recipe.layers * recipe.heads)[own, model]
+        rows = zip(steps[kept].tolist(), losses[kept], strict=True)
+        return replace(plan, lean_at=next((step for step, seen in rows if plan.prunes(step, seen)), None))
+
+    def after(self, step: int, losses: Float[Array, " hop"]) -> Plan:
+        """The plan once these validation losses are known after `step` updates."""
+        if not self.waits or not Plan(self.recipe).logs(step):
+            return self
+
+        def first(known: int | None, threshold: float, hops: int | None = None) -> int | None:
+            return step if known is None and below(losses, threshold, hops=hops) else known
+
+        return replace(
+            self,
+            learned_at=first(self.learned_at, self.recipe.learned_below),
+            some_learned_at=first(self.some_learned_at, LEARNED, self.recipe.head_dropout_after),
+            all_learned_at=first(self.all_learned_at, LEARNED),
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything hangs on what the model has learned."""
+        recipe = self.recipe
+        return recipe.schedule == "when-learned" or recipe.prune_every is not None or recipe.head_dropout > 0
 
     @property
     def falls_from(self) -> int:
@@ -77,8 +104,10 @@ class Plan:
         return math.ceil(self.recipe.fall * self.recipe.steps)
 
     def learning_rate(self, step: int) -> float:
-        """Of the update that takes `step` to `step + 1`."""
+        """Of the update that takes `step` to `step + 1`; 0 from the end on."""
         recipe = self.recipe
+        if step >= self.end:
+            return 0.0
         rate = recipe.learning_rate
         if recipe.warmup:
             rate *= min(1.0, (step + 1) / recipe.warmup)
@@ -90,7 +119,7 @@ class Plan:
 
     def logs(self, step: int) -> bool:
         """Whether metrics get a row after `step` updates."""
-        return step % self.recipe.log_every == 0 or step > self.end - self.recipe.final_steps
+        return step % self.recipe.log_every == 0 or self.end - self.recipe.final_steps < step <= self.end
 
     def rows(self, step: int) -> list[int]:
         """The steps up to `step` that have a row of metrics."""
@@ -98,12 +127,12 @@ class Plan:
         before = Plan(self.recipe)
         return [one for one in range(1, step + 1) if (before if one <= decided else self).logs(one)]
 
-    def prunes(self, step: int, losses: Float[Array, "model hop"]) -> bool:
+    def prunes(self, step: int, losses: Float[Array, " hop"]) -> bool:
         """Whether heads that can be done without go after `step` updates, with these validation losses."""
         every = self.recipe.prune_every
         if every is None or self.learned_at is None or self.lean_at is not None:
             return False
-        if not all_below(losses, self.recipe.learned_below):
+        if not below(losses, self.recipe.learned_below):
             return False
         until = self.end if self.recipe.schedule in ("constant", "cosine") else self.falls_from
         due = (step - self.learned_at) % every < self.recipe.log_every and step % self.recipe.log_every == 0
@@ -117,9 +146,11 @@ class Plan:
 
     def checkpoints(self, step: int) -> bool:
         """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""
+        return step == self.end or self.keeps(step)
+
+    def keeps(self, step: int) -> bool:
+        """Whether they are kept if it is not the end."""
         recipe = self.recipe
-        if step == self.end:
-            return True
         if recipe.checkpoint_every is not None and step % recipe.checkpoint_every == 0:
             return True
         if recipe.checkpoints_per_doubling is None:

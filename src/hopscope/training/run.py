@@ -34,7 +34,7 @@ from hopscope.seals import UNTOUCHED
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
 from hopscope.training.metrics import Metrics, MetricsRow
-from hopscope.training.plan import Plan
+from hopscope.training.plans import Plans
 from hopscope.training.run_records import Result, RunRecord, check_hash, run_hash
 from hopscope.training.setup import Setup
 from hopscope.version import VERSION
@@ -149,7 +149,7 @@ class RunFolder:
                 raise
             raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; {UNTOUCHED}") from None
         if self.finished:
-            self._require(metrics, Plan.of(self.recipe, metrics).end)
+            self._require(metrics, Plans.of(self.recipe, metrics).end)
         return metrics
 
     def require_rows(self, step: int) -> None:
@@ -161,7 +161,7 @@ class RunFolder:
         self._require(self.metrics, step)
 
     def _require(self, metrics: Metrics, step: int) -> None:
-        planned, there = Plan.of(self.recipe, metrics).rows(step), metrics.steps[metrics.steps <= step].tolist()
+        planned, there = Plans.of(self.recipe, metrics).rows(step), metrics.steps[metrics.steps <= step].tolist()
         if planned != there:
             wrong = min(set(planned) ^ set(there))
             how = "lacks the" if wrong in planned else "has a wrong"
@@ -171,9 +171,9 @@ class RunFolder:
             )
 
     @property
-    def plan(self) -> Plan:
+    def plans(self) -> Plans:
         """When this run does what, as far as its metrics decide it."""
-        return Plan.of(self.recipe, self.metrics)
+        return Plans.of(self.recipe, self.metrics)
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Add rows at the end."""

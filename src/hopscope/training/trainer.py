@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -20,7 +19,7 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import squared_errors
 from hopscope.training.memory import HELD_OUT, check_memory
-from hopscope.training.metrics import LEARNED, all_below, rows_of
+from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
@@ -82,8 +81,8 @@ def _continue(
     if saved is None:
         first = 0
         run.drop_metrics_after(-1)
-        plan = run.plan
-        if plan.checkpoints(0):
+        plans = run.plans
+        if plans.checkpoints(0):
             run.save_checkpoint(0, ensemble.weights())
     else:
         first, state = saved
@@ -91,36 +90,33 @@ def _continue(
         ensemble.load_state(state, first)
         run.require_rows(first)
         run.drop_metrics_after(first)
-        plan = run.plan
+        plans = run.plans
 
     saved_at, clock, step = time.monotonic(), _Clock(), first
-    while step < plan.end:
+    while step < plans.end:
         if stop():
             unfinished = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
             run.save_state(step, ensemble.state() | unfinished)
             raise KeyboardInterrupt
         scales = None
-        if plan.leaves_out_heads:
+        if any(leaving := plans.leave_out_heads):
             scales = head_scales(run.seeds, step, recipe.layers, recipe.heads, recipe.head_dropout)
-        since_row.append(ensemble.update(data.training(step), plan.learning_rate(step), scales))
+            scales[~torch.tensor(leaving)] = 1.0
+        since_row.append(ensemble.update(data.training(step), plans.learning_rates(step), scales))
         step += 1
-        logged = plan.logs(step)
+        logged = plans.logs(step)
         if logged:
             training = torch.stack(since_row).mean(dim=0)
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
             by_hop = validation.double().numpy(force=True)  # as a run that goes on reads it from its rows
-            if plan.some_learned_at is None and all_below(by_hop, LEARNED, hops=recipe.head_dropout_after):
-                plan = replace(plan, some_learned_at=step)
-            if plan.all_learned_at is None and all_below(by_hop, LEARNED):
-                plan = replace(plan, all_learned_at=step)
-            if plan.learned_at is None and all_below(by_hop, recipe.learned_below):
-                plan = replace(plan, learned_at=step)
-            if plan.prunes(step, by_hop) and not ensemble.prune(data.pruning(step), recipe.prune_cost):
-                plan = replace(plan, lean_at=step)
-        in_jump = logged and plan.checkpoints_in_jump(step) and _learning(run.problem, validation)
-        if plan.checkpoints(step) or in_jump:
-            run.save_checkpoint(step, ensemble.weights(), last=step == plan.end)
+            plans = plans.after(step, by_hop)
+            if any(due := plans.prunes(step, by_hop)):
+                went = ensemble.prune(data.pruning(step), recipe.prune_cost, due)
+                plans = plans.lean(step, [one and not some for one, some in zip(due, went, strict=True)])
+        in_jump = logged and plans.checkpoints_in_jump(step) and _learning(run.problem, validation)
+        if plans.checkpoints(step) or in_jump:
+            run.save_checkpoint(step, ensemble.weights(), last=step == plans.end)
         if not logged:
             continue
         rows = rows_of(step, training.tolist(), validation.tolist(), ensemble.heads_left)
@@ -128,10 +124,10 @@ def _continue(
         now = time.monotonic()
         if watch is not None:
             losses = tuple(row.partial_losses for row in rows)
-            watch(Progress(step, plan.end, losses, *clock.rates(step)))
+            watch(Progress(step, plans.end, losses, *clock.rates(step)))
         if logged:
             clock.start(step)
-        if now - saved_at > _SECONDS_BETWEEN_STATES or step == plan.end:
+        if now - saved_at > _SECONDS_BETWEEN_STATES or step == plans.end:
             run.save_state(step, ensemble.state())
             saved_at = now
     _finish(run)
@@ -164,10 +160,11 @@ def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"])
 
 def _finish(run: RunFolder) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
-    last = run.metrics.after(run.plan.end - run.recipe.final_steps)
+    metrics, plans = run.metrics, run.plans
     errors = held_out_errors(run, HELD_OUT)
     models = []
-    for model, seed in enumerate(run.seeds):
+    for model, (seed, plan) in enumerate(zip(run.seeds, plans.models, strict=True)):
+        last = metrics.within(plan.end - run.recipe.final_steps, plan.end)
         by_sequence = errors[model].mean(dim=-1)
         models.append(
             ModelResult(
@@ -181,7 +178,7 @@ def _finish(run: RunFolder) -> None:
                 held_out_partial_losses=tuple(map(number_or_null, errors[model].mean(dim=0).tolist())),
             )
         )
-    run.finish(Result(run.plan.end, HELD_OUT, tuple(models)))
+    run.finish(Result(plans.end, HELD_OUT, tuple(models)))
 
 
 def held_out_errors(run: RunFolder, size: int, step: int | None = None) -> Float[Tensor, "model sequence hop"]:
