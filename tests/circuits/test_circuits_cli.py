@@ -190,3 +190,18 @@ def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) 
 def test_help_has_examples(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert call(*arguments) == 0
     assert "Examples:" in capsys.readouterr().out
+
+
+def test_a_record_shows_without_the_run(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As those do that somebody else's runs left behind: the folder or the file."""
+    record = circuits / "2" / "circuit.json"
+    shown = []
+    for name in (record, record.parent):
+        assert call(str(name), "--show") == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "x0? -> >x1" in shown[0]
+    assert call(str(record)) == 2
+    assert "is a file" in capsys.readouterr().err
+    assert call(str(record), "--show", "--model", "1") == 2
+    assert "is one record" in capsys.readouterr().err

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
@@ -10,8 +13,10 @@ from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.census import census as figure
 from hopscope.studies import census
 from hopscope.studies.census import CensusResult
-from hopscope.studies.circuits import Seen
+from hopscope.studies.circuits import Search, Seen
 from hopscope.studies.statistics import mean_interval, sign_test
+from hopscope.studies.work import Work
+from hopscope.training.setup import Setup
 
 
 def verdicts(models: list[Seen], further: list[Seen] | None = None) -> list[str]:
@@ -93,6 +98,34 @@ def test_the_same_model_is_trained_on():
         same = {"steps", "fall", "schedule"}
         differs = {name for name, value in vars(twin.recipe).items() if value != getattr(longer.recipe, name)}
         assert differs == same
+
+
+def test_a_census_cut_short_has_whole_seeds():
+    """Every depth of a seed, and the same trained on, before anything of the next seed."""
+    study = census.standard(LAPTOP)
+    names = [setup.name for setup in study.in_order]
+    assert names[:5] == [
+        "3-layers/seed-6000", "4-layers/seed-6000", "6-layers/seed-6000", "further/seed-6000", "3-layers/seed-6001",
+    ]  # fmt: skip
+    assert sorted(names) == sorted(setup.name for setup in [*study.models, *study.trained_on])
+    assert {setup.recipe.prune_every for setup in study.in_order} == {LAPTOP.prune_every}
+
+
+def test_what_was_found_is_sorted_into_models_and_those_trained_on(tmp_path, monkeypatch):
+    """Of all that is looked at together, some of it missing."""
+    study = replace(census.standard(LAPTOP), seeds=(0, 1), further=2)
+
+    def found(setups: list[Setup], folder: Path, work: Work, search: Search, known: tuple[Seen, ...]) -> list[Seen]:
+        assert known == ()
+        return [
+            seen(DOUBLING, setup.seeds[0], model=setup.name) for setup in setups if setup.name != "6-layers/seed-001"
+        ]
+
+    monkeypatch.setattr(census, "find_circuits", found)
+    result = census.run(study, tmp_path, Work())
+    depths = [f"{layers}-layers/seed-{seed:03d}" for layers in (3, 4, 6) for seed in (0, 1)]
+    assert [one.model for one in result.models] == depths[:-1]
+    assert [one.model for one in result.further] == ["further/seed-000", "further/seed-001"]
 
 
 def test_tables_and_figures():

@@ -193,7 +193,7 @@ def circuit_of_run(
     bars = [one.bar for one in budgets]
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
-    path = record_path(run, number, step)
+    path = record_path(run.path, number, step)
     at = max(run.checkpoints, default=0) if step is None else step
     model = run.model_hashes[number] if at == run.plans.end else content_hash([run.model_hashes[number], at])
     asked = _asked(budgets[0], seed) | {"model": model, "bars": bars}
@@ -226,14 +226,14 @@ def circuit_of_run(
     return circuit
 
 
-def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:
+def record_path(folder: Path, number: int, step: int | None = None) -> Path:
     """Where the circuit of a model is kept.
 
     `circuit.json` (`circuit-N.json` for model N > 0) for the model as it is; for the model as it was at a checkpoint,
     `circuits/step-NNNNNN.json` (`circuits/step-NNNNNN-N.json`).
     """
     model = f"-{number}" if number else ""
-    return run.path / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
+    return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
 
 
 def _asked(budget: Budget, seed: int) -> dict[str, Any]:

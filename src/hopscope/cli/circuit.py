@@ -36,7 +36,7 @@ def command() -> None:
 
 
 @command.command("find")
-@click.argument("run", type=click.Path(file_okay=False))
+@click.argument("run", type=click.Path())
 @click.option("--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the run.")
 @click.option("--checkpoint", "step", type=click.IntRange(min=0), help="Step at which to look [default: the last].")
 @click.option(
@@ -77,7 +77,7 @@ def find(
     """Find the circuit of a trained model, certify it, draw it.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model (Hugging Face's), whose
-    record is then FOLDER/circuits/FORMULATION-D-hops.json.
+    record is then FOLDER/circuits/FORMULATION-D-hops.json. For --show a circuit.json does too, or a folder with one.
 
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
@@ -95,6 +95,7 @@ def find(
     Examples:
       hopscope circuit runs/first                       find, certify, draw
       hopscope circuit runs/first --show                print what was found
+      hopscope circuit results/explorers/d --show       what somebody else found
       hopscope circuit runs/first --model 3 --json
       hopscope circuit runs/first --bar 0.05,0.07,0.1   at each; the one that hangs least on where the bar is
       hopscope circuit runs/first --checkpoint 1000     what it did before it was finished
@@ -113,9 +114,14 @@ def find(
         raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
     from hopscope.training.run import RunFolder
 
+    if show:
+        _tell(_shown(Path(run), number, step), [], as_json)
+        return
+    if Path(run).is_file():
+        raise InputError(f"{run} is a file, and a circuit is found in the folder of a run; --show prints a record")
     folder = RunFolder(run)
-    circuit = _shown(folder, number, step) if show else _found(folder, number, step, anew, settings)
-    _tell(circuit, [] if show or not figures else _draw(folder, circuit, step), as_json)
+    circuit = _found(folder, number, step, anew, settings)
+    _tell(circuit, _draw(folder, circuit, step) if figures else [], as_json)
 
 
 def _tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
@@ -205,11 +211,14 @@ def _of_language_model(
     return circuit, save(figure_5(circuit), path.with_suffix("")) if figures and circuit.found else []
 
 
-def _shown(folder: RunFolder, number: int, step: int | None) -> Circuit:
+def _shown(path: Path, number: int, step: int | None) -> Circuit:
+    """The circuit of a run; or a record that stands by itself, as those under `results/` do."""
     from hopscope.circuits.find import record_path
     from hopscope.circuits.record import Circuit
 
-    return Circuit.load(record_path(folder, number, step))
+    if path.is_file() and (number or step is not None):
+        raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
+    return Circuit.load(path if path.is_file() else record_path(path, number, step))
 
 
 def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:

@@ -51,7 +51,7 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
         from hopscope.circuits.record import Circuit
         from hopscope.report.section_9 import save_figures
 
-        circuit = Circuit.load(record_path(run, model))
+        circuit = Circuit.load(record_path(run.path, model))
         drawn = [str(stem) for stem in save_figures(run.metrics, emergence, circuit, run.path / "figures").values()]
     for trouble in emergence.troubles:
         click.echo(f"left out: {trouble}", err=True)

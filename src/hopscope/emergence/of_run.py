@@ -49,14 +49,15 @@ def emergence_of_run(
     settings = settings or Following()
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
-    if not circuit_path(run, number, step).exists():
+    of_circuit = circuit_path(run.path, number, step)
+    if not of_circuit.exists():
         which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
         raise InputError(
-            f"{circuit_path(run, number, step)} does not exist, and emergence follows a known circuit; find it first "
+            f"{of_circuit} does not exist, and emergence follows a known circuit; find it first "
             f"with `hopscope circuit {run.path}{which}`"
         )
-    circuit = Circuit.load(circuit_path(run, number, step), run.record.content_hash)
-    path, maps_path = record_path(run, number, step), maps_over_time_path(run, number)
+    circuit = Circuit.load(of_circuit, run.record.content_hash)
+    path, maps_path = record_path(run.path, number, step), maps_over_time_path(run.path, number)
     if path.exists() and maps_path.exists() and not anew:
         known = Emergence.load(path)
         if _still_holds(known, run, circuit, settings):
@@ -67,15 +68,15 @@ def emergence_of_run(
     return emergence
 
 
-def record_path(run: RunFolder, number: int, step: int | None = None) -> Path:
+def record_path(folder: Path, number: int, step: int | None = None) -> Path:
     """Where the emergence of a model is kept."""
     model = f"-{number}" if number else ""
-    return run.path / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
+    return folder / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
 
 
-def maps_over_time_path(run: RunFolder, number: int) -> Path:
+def maps_over_time_path(folder: Path, number: int) -> Path:
     """Where a model's role maps over time are kept."""
-    return run.path / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
+    return folder / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
 
 
 def _still_holds(known: Emergence, run: RunFolder, circuit: Circuit, settings: Following) -> bool:

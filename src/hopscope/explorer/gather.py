@@ -94,7 +94,7 @@ def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibi
 def _numbers(run: RunFolder, model: int | None) -> list[int]:
     count = len(run.seeds)
     if model is None:
-        return [number for number in range(count) if circuit_path(run, number).exists()] or [0]
+        return [number for number in range(count) if circuit_path(run.path, number).exists()] or [0]
     if not 0 <= model < count:
         raise InputError(f"model must be from 0 to {count - 1} ({run.path} has {count}), got {model}")
     return [model]
@@ -109,7 +109,7 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     missing: list[str] = []
     which = f" --model {number}" if number else ""
     find, follow = f"`hopscope circuit {run.path}{which}`", f"`hopscope emergence {run.path}{which}`"
-    circuit = _read(circuit_path(run, number), Circuit.load, f"No circuit was looked for: {find}.", missing)
+    circuit = _read(circuit_path(run.path, number), Circuit.load, f"No circuit was looked for: {find}.", missing)
     transformer = _weights(run, number, missing)
     if circuit is not None and not _fits(circuit, run, number):
         missing.append(f"The circuit beside the run is of another model and is not shown; find this one's with {find}.")
@@ -117,13 +117,13 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     history = maps = None
     if circuit is not None and circuit.found:
         never = f"The circuit was not followed through training: {follow} (the run needs checkpoints)."
-        history = _read(emergence_path(run, number), Emergence.load, never, missing)
+        history = _read(emergence_path(run.path, number), Emergence.load, never, missing)
         if history is not None and not _follows(history, circuit, run, number):
             missing.append(f"The emergence beside the run is not of this circuit and is not shown: {follow} --anew.")
             history = None
         if history is not None:
             gone = f"The role maps over time are not there: {follow} --anew."
-            maps = _read(maps_over_time_path(run, number), MapsOverTime.load, gone, missing)
+            maps = _read(maps_over_time_path(run.path, number), MapsOverTime.load, gone, missing)
             if maps is not None and not _goes_with(maps, history):
                 missing.append(f"The role maps over time are not of this emergence and not shown: {follow} --anew.")
                 maps = None

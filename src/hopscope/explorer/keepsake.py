@@ -41,8 +41,8 @@ def keepsake(run: RunFolder, folder: Path) -> RunFolder:
     copy.save_checkpoint(end, {name: _small(weight) for name, weight in weights.items()}, last=True)
     for number in range(len(run.seeds)):
         for path in (circuit_path, emergence_path, maps_over_time_path):
-            if path(run, number).exists():
-                shutil.copyfile(path(run, number), path(copy, number))
+            if path(run.path, number).exists():
+                shutil.copyfile(path(run.path, number), path(copy.path, number))
     copy.finish(run.result)
     return copy
 

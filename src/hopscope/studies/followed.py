@@ -82,10 +82,10 @@ def looked_at(one: RunFolder) -> bool:
     from hopscope.circuits.find import record_path
     from hopscope.emergence.of_run import record_path as emergence_path
 
-    if not all(record_path(one, 0, step).exists() for step in checkpoints_after_learning(one)):
+    if not all(record_path(one.path, 0, step).exists() for step in checkpoints_after_learning(one)):
         return False
     circuits = _circuits(one)
-    return not circuits or emergence_path(one, 0, circuits[-1].step).exists()
+    return not circuits or emergence_path(one.path, 0, circuits[-1].step).exists()
 
 
 def _circuits(one: RunFolder) -> tuple[Seen, ...]:
@@ -93,7 +93,8 @@ def _circuits(one: RunFolder) -> tuple[Seen, ...]:
     from hopscope.circuits.find import record_path
 
     name = f"{one.path.parent.name}/{one.path.name}"
-    every = [Seen.of(Circuit.load(record_path(one, 0, step)), name, step) for step in checkpoints_after_learning(one)]
+    found = {step: Circuit.load(record_path(one.path, 0, step)) for step in checkpoints_after_learning(one)}
+    every = [Seen.of(circuit, name, step) for step, circuit in found.items()]
     return tuple(seen for seen in every if seen.paths)
 
 
@@ -115,7 +116,7 @@ def followed(one: RunFolder) -> Followed:
     circuits = _circuits(one)
     crossed: tuple[float | None, ...] = ()
     if circuits:
-        history = Emergence.load(record_path(one, 0, circuits[-1].step))
+        history = Emergence.load(record_path(one.path, 0, circuits[-1].step))
         crossed = tuple(path.crossing.step for path in history.paths)
     spikes = _spikes(one, circuits[0].step or 0) if circuits else ()
     return Followed(one.path.parent.name, one.seeds[0], one.plans.end, circuits, spikes, crossed)

@@ -180,7 +180,7 @@ class _Part:
 
     @torch.no_grad()
     def _step(self, rates: Sequence[float]) -> None:
-        """Each model at its rate: what AdamW does, decay included, is linear in it, so others go part of the highest."""
+        """Each model at its rate: what AdamW does, decay included, is linear in it, so some go a part of the way."""
         highest = max(rates)
         for group in self._optimiser.param_groups:
             group["lr"] = highest
