@@ -61,7 +61,9 @@ def test_side_by_side_a_model_has_its_own_rows_and_no_others():
 
 def test_rows_by_step():
     assert FALLING.every(20).steps.tolist() == [20]
-    assert FALLING.within(10, 20).partial_losses[:, 0].tolist() == [[0.4, 0.9]]
+    assert FALLING.after(10).partial_losses[0, 0].tolist() == [0.4, 0.9]
+    assert len(FALLING.after(10)) > 1
+    assert FALLING.after(10, 20).partial_losses[:, 0].tolist() == [[0.4, 0.9]]
 
 
 def test_a_step_that_a_killed_writer_left_without_a_model_does_not_count():

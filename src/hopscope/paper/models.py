@@ -38,7 +38,7 @@ class Learned:
 
         result, every = run.result.models[number], run.metrics.every(run.recipe.log_every)
         end = run.plans.models[number].end
-        late = every.within(end * 9 // 10, end).validation_loss[:, number]
+        late = every.after(end * 9 // 10, end).validation_loss[:, number]
         median = float(np.median(late)) if len(late) else float("nan")
         held_out = None
         if result.held_out_loss is not None and result.held_out_standard_error is not None:

@@ -124,7 +124,7 @@ def followed(one: RunFolder) -> Followed:
 
 def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
     """Logged steps at which the validation loss has come to lie above `SPIKE`."""
-    metrics = one.metrics.every(one.recipe.log_every).within(since, one.plans.end)
+    metrics = one.metrics.every(one.recipe.log_every).after(since)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
     before = [False, *above]  # one more than there are steps, of which there may be none
     return tuple(

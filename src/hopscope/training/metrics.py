@@ -164,9 +164,9 @@ class Metrics:
         """The rows at multiples of `steps`: the last steps, each of which has a row, would be a smear in a figure."""
         return self._rows(self.steps % steps == 0)
 
-    def within(self, after: int, last: int) -> Metrics:
+    def after(self, step: int, until: int | None = None) -> Metrics:
         """The rows after a step, up to another."""
-        return self._rows((self.steps > after) & (self.steps <= last))
+        return self._rows((self.steps > step) & (True if until is None else self.steps <= until))
 
     def frame(self) -> pandas.DataFrame:
         """A pandas table: a row a logged step, seed and hop, with columns of these names and the four losses.

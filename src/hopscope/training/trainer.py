@@ -164,7 +164,7 @@ def _finish(run: RunFolder) -> None:
     errors = held_out_errors(run, HELD_OUT)
     models = []
     for model, (seed, plan) in enumerate(zip(run.seeds, plans.models, strict=True)):
-        last = metrics.within(plan.end - run.recipe.final_steps, plan.end)
+        last = metrics.after(plan.end - run.recipe.final_steps, plan.end)
         by_sequence = errors[model].mean(dim=-1)
         models.append(
             ModelResult(
