@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.budget import Budget
 from hopscope.cli.study import command as study
 from hopscope.emergence.history import Emergence
 from hopscope.paper.claims import read_claims
@@ -37,7 +38,8 @@ def test_runs(path):
 def test_circuits(path):
     circuit = Circuit.load(path)
     assert len(circuit.losses) >= 1
-    assert circuit.found or circuit.losses["full"] > circuit.bar
+    given_up = circuit.certificate["sufficiency"].get("rows_left", 0) > Budget.of("quick").most_rows
+    assert circuit.found or given_up or circuit.losses["full"] > circuit.bar
 
 
 @pytest.mark.parametrize("path", stored("text/circuits/*.json"), ids=lambda path: path.stem)
