@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -162,6 +162,23 @@ def plain(value: Any) -> Any:
     elif isinstance(value, list | tuple):
         value = [plain(one) for one in value]
     return msgspec.to_builtins(value)
+
+
+def as_before(told: Any, added: Mapping[str, Any]) -> Any:
+    """What is hashed of fields: without those that were added since and stand as they did before there were any.
+
+        >>> as_before({"steps": 5, "clip": None}, {"clip": None})
+        {'steps': 5}
+
+    Args:
+        told: fields, fields in fields, or several of them.
+        added: the fields, and what they stand at where they are lacking.
+    """
+    if isinstance(told, Mapping):
+        return {
+            name: as_before(value, added) for name, value in told.items() if name not in added or value != added[name]
+        }
+    return [as_before(one, added) for one in told] if isinstance(told, list | tuple) else told
 
 
 def content_hash(value: Any) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from hopscope.records import content_hash, plain, read_record
+from hopscope.records import as_before, content_hash, plain, read_record
 from hopscope.training.setup import Setup
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 _ADDED = {"head_dropout": 0.0, "head_dropout_after": 0, "most_rows": 64}
-"""Fields that recipes and searches did not have when the first records were written, and what they stand at there."""
+"""Fields that recipes and searches did not have when the first records were written, and what they stand at there. A
+run's hash is older and has more (`hopscope.training.run_records`)."""
 
 Result = TypeVar("Result")
 OfModel = TypeVar("OfModel", bound="Kept")
@@ -42,14 +43,7 @@ def kept(study: str, folder: Path, kind: type[Result]) -> Result | None:
 
 def made_by(setup: Setup, *looked_at: Any) -> str:
     """What tells a model from all others, whatever it is called: a hash of how it is trained, and then looked at."""
-    return content_hash(_as_before([plain(replace(setup, name="")), *map(plain, looked_at)]))
-
-
-def _as_before(told: Any) -> Any:
-    """Without the fields that were added since and stand as they did before."""
-    if isinstance(told, Mapping):
-        return {key: _as_before(value) for key, value in told.items() if key not in _ADDED or value != _ADDED[key]}
-    return [_as_before(one) for one in told] if isinstance(told, list | tuple) else told
+    return content_hash(as_before([plain(replace(setup, name="")), *map(plain, looked_at)], _ADDED))
 
 
 class Models(Generic[OfModel]):

@@ -7,7 +7,7 @@ from typing import Any
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import content_hash
+from hopscope.records import as_before, content_hash
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
@@ -27,11 +27,7 @@ _ADDED = {
 
 def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) -> str:
     """A name for what is trained, the same for a recipe written before a field was added and after."""
-    return content_hash({"problem": _as_before(problem), "recipe": _as_before(recipe), "seeds": seeds})
-
-
-def _as_before(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name not in _ADDED or value != _ADDED[name]}
+    return content_hash({"problem": as_before(problem, _ADDED), "recipe": as_before(recipe, _ADDED), "seeds": seeds})
 
 
 def check_hash(told: dict[str, Any]) -> None:
