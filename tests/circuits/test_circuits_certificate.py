@@ -23,6 +23,7 @@ from small_models import random_model
 
 from hopscope.circuits import apply
 from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, circuit_alone, no_circuit
+from hopscope.circuits.certificate.evidence import Measured
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator
@@ -37,6 +38,7 @@ from hopscope.training.data import held_out
 
 ANSWER = LAST_OF_TWO
 LAST = ANSWER.layer
+ROLES = RetrievalProblem(hops=2).roles
 
 
 def also(*heads: int) -> dict[Row, Form]:
@@ -89,6 +91,48 @@ def loud_at_itself(made: Witness) -> Evidence:
 )
 def test_exactly_this_part_fails(part: str, spare_heads: int, plant: Callable[[Witness], Evidence]) -> None:
     assert certify(plant(witness(2, spare_heads))).failed == (part,)
+
+
+@pytest.mark.parametrize("false", [0, 1, 2])
+def test_a_second_key_that_does_nothing_fails_necessity_alone(false: int) -> None:
+    """Planted: a row is said to look at another role too, at which it never looks. Its row is needed all the same."""
+    evidence = evidence_of(witness(2), {ANSWER.row: Form(Intervention.MIXTURE, (ANSWER.key, false), (0.9, 0.1))})
+    found = certify(evidence)
+    assert found.failed == ("necessity",)
+    spare = f"1 of 6 rows and keys can be done without on fresh sequences: layer 3 head 1: x0? -> {ROLES[false]}"
+    assert found.parts["necessity"].says == spare
+    true, idle = (
+        one["needed"] for one in sorted(found.parts["necessity"].numbers["keys"], key=lambda one: -one["mse"])
+    )
+    assert (true, idle) == (True, False)
+
+
+def test_a_part_that_few_sequences_leave_open_is_measured_on_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a smaller part whose loss on few sequences lies above the bar, in doubt, and on many below it."""
+    evidence = evidence_of(witness(2))
+    monkeypatch.setattr(evidence, "off", dict.fromkeys(evidence.rows, UNIFORM))
+    monkeypatch.setattr(evidence, "settled_or_open", lambda programs, limit: [(1.1 * limit, True)] * len(programs))
+    monkeypatch.setattr(circuit_alone, "_measured", lambda *_: Measured(0.8 * evidence.bar, (0.0, 0.9 * evidence.bar)))
+    assert not PARTS["minimality"](evidence).passed
+    monkeypatch.setattr(evidence, "settled_or_open", lambda programs, limit: [(1.1 * limit, False)] * len(programs))
+    assert PARTS["minimality"](evidence).passed
+
+
+def test_a_circuit_that_leaves_nothing_to_ablate_otherwise_has_no_families() -> None:
+    """Planted: everything else at itself."""
+    made = witness(1)
+    evidence = evidence_of(made, dict.fromkeys(evidence_of(made).outside, IDENTITY))
+    assert evidence.free == []
+    assert not PARTS["families"](evidence).passed
+
+
+def test_heads_at_themselves_that_cancel_outside_are_seen() -> None:
+    """Planted: the circuit has idle heads at themselves, and in the model they do something, two by two."""
+    quiet, loud = witness(2, 6), witness(2, 6)
+    cancelling_heads(loud)
+    at_itself = {row: IDENTITY for row in evidence_of(quiet).outside if row.head > 0}
+    assert PARTS["outside"](evidence_of(quiet, at_itself)).passed
+    assert not PARTS["outside"](evidence_of(loud, at_itself)).passed
 
 
 def test_minimality_names_what_can_go() -> None:

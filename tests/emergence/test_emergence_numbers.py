@@ -76,6 +76,14 @@ def test_never_is_beyond_all_steps_in_a_spread():
     assert spread([None, None]) == (None, None, None)
 
 
+def test_the_median_of_two_is_between_them_and_never_where_half_never_do():
+    assert spread([100, 1000]) == (550.0, 100.0, 1000.0)
+    assert spread([1, 2, 4, 8])[0] == 3.0
+    assert spread([100, None])[0] is None
+    assert spread([100, 200, None, None])[0] is None
+    assert spread([100, 200, 300, None])[0] == 250.0
+
+
 def metrics(*hops, every=10):
     rows = [
         row for n, losses in enumerate(zip(*hops, strict=True), 1) for row in rows_of(every * n, [losses], [losses])

@@ -122,6 +122,21 @@ class TestC4:
         groups = [learners(layers, *[count] * seeds, hops=3) for layers, count in ((1, 0), (2, 1), (3, 3), (4, 3))]
         assert judged(*groups)["C4"].verdict == verdict
 
+    @pytest.mark.parametrize(
+        ("learned", "verdict"),
+        [
+            ((1, 1, 0, 1, 0), "not reproduced"),
+            ((1, 0, 0, 1, 0), "not reproduced"),
+            ((1, 1, 0, 0, 0), "not reproduced"),
+            ((1, 0, 0, 0, 0), "inconclusive"),
+        ],
+    )
+    def test_a_hop_that_nobody_learned_does_not_hide_a_broken_order(self, learned: tuple[int, ...], verdict: str):
+        """As x3 does, where x1, x2 and x4 are learned in 24 of 24 runs."""
+        losses = [[LOW if one else HIGH for one in learned]] * 8
+        assert judged(*(group(layers, hops=5, losses=losses) for layers in (4, 5, 6)))["C4"].verdict == verdict
+        assert judged(*(group(layers, hops=5, losses=losses) for layers in (4, 5)))["C4"].verdict == "inconclusive"
+
     def test_all_hops_learned_alike_is_not_reproduced(self):
         assert judged(*(learners(layers, *[5] * 8) for layers in range(5, 9)))["C4"].verdict == "not reproduced"
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from report_data import BACKWARD, DOUBLING, SERIAL, TIES, Where, circuits, loss, strict, studied
 
+from hopscope.circuits.certificate import no_circuit
 from hopscope.circuits.strict_reading import Loss, StrictReading
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
@@ -27,6 +29,15 @@ def abc(**changes: Any) -> list[Studied]:
     return [
         studied(strict(paths, **changes), name) for name, paths in zip("abc", (SERIAL, DOUBLING, BACKWARD), strict=True)
     ]
+
+
+def searched(model: Studied, **how: Any) -> Studied:
+    """The same, by a record that says how the search went."""
+    record: Any = SimpleNamespace(**vars(model.circuit), **how)
+    return replace(model, circuit=record)
+
+
+GIVEN_UP = {"certificate": no_circuit(0.008, 0.05, 0, rows_left=70).to_json()}
 
 
 def verdict(claim: str, *models: Studied) -> str:
@@ -99,6 +110,67 @@ def test_a_strict_search_that_ended_without_paths_is_no_circuit() -> None:
     found = judged(*abc(), studied(strict(()), "d"))
     assert found["C10"].verdict == "not reproduced"
     assert found["C8"].verdict == "inconclusive"
+
+
+NOBODY_KNOWS = {
+    "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
+    "another bar": (searched(studied(strict(), "d"), bar=0.4), "1 model searched at another bar"),
+    "none at another bar": (searched(studied(None, "d"), bar=0.01), "1 model searched at another bar"),
+    "no strict reading": (studied(None, "d", found=True), "1 model without a strict reading"),
+    "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not looked for"),
+}
+"""Models that solve the task, and why the record of their circuit decides nothing."""
+
+
+class TestModelsOfWhichNobodyKnows:
+    """They are neither left out nor held against a claim."""
+
+    @pytest.mark.parametrize("how", NOBODY_KNOWS)
+    def test_they_leave_a_claim_open(self, how: str) -> None:
+        unknown, reason = NOBODY_KNOWS[how]
+        found = judged(*abc(), unknown)
+        for claim in ("C7", "C8", "C10"):
+            assert (found[claim].verdict, found[claim].n, found[claim].reason) == ("inconclusive", 4, reason)
+            assert reason in found[claim].ours
+        assert found["C9"].verdict == "reproduced", "which counts certified circuits"
+        bad = loss(0.2)
+        failing = judged(*abc(zero=bad, uniform=bad, identity=bad), unknown)["C10"]
+        assert failing.verdict == "not reproduced", "others fail"
+
+    @pytest.mark.parametrize("how", NOBODY_KNOWS)
+    def test_alone_they_refute_and_show_nothing(self, how: str) -> None:
+        unknown, reason = NOBODY_KNOWS[how]
+        found = judged(unknown)
+        if how == "given up":
+            assert (found["C10"].verdict, found["C10"].reason) == ("inconclusive", reason)
+        else:
+            assert {found[claim].verdict for claim in ALL} == {"not run"}
+
+    def test_circuits_at_another_bar_are_not_judged(self) -> None:
+        found = judged(*(searched(model, bar=0.4) for model in abc()))
+        assert {(found[claim].verdict, found[claim].reason) for claim in ALL} == {
+            ("not run", "searched at another bar than 0.05")
+        }
+
+    def test_they_count_for_neither_bound_of_c11(self) -> None:
+        good = [studied(strict(), f"m{number}") for number in range(10)]
+        bad = [studied(strict(without=0.04), f"b{number}") for number in range(10)]
+        unknown = [searched(studied(None, f"g{number}"), **GIVEN_UP) for number in range(10)]
+        for models, expected in (
+            ((*good, *unknown[:1]), "reproduced"),
+            ((*good, *unknown), "inconclusive"),
+            ((*bad, *unknown[:1]), "not reproduced"),
+            ((*bad, *unknown), "not reproduced"),
+            ((*bad[:3], *good[:7], *unknown), "inconclusive"),
+        ):
+            found = judged(*models)["C11"]
+            assert (found.verdict, found.n) == (expected, len(models))
+        found = judged(*good[:9], *unknown)["C11"]
+        assert (found.verdict, found.reason) == ("inconclusive", "too few models: 9, and the rule asks for 10")
+
+    def test_a_model_that_learned_nothing_needs_no_circuit(self) -> None:
+        lost = Learned(0.7, 0.7, (0.69, 0.71))
+        assert judged(*abc(), replace(studied(None, "d", learned=lost), circuit=None))["C10"].verdict == "reproduced"
 
 
 def test_nothing_is_not_run() -> None:
@@ -272,6 +344,14 @@ class TestC11:
         reading = strict(SERIAL)
         idle = replace(reading, paths=(*reading.paths[:-1], replace(reading.paths[-1], without=loss(0.049, 0.002))))
         assert "9 of 10 models meet it" in judged(*self.many(9, 9), studied(idle, "x"))["C11"].ours
+
+    def test_the_paths_of_a_circuit_that_does_not_work_are_not_needed(self) -> None:
+        """Ten circuits of a loss of 0.30, 0.35 and more without a part; and ten across the bar."""
+        for own in (loss(0.30), Loss(0.045, (0.04, 0.051))):
+            changes = {"without": 0.5, "first_layer_uniform": loss(0.35), "zero": own, "uniform": own, "identity": own}
+            found = judged(*(studied(strict(**changes), f"m{number}") for number in range(10)))["C11"]
+            assert found.verdict == "not reproduced"
+            assert "0 of 10 models meet it" in found.ours
 
     def test_the_first_layer_must_be_the_exception(self) -> None:
         for mse in (0.9, 0.005):  # costs more than a later path, and costs nothing

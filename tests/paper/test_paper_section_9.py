@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
 from report_data import D_LIKE, SERIAL, loss, strict, studied
 
+from hopscope.circuits.certificate import no_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.crossing import Crossing
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
+from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
+from hopscope.paper.followed import FollowedModel, all_learned_at
 from hopscope.paper.models import Learned, Studied
-from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, FollowedModel, all_learned_at, judge, read
+from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, judge, read
 from hopscope.records import content_hash
+from hopscope.training.metrics import Metrics, MetricsRow
 from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+from hopscope.training.run_records import ModelResult, Result
 from hopscope.training.setup import Setup
 
 NEVER = Crossing(None, None, None, None)
@@ -46,6 +53,15 @@ def model(name: str = "d", learned: Learned | None = None, **changes: Any) -> St
     return studied(strict(SERIAL, **changes), name, D_LIKE, learned or Learned(0.031, 0.03, (0.029, 0.033)))
 
 
+def searched(model: Studied, **how: Any) -> Studied:
+    """The same, by a record that says how the search went."""
+    record: Any = SimpleNamespace(**vars(model.circuit), **how)
+    return replace(model, circuit=record)
+
+
+GIVEN_UP = {"certificate": no_circuit(0.008, 0.05, 0, rows_left=70).to_json()}
+
+
 def judged(*followed: FollowedModel, scale: str = "paper") -> dict[str, Finding]:
     study = EmergenceStudy(scale, (D_LIKE,), "transformers", "quick")
     return {finding.claim: finding for finding in judge(EmergenceResult(study, followed))}
@@ -56,6 +72,16 @@ AS_TOLD = emergence()
 
 def follow(count: int = 3, first: Emergence | None = AS_TOLD, **changes: Any) -> list[FollowedModel]:
     return [FollowedModel(model(f"d{number}"), emergence(**changes), first, None, True) for number in range(count)]
+
+
+def trained(*learned: int | None, left: int | None = 560) -> FollowedModel:
+    """A model that nobody followed, and when its metrics fall below 0.5, hop by hop, and from the plateau."""
+    rows = []
+    for step in range(20, 1001, 20):
+        losses = [0.1 if when is not None and step >= when else 0.75 for when in learned]
+        losses[0] = min(losses[0], 0.6) if left is not None and step >= left else losses[0]
+        rows.append(MetricsRow(step, 0, sum(losses) / 4, sum(losses) / 4, tuple(losses), tuple(losses)))
+    return FollowedModel(model("x"), None, None, Metrics.of_rows(rows, (0,), range(1, 5)))
 
 
 def test_the_papers_own_history_would_be_reproduced() -> None:
@@ -129,6 +155,40 @@ class TestC13:
         late = replace(doubtful, final=emergence(plateau=Plateau(0.75, 10, 200, (580, 620, 660, 860))))
         assert judged(*follow(3), late)["C13"].verdict == "not reproduced", "a plateau rests on no circuit"
 
+    @pytest.mark.parametrize(
+        ("unfollowed", "expected"),
+        [
+            (trained(580, 620, 660, 860), "inconclusive"),
+            (trained(580, 620, 660, None), "not reproduced"),
+            (trained(580, 660, 620, 860), "not reproduced"),
+            (trained(240, 620, 660, 860, left=200), "not reproduced"),
+            (trained(None, None, None, None, left=None), "not reproduced"),
+            (FollowedModel(model("x"), None, None, None), "inconclusive"),
+        ],
+    )
+    def test_models_without_a_circuit_are_no_less_models(self, unfollowed: FollowedModel, expected: str) -> None:
+        """Three of 23 have one, and are as the paper tells; length and losses of the others need none."""
+        found = judged(*follow(3), *[unfollowed] * 20)["C13"]
+        assert (found.verdict, found.n) == (expected, 23)
+        if expected == "inconclusive":
+            assert found.reason == "no circuit was followed in 20 models"
+        assert ", paths in 3; " in found.ours
+
+    def test_what_training_came_to_is_told_without_a_circuit(self) -> None:
+        found = judged(trained(580, 620, 660, None))["C13"]
+        assert found.ours == (
+            "plateau long enough in 1 of 1, losses in order in 0, paths in 0; "
+            "seed 0: plateau 70, losses 72, 78, 82, never, paths not followed, in epochs"
+        )
+
+    def test_circuits_at_another_bar_decide_nothing(self) -> None:
+        together = emergence(order=Order((580.0, 580.0, 580.0, 580.0), (0.0, 0.0, 0.0)))
+        for history in (AS_TOLD, together):
+            found = judged(*(replace(one, model=searched(one.model, bar=0.4), final=history) for one in follow(3)))[
+                "C13"
+            ]
+            assert found.verdict == "inconclusive"
+
     def test_one_model_out_of_order_refutes(self) -> None:
         bad = follow(1, order=Order((580.0, 580.0, 660.0, 860.0), (0.0, 1.0, 1.0)))
         assert judged(*follow(5), *bad)["C13"].verdict == "not reproduced"
@@ -156,7 +216,20 @@ class TestC12:
         assert self.one(studied(None, "d", D_LIKE)).verdict == "not reproduced", "no circuit at all"
         unread = studied(None, "d", D_LIKE, Learned(0.01, 0.01, (0.009, 0.011)), found=True)
         found = self.one(unread)
-        assert (found.verdict, found.reason) == ("not run", "no record has a strict reading")
+        assert (found.verdict, found.reason) == ("not run", "no record of a circuit has a strict reading")
+
+    def test_of_a_search_that_was_given_up_nobody_knows(self) -> None:
+        found = self.one(searched(studied(None, "d", D_LIKE, Learned(0.031, 0.03, (0.029, 0.033))), **GIVEN_UP))
+        assert (found.verdict, found.reason, found.n) == ("inconclusive", "1 model whose search was given up", 1)
+        both = [
+            FollowedModel(one, None, None, None)
+            for one in (model("d"), searched(studied(None, "e", D_LIKE), **GIVEN_UP))
+        ]
+        assert (judged(*both)["C12"].verdict, judged(*both)["C12"].n) == ("inconclusive", 2)
+
+    def test_a_circuit_at_another_bar_is_not_judged(self) -> None:
+        found = self.one(searched(model(), bar=0.4))
+        assert (found.verdict, found.reason) == ("not run", "searched at another bar than 0.05")
 
     def test_a_model_of_another_size_says_nothing(self) -> None:
         small = replace(D_LIKE, recipe=replace(D_LIKE.recipe, layers=4))
@@ -191,3 +264,68 @@ def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.Mon
     (followed,) = read(study, tmp_path).followed
     assert (followed.final_certified, followed.first_certified) == (False, True)
     assert judge(EmergenceResult(study, (followed,)))[1].verdict == "not reproduced"
+
+
+class TestWhatIsRead:
+    """Beside a run of the witness, whose hops are all learned at step 500."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setattr(Recipe, "architecture", witness_shape)
+        run = known_run(tmp_path / "transformers" / "d")
+        circuit_json(run, run.path / "circuit.json")
+        emergence_of_run(run, 0)
+        return run.path
+
+    def followed(self, folder: Path) -> FollowedModel:
+        study = EmergenceStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
+        (followed,) = read(study, folder.parents[1]).followed
+        return followed
+
+    def test_a_checkpoint_that_somebody_was_curious_about_did_not_learn_the_task(self, folder: Path) -> None:
+        """`hopscope emergence RUN --checkpoint 300`: there x2 and x3 had not been learned."""
+        (folder / "circuits").mkdir()
+        for step in (300, 500):
+            then = content_hash([RunFolder(folder).model_hashes[0], step])
+            circuit_json(RunFolder(folder), folder / "circuits" / f"step-{step:06d}.json", model=then)
+            emergence_of_run(RunFolder(folder), 0, step=step)
+            assert (self.followed(folder).first is None) == (step == 300)
+        learned = Emergence.load(folder / "emergence" / "step-000500.json")
+        replace(learned, circuit={"imposed": 0.5}).save(folder / "emergence" / "step-000300.json")
+        assert self.followed(folder).first == learned
+
+    def test_a_history_of_other_paths_is_not_the_circuits(self, folder: Path) -> None:
+        """`hopscope circuit RUN --anew` found others since."""
+        history = Emergence.load(folder / "emergence.json")
+        assert self.followed(folder).final == history
+        replace(history, paths=history.paths[:2]).save(folder / "emergence.json")
+        before = (folder / "emergence.json").read_bytes()
+        assert self.followed(folder).final is None
+        assert (folder / "emergence.json").read_bytes() == before
+
+    def test_beside_its_run_a_record_is_of_its_weights(self, folder: Path) -> None:
+        """What training came to is read from the metrics, and the step from the checkpoints."""
+        run = RunFolder(folder)
+        run.finish(Result(600, 1, (ModelResult(0, 0, run.model_hashes[0], 0.0, (0.0,) * 3, 0.0, 0.0, (0.0,) * 3),)))
+        (folder / "circuits").mkdir()
+        then = content_hash([run.model_hashes[0], 500])
+        circuit_json(run, folder / "circuits" / "step-000500.json", model=then)
+        first = emergence_of_run(run, 0, step=500)
+        history = Emergence.load(folder / "emergence.json")
+        (folder / "emergence.json").unlink()
+        found = self.followed(folder)
+        assert (found.final, found.first, found.training) == (None, first, (history.plateau, 600))
+        replace(history, model=then).save(folder / "emergence.json")
+        with pytest.raises(InputError, match=rf"emergence\.json is of another model: model is {then}"):
+            self.followed(folder)
+
+    @pytest.mark.parametrize("change", [{"seed": 1}, {"number": 1}, {"chains": 5}, {"layers": 4}])
+    def test_another_models_history_is_refused_and_kept(self, folder: Path, change: dict[str, int]) -> None:
+        path = folder / "emergence.json"
+        replace(Emergence.load(path), **change).save(path)
+        before = path.read_bytes()
+        with pytest.raises(
+            InputError, match=rf"emergence\.json is of another model: {next(iter(change))} is .*untouched"
+        ):
+            self.followed(folder)
+        assert path.read_bytes() == before

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import get_args
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 from hopscope.check import check
 from hopscope.circuits.form import UNIFORM, one_hot
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
 from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy, Certified, run
-from hopscope.studies.calibration_summary import summary, table
+from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, summary, table
 from hopscope.studies.hosts import Host, cut_down, hand_built
 from hopscope.studies.planting import Kind, label, plant
 from hopscope.studies.work import Work
@@ -185,3 +188,27 @@ def test_a_trained_model_is_the_same_from_what_is_kept(tmp_path: Path, monkeypat
     assert host.name == f"{tmp_path.name}-a-0"
     assert not host.clear
     assert host.name not in {one.name for one in calibration._hosts(study.strict, tmp_path)}
+
+
+def test_a_summary_is_not_replaced_by_one_of_fewer_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept without its certificates it is judged as it is, and a study that would begin anew is refused."""
+    monkeypatch.setattr(calibration, "_certified", labelled)
+    few = replace(TINY, each=1, proof=calibration.PROOF)
+    for at in (tmp_path, tmp_path / "strict"):
+        keep_summary(at, summarised(few, at / "runs", Work(workers=1)))
+    kept = kept_summary(tmp_path)
+    assert kept is not None
+    judged = CliRunner().invoke(command, ["calibration", str(tmp_path), "--judge"])
+    assert judged.exception is None, judged.output
+    for at in (tmp_path, tmp_path / "strict"):
+        rmtree(at / "runs")
+    told = CliRunner().invoke(command, ["calibration", str(tmp_path), "--judge"])
+    assert (told.stdout, told.exception) == (judged.stdout, None)
+    for more in ([], ["--quick"]):
+        refused = CliRunner().invoke(command, ["calibration", str(tmp_path), *more]).exception
+        assert isinstance(refused, InputError)
+        assert f"calibration.json tells of {2 * len(get_args(Kind))} results, of which the " in str(refused)
+        assert not list(tmp_path.rglob("runs"))
+    assert kept_summary(tmp_path) == kept

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
+from hopscope.circuits.compare import overlap, steps_beyond_first
+from hopscope.circuits.record import Circuit, OtherCircuit
+from hopscope.circuits.strict_reading import Loss
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.census import census as figure
@@ -40,6 +43,39 @@ def test_circuits_with_a_path_too_many_are_not_as_small_as_theory_allows():
     models = [seen(DOUBLING, seed, [DOUBLING], strict=larger) for seed in range(20)]
     assert verdicts(models)[0] == "not as asked"
     assert verdicts(alike(9) + models[:10])[0] == "inconclusive"
+
+
+def test_a_strict_circuit_above_the_bar_is_no_small_one():
+    """One path of seed 0 of the laptop's is the strict reading's, at a loss of 0.64: such models are not small ones."""
+    record = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-0" / "circuit.json"
+    circuit = Circuit.load(record)
+    assert circuit.strict is not None
+    assert circuit.strict.loss(circuit.strict.fill).mse > circuit.bar
+    low = Loss(circuit.bar, (0.01, 0.06))
+    held = replace(circuit, strict=replace(circuit.strict, zero=low, uniform=low, identity=low))
+    bad, good = Seen.of(circuit, "bad"), Seen.of(held, "good")
+    assert (bad.strict, len(good.strict)) == ((), 1)
+    assert (bad.paths, len(bad.paths)) == (good.paths, 3)
+    models = [seen(DOUBLING, seed, [DOUBLING], strict=bad.strict) for seed in range(20)]
+    assert verdicts(models)[0] == "not as asked"
+    (few, *_) = census.judge(CensusResult((*alike(12), *models), ()))
+    assert few.verdict == "inconclusive"  # though all twelve that have one are small
+    assert few.ours.endswith("no strict circuit holds the bar in 20")
+
+
+def test_ends_count_once_an_order():
+    """Two orders end here, three in another circuit: ten pairs, of which four are of a circuit with itself."""
+    record = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-1" / "circuit.json"
+    circuit = Circuit.load(record)
+    other = OtherCircuit(tuple(one.path for one in circuit.paths)[:3], 0.01, ("random-1", "random-2", "growing-1"), 0.5)
+    search = circuit.search | {"orders_ending_here": ["least-cost", "growing-2"]}
+    here, *again = replace(circuit, others=(other,), search=search).ends
+    assert here == tuple(one.path.names(circuit.roles) for one in circuit.paths)
+    assert again == [here, *[here[:3]] * 3]
+    assert replace(circuit, others=(), search={}).ends == (here,)
+    found = Seen.of(replace(circuit, others=(other,), search=search), "model")
+    shared = overlap(steps_beyond_first(here), steps_beyond_first(here[:3]))
+    assert found.within == pytest.approx((4 * 1 + 6 * shared) / 10)
 
 
 def test_serial_circuits_do_not_double():
@@ -75,6 +111,17 @@ def test_drift_is_told_from_none_and_from_too_little():
     assert verdicts(before, alike(5))[3] == "inconclusive"
     up_and_down = [seen(more if seed % 2 else TIES, seed) for seed in range(20)]
     assert verdicts(before, up_and_down)[3] == "inconclusive"
+
+
+def test_strict_paths_are_compared_where_both_are_there():
+    """Not with the none of a model whose strict circuit does not hold the bar, as if it had lost them all."""
+    before, later = alike(10), [replace(one, strict=()) for one in alike(10)]
+    assert "strict +0.0 paths, where both are there (5)" in drift(before, [*before[:5], *later[5:]])
+    assert "strict" not in drift(before, later)
+
+
+def drift(models: list[Seen], further: list[Seen]) -> str:
+    return census.judge(CensusResult(tuple(models), tuple(further)))[-1].ours
 
 
 def test_counts_by_hand():

@@ -14,19 +14,20 @@ from hopscope.studies.conditional import ConditionalResult, meeting, parallel
 
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]
-DEPTHS = {"functions": (3, 4, 2), "relatives": (4, 5, 3)}
+DEPTHS = {"functions": (3, 4, 5, 2), "relatives": (4, 5, 6, 3)}
+BAR = STUDY.search.budget.bar
 SIDE_BY_SIDE: tuple[Where, ...] = ((2, 1, "i?", ">0"), (2, 3, "i?", ">a"), (3, 1, "i?", ">3"), (4, 1, "i?", ">0"))
 ONE_BY_ONE: tuple[Where, ...] = ((2, 1, "i?", ">0"), (3, 3, "i?", ">a"), (4, 1, "i?", ">3"))
 
 
-def planted(learn: dict[str, tuple[int, ...]], circuits: tuple[Seen, ...] = ()) -> ConditionalResult:
+def planted(learn: dict[str, tuple[int, ...]], models: tuple[Seen, ...] = ()) -> ConditionalResult:
     """Arms of the look-ups that each seed learned, from the first on: `(3, 3, 2)` for two of three that learned all."""
     arms = []
     for arm in STUDY.arms:
         shares, count = learn.get(arm.name, ()), arm.problem.hops
         learned = tuple(tuple(100 * hop if hop <= n else None for hop in range(1, count + 1)) for n in shares)
         arms.append(ArmLearned(arm, arm.seeds[: len(shares)], learned))
-    return ConditionalResult(tuple(arms), circuits)
+    return ConditionalResult(BAR, tuple(arms), models)
 
 
 def seen(paths: tuple[Where, ...], delivers: bool = True) -> Seen:
@@ -71,7 +72,18 @@ def test_circuits_deliver_and_look_up_side_by_side() -> None:
     assert verdict(planted({}, (*three, three[2])), deliver) == "not as asked"
     assert verdict(planted({}, (*three, three[2])), beside) == "not as asked"
     assert verdict(planted({}, three[:2]), beside) == "inconclusive"
-    assert verdict(planted({}, (replace(three[0], paths=()),)), deliver) == "not run"
+
+
+def test_a_model_without_a_circuit_counts_against_and_one_above_the_bar_does_not_count() -> None:
+    deliver, certified = "functions: circuits deliver", "functions: most models have a certified circuit"
+    good = replace(seen(SIDE_BY_SIDE), certified=("natural",))
+    without = replace(seen((), delivers=False))
+    assert verdict(planted({}, (good,) * 2 + (without,) * 2), deliver) == "not as asked"
+    assert verdict(planted({}, (good,) * 3 + (replace(without, loss=BAR),) * 4), deliver) == "as asked"
+    assert verdict(planted({}, (good,) * 6), certified) == "as asked"
+    assert verdict(planted({}, (good,) * 6 + (without,) * 6), certified) == "inconclusive"
+    assert verdict(planted({}, (replace(good, certified=("strict",)),) * 6), certified) == "not as asked"
+    assert verdict(planted({}, (replace(without, loss=BAR),)), certified) == "not run"
 
 
 def test_what_meets() -> None:

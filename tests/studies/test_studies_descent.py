@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from hopscope.plot.descent import descent as figure
 from hopscope.studies import descent
 from hopscope.studies.descent import DescentResult
 from hopscope.studies.followed import Followed, _spikes
+from hopscope.studies.kept import kept
 from hopscope.studies.statistics import fewer
 
 Paths = tuple[Where, ...]
@@ -78,6 +80,30 @@ def test_spikes():
     assert verdicts(steady(12, spikes=(2500,)))[2] == "not as asked"
     assert verdicts(steady(12))[2] == "inconclusive"  # no spikes
     assert verdicts([rebuilding(seed, True) for seed in range(4)])[2] == "inconclusive"
+
+
+def drifting(seed: int, checkpoints: tuple[int, ...] = ()) -> Followed:
+    """One path of ten is another at every checkpoint; the one at 4000 stands in a spike, so it has no circuit."""
+    heads = {1000 * place: range(1000 * seed + place, 1000 * seed + place + 10) for place in (1, 2, 3, 5, 6, 7)}
+    every = [seen([(1, head, ">x1", "x0>") for head in some], seed, step=step) for step, some in heads.items()]
+    return Followed("constant", seed, 8000, tuple(every), (3900,), (500.0,) * 10, checkpoints=checkpoints)
+
+
+def test_a_spike_that_only_hides_a_checkpoint_rebuilds_nothing():
+    """Before and after it lie two intervals of drift, between other checkpoints one."""
+    one = drifting(0, tuple(range(1000, 8000, 1000)))
+    assert one.changes == [(pytest.approx(9 / 11), False)] * 4
+    assert verdicts([drifting(seed, tuple(range(1000, 8000, 1000))) for seed in range(12)])[2] == "inconclusive"
+
+
+def test_records_that_do_not_say_which_checkpoints_there_were_have_them_evenly():
+    assert drifting(0).changes == [(pytest.approx(9 / 11), False)] * 4
+    assert followed(0, []).changes == followed(0, [SERIAL]).changes == []
+    folder = Path(__file__).parents[2] / "results" / "studies" / "descent"
+    record = kept("descent", folder, DescentResult)
+    assert record is not None
+    steps = [[(one.step, after.step) for one, after in model.neighbours] for model in record.models]
+    assert [pairs[0] for pairs in steps] == [(4800, 5600), (3200, 4000)]  # at 4000 the first had none
 
 
 def test_a_falling_rate():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from shutil import rmtree
 
 import pytest
@@ -10,16 +11,17 @@ from click.testing import CliRunner
 from planted_arms import arm, learns
 from planted_circuits import DOUBLING, seen
 
+from hopscope.cli._keeping import Asked, told
 from hopscope.cli.study import STUDIES, command
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
-from hopscope.studies import arms, learning
+from hopscope.studies import arms, heads, learning
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.circuits import HASTY, Search
-from hopscope.studies.judgements import Judgement, Judgements, judgements_table
+from hopscope.studies.judgements import Judgement, as_many_as, judgements_table, never
 from hopscope.studies.kept import Models, made_by
 from hopscope.studies.work import Work
 from hopscope.training.plan import Plan
@@ -94,6 +96,28 @@ def test_a_study_that_is_cut_short_has_some_seeds_of_every_arm(tmp_path):
 
 def test_what_can_no_longer_come_true_is_said_before_all_seeds_are_finished():
     assert verdict(arm("a", THREE, learns(3, 2, 2), layers=3, missing=8)) == "not as asked"
+
+
+def test_seeds_that_are_missing_count_as_long_as_they_can_change_the_answer():
+    """Three of five: known by the third, and by the third that cannot, unless any seed may refute the claim."""
+
+    def told(yes: int, n: int, refuted: bool | None) -> str:
+        return as_many_as("", 3, yes, n, 5, refuted=refuted).verdict
+
+    assert [told(3, n, None) for n in (3, 4, 5)] == ["as asked"] * 3
+    assert [told(3, n, False) for n in (3, 4, 5)] == ["inconclusive", "inconclusive", "as asked"]
+    assert told(3, 3, True) == "not as asked"
+    assert [told(0, n, None) for n in (0, 1, 2, 3)] == ["not run", "inconclusive", "inconclusive", "not as asked"]
+
+
+def test_what_never_happens_needs_many_and_a_control():
+    """None of 36 is at most 9.7%, none of 35 may be a tenth."""
+    assert never("", "", 36, happened=False).verdict == "as asked"
+    assert never("", "", 35, happened=False).verdict == "inconclusive"
+    assert never("", "", 35, happened=False, rare=0.2).verdict == "as asked"
+    assert never("", "", 36, happened=True, lacking="no control").verdict == "not as asked"
+    silent = never("", "", 36, happened=False, lacking="no control")
+    assert (silent.verdict, silent.reason) == ("inconclusive", "no control")
 
 
 def test_what_theory_rules_out_is_never_as_asked():
@@ -234,17 +258,88 @@ def test_a_model_is_known_by_how_it_was_made_and_looked_at():
     assert models.all == (known,)
 
 
-@pytest.mark.parametrize("name", [name for name in STUDIES if name not in ("calibration", "searches", "text")])
-def test_what_is_not_there_is_not_run(name, tmp_path):
-    """The whole study, not its quick version: every arm is read, and none is made."""
-    told = CliRunner().invoke(command, [name, str(tmp_path / name), "--judge"])
-    assert told.exception is None, told.output
-    judged = read_record(
-        tmp_path / name / "judgements.json", Judgements, kind="hopscope judgements", schema=1, what="judgements"
-    ).judgements
-    assert {one.verdict for one in judged} == {"not run"}
-    assert "No figure" in told.stdout
-    assert not (tmp_path / name / "runs").exists()
+def refused(arguments: list[str]) -> str:
+    """What a command says that is refused."""
+    said = CliRunner().invoke(command, arguments).exception
+    assert isinstance(said, InputError), said
+    return str(said)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name != "searches"])
+def test_where_no_study_is_nothing_is_judged_and_nothing_written(name, tmp_path):
+    """Neither in a folder that is not there, nor in an empty one, nor in one of something else."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "letter.txt").write_text("Dear")
+    for folder in ("new", "empty", "foreign"):
+        words = refused([name, str(tmp_path / folder), "--judge"])
+        assert f"{folder} holds nothing finished of the study {name}; leave --judge out" in words
+    assert list(contents(tmp_path)) == [tmp_path / "foreign" / "letter.txt"]
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("idle", [[], ["--judge"]])
+@pytest.mark.parametrize("there", ["quick", "whole"])
+def test_a_record_is_not_replaced_by_one_that_knows_less(there, idle, tmp_path, monkeypatch):
+    """Neither the whole study's by the quick one's nor the other way round; nothing is trained before that is seen."""
+    known = {"quick": heads.quick(PLAIN), "whole": heads.standard(PLAIN)}[there].models[:2]
+    seen_before = tuple(
+        heads.OneModel(one.problem.chains, one.recipe.layers, one.recipe.heads, one.seeds[0], 0.3, made_by(one))
+        for one in known
+    )
+    write_record(tmp_path / "heads.json", heads.HeadsResult(seen_before), kind="hopscope study heads", schema=1)
+    (tmp_path / "runs").mkdir()
+    before = contents(tmp_path)
+    monkeypatch.setattr("hopscope.training.many.train_all", lambda *_, **__: pytest.fail("it is trained"))
+    other = [] if there == "quick" else ["--quick"]
+    words = refused(["heads", str(tmp_path), *other, *idle])
+    version = "whole" if there == "quick" else "quick"
+    assert f"heads.json tells of 2 results, of which the {version} study would keep none" in words
+    assert contents(tmp_path) == before
+
+
+def test_what_a_study_comes_to_must_be_all_that_was_known(tmp_path):
+    """Seeds that are not trained yet count before, and do not afterwards; a longer budget makes them no others."""
+    whole = arm("4-layers", THREE, MIXED, layers=4, steps=1000)
+    longer = replace(whole.setup, recipe=replace(whole.setup.recipe, steps=2000))
+    fewer = ArmLearned(longer, whole.seeds[:1], whole.learned[:1])
+    assert told(Arms((fewer,))) < told(Arms((whole,))) == told(Arms((fewer,)), planned=True)
+    asking = Asked(tmp_path / "a.json", Arms((whole,)), tmp_path, lambda work: Arms((fewer,)), quick=False)
+    asking.check()
+    with pytest.raises(InputError, match="tells of 4 results, of which the whole study would keep 1"):
+        asking.found(Work())
+    model, other = seen(DOUBLING, 7, made="made"), seen(DOUBLING, 8, made="")
+    assert len(told((model, replace(model, loss=0.3), other))) == 2
+
+
+def test_a_study_goes_into_no_folder_of_something_else(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    assert "is a run; choose another folder" in refused(["heads", str(tmp_path)])
+    (tmp_path / "run.json").rename(tmp_path / "depth.json")
+    words = f"{tmp_path} holds the study depth; choose another folder for heads"
+    assert refused(["heads", str(tmp_path), "--quick"]) == words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["heads", "--run", "nope", "--quick"], "heads trains its own models; leave --run out"),
+        (["calibration", "--run", "nope", "--quick"], "--quick asks no run"),
+        (["calibration", "--run", "nope", "--judge"], "--judge asks no run"),
+        (["heads", "--judge", "--workers", "2"], "--judge runs nothing; leave --workers out"),
+        (["searches", "--workers", "2"], "searches is one process; leave --workers out"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(arguments, words):
+    assert words in refused(arguments)
+
+
+def test_there_are_no_processes_of_a_negative_number():
+    assert CliRunner().invoke(command, ["heads", "--workers", "-1", "--judge"]).exit_code == 2
 
 
 def test_what_cannot_be_judged_alone_says_so(tmp_path):

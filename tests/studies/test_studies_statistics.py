@@ -7,13 +7,21 @@ import math
 import numpy as np
 import pytest
 
-from hopscope.studies.statistics import clopper_pearson, holm, log_rank, ratio_of_means, survival_median
+from hopscope.studies.statistics import clopper_pearson, holm, log_rank, ratio_of_means, survival_median, t_interval
 
 
 def test_shares():
     assert clopper_pearson(0, 0) == (0.0, 1.0)
     assert clopper_pearson(0, 10)[1] == pytest.approx(1 - 0.025**0.1)
     assert clopper_pearson(10, 10)[0] == pytest.approx(0.025**0.1)
+
+
+def test_the_interval_of_a_mean_of_few():
+    """By hand, with 4.3027 of the table for two degrees of freedom."""
+    reach = 4.3027 / math.sqrt(3)
+    assert t_interval([1, 2, 3]) == pytest.approx((2 - reach, 2 + reach), abs=1e-4)
+    assert t_interval([5, 5, 5]) == (5, 5)
+    assert t_interval([5]) == (-math.inf, math.inf)
 
 
 def test_holm():

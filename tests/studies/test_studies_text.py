@@ -66,6 +66,24 @@ def test_strategies_that_differ_are_inconclusive_and_none_that_doubles_is_agains
     assert verdicts(*(answered(seed, **serial) for seed in range(3)))[3] == "not as asked"
 
 
+def test_until_all_seeds_of_an_arm_are_finished_nothing_is_as_asked() -> None:
+    """`pruned` has six, 3 to 8. One more might answer otherwise, but not undo what speaks against a claim."""
+    six = [answered(seed, arm="pruned") for seed in range(3, 9)]
+    assert verdicts(*six) == ["as asked"] * 5
+    assert verdicts(*six[:3]) == ["inconclusive"] * 5
+    assert verdicts(*six[:5]) == ["inconclusive"] * 5
+    assert judge(TextResult(tuple(six[:5])))[0].reason == "seeds are missing"
+    against = replace(six[0], certified=False, looked_up={"value": 1, "end": 1}, layers_used=2, lowest=0.96)
+    assert verdicts(against, *six[1:3])[1:] == ["not as asked", "not as asked", "inconclusive", "not as asked"]
+    serial = [replace(one, strategy="serial") for one in six]
+    assert verdicts(*serial[:5])[3] == "inconclusive"  # the sixth may be another
+    assert verdicts(*serial)[3] == "not as asked"
+    good = grown(3, [0.3, 0.9], [0.2, 0.7])
+    histories = tuple(replace(good, arm="pruned", seed=seed) for seed in range(3, 9))
+    assert judge(TextResult(tuple(six), histories))[-1].verdict == "as asked"
+    assert judge(TextResult(tuple(six), histories[:5]))[-1].verdict == "inconclusive"
+
+
 def test_models_that_do_not_answer_do_not_count() -> None:
     found = [answered(seed, lowest=0.94) for seed in range(3)]
     assert verdicts(*found) == ["not as asked", *["not run"] * 4]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hopscope.circuits.certificate import Evidence, tidy
-from hopscope.circuits.certificate.evidence import by_sequence
+from hopscope.circuits.certificate.evidence import Lost, by_sequence
 from hopscope.circuits.patching import Patcher, Use
 from hopscope.circuits.record import CircuitPath, Feed, Helper
 from hopscope.circuits.vectors import VectorEvaluator
-from hopscope.theory.path import Row
+from hopscope.theory.path import AttentionPath, Row
 
 _LEAST_ATTENTION = 0.1
 """Fall of a later path's attention, from which it counts as fed."""
@@ -22,9 +22,9 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     """The paths with their ablations and uses, and the helper rows. Uses are of models of vectors only."""
     without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
     imposed = evidence.measured(list(without))
-    natural = dict(
-        zip(evidence.rows, evidence.measured([lost.without for lost in evidence.lost.values()]), strict=True)
-    )
+    lost: list[tuple[Row | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
+    measured = evidence.measured([one.without for _, one in lost])
+    natural = {where: loss for (where, _), loss in zip(lost, measured, strict=True)}
     uses: dict[Row, list[Use]] = {}
     if isinstance(evidence.few, VectorEvaluator):
         patcher = Patcher(evidence.few, evidence.natural)
@@ -36,8 +36,8 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
             weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
             ablation_mse=mse,
             interval=interval,
-            natural_mse=natural[path.row][0],
-            natural_interval=natural[path.row][1],
+            natural_mse=natural.get(path, natural[path.row]).mean,
+            natural_interval=natural.get(path, natural[path.row]).interval,
             feeds=_feeds(uses.get(path.row, ()), evidence.bar),
         )
         for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)

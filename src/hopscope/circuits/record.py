@@ -84,7 +84,8 @@ class CircuitPath:
         weight: the model's mean attention along this path.
         ablation_mse: loss of the imposed circuit without this path.
         interval: of `ablation_mse`, 95%.
-        natural_mse: loss of the natural circuit without this path's row.
+        natural_mse: loss of the natural circuit without this path: without its row, or, where that has several keys,
+            without this one.
         natural_interval: of `natural_mse`, 95%.
         feeds: what it is good for, the strongest use first.
     """
@@ -209,6 +210,14 @@ class Circuit:
         """Rows in use: those with a path, and helpers."""
         helpers = (Row(one.layer - 1, one.head - 1, role_number(one.query, self.roles)) for one in self.helpers)
         return tuple(sorted({*(one.path.row for one in self.paths), *helpers}))
+
+    @property
+    def ends(self) -> tuple[tuple[tuple[int, int, str, str], ...], ...]:
+        """The paths that the search ended in, by name as in records, once an order; this circuit's come first."""
+        here = max(1, len(self.search.get("orders_ending_here", ())))
+        found = [(tuple(one.path for one in self.paths), here)]
+        found += [(other.paths, len(other.orders)) for other in self.others]
+        return tuple(tuple(path.names(self.roles) for path in paths) for paths, times in found for _ in range(times))
 
     @property
     def used_heads(self) -> tuple[tuple[int, int], ...]:

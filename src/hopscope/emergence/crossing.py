@@ -91,9 +91,15 @@ def spread(values: Sequence[int | float | None], seed: int = 0) -> tuple[float |
     steps = torch.tensor([math.inf if value is None else value for value in values], dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
     drawn = steps[torch.randint(len(steps), (_RESAMPLES, len(steps)), generator=generator)]
-    medians = drawn.median(dim=-1).values.sort().values
+    medians = _medians(drawn).sort().values
     low, high = (medians[round(share * (_RESAMPLES - 1))].item() for share in (0.025, 0.975))
-    return _or_none(steps.median().item()), _or_none(low), _or_none(high)
+    return _or_none(_medians(steps).item()), _or_none(low), _or_none(high)
+
+
+def _medians(values: Float[Tensor, "*set value"]) -> Float[Tensor, "*set"]:
+    """The value in the middle, or the mean of the two; infinity where one of them is. (torch's own takes the lower.)"""
+    ordered, count = values.sort(dim=-1).values, values.shape[-1]
+    return (ordered[..., (count - 1) // 2] + ordered[..., count // 2]) / 2
 
 
 def _or_none(step: float) -> float | None:

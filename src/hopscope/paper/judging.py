@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -24,18 +25,22 @@ def below(interval: tuple[float, float], bar: float) -> Outcome:
 
 
 def every_model(
-    outcomes: Sequence[Outcome], least: int = LEAST_MODELS, open_ones: str = "with an interval across the bar"
+    outcomes: Sequence[Outcome],
+    least: int = LEAST_MODELS,
+    open_ones: str = "with an interval across the bar",
+    unjudged: Sequence[str] = (),
 ) -> tuple[Verdict, str]:
     """The verdict on a claim that all models must meet, and why it is inconclusive where it is.
 
-    One model that fails refutes it, however few there are. `open_ones` says what is with those that are open.
+    One model that fails refutes it, however few there are. `open_ones` says what is with those that are open;
+    `unjudged` of every further model why it is: `whose search was given up`.
     """
-    if not outcomes:
+    if not outcomes and not unjudged:
         return "not run", ""
     if "fails" in outcomes:
         return "not reproduced", ""
-    if "open" in outcomes:
-        return "inconclusive", f"{counted(outcomes.count('open'), 'model')} {open_ones}"
+    if "open" in outcomes or unjudged:
+        return "inconclusive", by_reason([open_ones] * outcomes.count("open") + list(unjudged))
     if len(outcomes) < least:
         return "inconclusive", f"too few models: {len(outcomes)}, and the rule asks for {least}"
     return "reproduced", ""
@@ -44,6 +49,11 @@ def every_model(
 def counted(number: int, what: str) -> str:
     """`1 model`, `2 models`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def by_reason(reasons: Sequence[str]) -> str:
+    """`1 model searched at another bar, 2 models whose search was given up`: how many models with each."""
+    return ", ".join(f"{counted(number, 'model')} {reason}" for reason, number in Counter(reasons).items())
 
 
 def ranged(values: Sequence[float]) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import StrictReading
+from hopscope.errors import InputError
 from hopscope.paper.judging import BAR, counted
+from hopscope.records import content_hash
 from hopscope.studies.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -75,20 +77,33 @@ class Studied:
 
     @property
     def certified(self) -> tuple[Sense, ...]:
-        """In which senses its circuit is certified."""
+        """In which senses its circuit is certified at the paper's bar."""
         senses: tuple[Sense, ...] = getattr(self.circuit, "certified", ())
-        return senses
+        return () if self.at_another_bar else senses
 
     @property
     def solves(self) -> bool:
-        """Whether the whole model is under the bar."""
-        loss = self.circuit.losses["full"] if self.circuit else None
-        return loss is not None and loss < BAR
+        """Whether the whole model is under the bar; where no circuit was looked for, for sure."""
+        if self.circuit is not None:
+            return self.circuit.losses["full"] < BAR
+        return self.learned is not None and self.learned.held_out is not None and self.learned.held_out[1] < BAR
+
+    @property
+    def at_another_bar(self) -> bool:
+        """Whether its circuit was looked for at a bar that is not the paper's."""
+        bar: float = getattr(self.circuit, "bar", BAR)
+        return bar != BAR
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the search for its circuit was given up; then nobody knows whether there is one."""
+        certificate: Mapping[str, Mapping[str, Any]] = getattr(self.circuit, "certificate", {})
+        return "rows_left" in certificate.get("sufficiency", {})
 
     @property
     def lost(self) -> bool:
-        """Whether a circuit was looked for and there is none, by the strict reading where it was made."""
-        if self.circuit is None or self.strict is not None:
+        """Whether a circuit was looked for to the end and there is none, by the strict reading where it was made."""
+        if self.circuit is None or self.strict is not None or self.at_another_bar or self.given_up:
             return False
         return not self.circuit.found or getattr(self.circuit, "strict", None) is not None
 
@@ -121,9 +136,57 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
                 continue
             name = f"{setup.name}-{number}" if number else setup.name
             learned = Learned.of(run, number) if run else None
-            circuit = Circuit.load(record) if record.exists() else None
-            found.append(Studied(name, setup, seed, number, learned, circuit))
+            found.append(Studied(name, setup, seed, number, learned, read_circuit(record, setup, number, run)))
     return tuple(found)
+
+
+def read_circuit(
+    path: Path, setup: Setup, number: int, run: RunFolder | None, step: int | None = None
+) -> Circuit | None:
+    """The record of the circuit of one model; None where there is no file.
+
+    Args:
+        path: of the record.
+        setup: what the model was trained by.
+        number: of the model in its run, from 0.
+        run: its run; None where that is not there, and the record's word is all there is.
+        step: of the checkpoint at which it was looked for; None for the end.
+
+    Raises:
+        InputError: the record is damaged, or of another model.
+    """
+    if not path.exists():
+        return None
+    circuit = Circuit.load(path, run.record.content_hash if run else None)
+    here = {**asdict(circuit.problem), **{name: getattr(circuit, name) for name in (*_OF_A_MODEL, "model")}}
+    asked = {**asdict(setup.problem), **of_a_model(setup, number)}
+    if run is not None:
+        model = run.model_hashes[number]
+        asked["model"] = model if step is None else content_hash([model, step])
+    require_same(path, here, asked)
+    return circuit
+
+
+_OF_A_MODEL = ("seed", "number", "layers", "heads")
+
+
+def of_a_model(setup: Setup, number: int) -> dict[str, Any]:
+    """What every record of a model says of it: the seed, the number in its run, layers and heads."""
+    return dict(zip(_OF_A_MODEL, (setup.seeds[number], number, setup.recipe.layers, setup.recipe.heads), strict=True))
+
+
+def require_same(path: Path, here: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """See that a record is of the model that it stands beside.
+
+    Raises:
+        InputError: it is not; the sentence names the first difference.
+    """
+    for name, value in asked.items():
+        if here[name] != value:
+            raise InputError(
+                f"{path} is of another model: {name} is {here[name]}, and {value} of the model there; it was left "
+                "untouched, move it away or make it anew"
+            )
 
 
 class OfModels(Protocol):

@@ -71,8 +71,9 @@ RULES: Mapping[str, Rule] = {
         "Reproduced if (1) no run learned a hop with t < log3(2D) layers, (2) every hop was learned by some run, "
         "(3) each hop was learned by fewer runs than the hop before it, and Page's trend test over runs gives "
         "p < 0.01, and (4) the last hop was learned more often at depths from its exact minimum on than below "
-        "it, with p < 0.05 in Fisher's exact test; at the paper's scale with D = 5. Not reproduced: (1) fails, or the "
-        "order of (3) fails in 20 runs or more. Else inconclusive.",
+        "it, with p < 0.05 in Fisher's exact test; at the paper's scale with D = 5. Not reproduced: (1) fails, or in "
+        "20 runs or more a hop that some run learned was learned by no fewer than the hop before it. Else "
+        "inconclusive.",
     ),
     "C5": Rule(
         "Hops are learned in order",
@@ -104,7 +105,9 @@ RULES: Mapping[str, Rule] = {
         "uniform or the identity. Few is a third of all heads at most (4 of 12), and at most twice the layers that "
         "theory asks of one head a layer. Reproduced: three models or more, each with few. Not reproduced: a model "
         "with more. Else inconclusive. Models from which heads were taken away while they trained do not count here, "
-        "nor for C9, C10 and C11: what is left of them is small by construction, and alike.",
+        "nor for C9, C10 and C11: what is left of them is small by construction, and alike. Here and for C8, C10, C11 "
+        "and C12 a model that solves the task is open, and n counts it, if its circuit was not looked for, or at "
+        "another bar than 0.05, or without a strict reading, or if the search was given up.",
     ),
     "C8": Rule(
         "The first relevant head ties the second to the first member of each pair",
@@ -143,12 +146,13 @@ RULES: Mapping[str, Rule] = {
         "MSE 0.17 to 0.89 with one path ablated; 0.05 to 0.10 with the first useful layer made uniform",
         "Appendix E",
         "models",
-        "Strict reading, one path taken away at a time. A model meets the claim if without any one path beyond the "
-        "first useful layer the 95% interval of its loss lies above 0.05, and with the first useful layer uniform as a "
-        "whole the loss lies between the circuit's own and the least of those. Ten models or more, else inconclusive. "
-        "Reproduced: the lower 95% Clopper-Pearson bound on the share of models that meet it is above one half. Not "
-        "reproduced: the upper bound is below 90%. Else inconclusive. How many losses lie in the paper's ranges is "
-        "told.",
+        "Strict reading, one path taken away at a time. A model meets the claim if the circuit works, the 95% "
+        "interval of its loss alone below 0.05, if without any one path beyond the first useful layer that interval "
+        "lies above 0.05, and if with the first useful layer uniform as a whole the loss lies between the circuit's "
+        "own and the least of those. Ten models or more that are not open, else inconclusive. Reproduced: the lower "
+        "95% Clopper-Pearson bound on the share of models that meet it, open ones counted against it, is above one "
+        "half. Not reproduced: the upper bound, open ones counted for it, is below 90%. Else inconclusive. How many "
+        "losses lie in the paper's ranges is told.",
     ),
     "C12": Rule(
         "Transformer D (24 layers, D = 4) learns the task, and its circuit alone solves it",
@@ -170,8 +174,9 @@ RULES: Mapping[str, Rule] = {
         "the run (28%). Losses: every hop is learned, each at a later logged step than the one before. Paths: every "
         "path crosses 0.5, what has emerged delivers the hops one after the other with a certainty of 95% at least, "
         "and the last gap is the longest; this for the circuit at the end and for the one found at the checkpoint "
-        "where all hops are learned, if they are certified. Reproduced: three models or more, and all of them. Not "
-        "reproduced: a model fails one. Inconclusive: fewer, a certainty between 5% and 95%, no circuit at that "
+        "where all hops are learned, if they are certified at 0.05. Length and losses are judged of every model that "
+        "was trained, with a circuit or without. Reproduced: three models or more, and all of them. Not reproduced: "
+        "a model fails one. Inconclusive: fewer, a certainty between 5% and 95%, no circuit at the end or at that "
         "checkpoint, or one that is not certified.",
     ),
     "C14": Rule(
@@ -182,9 +187,9 @@ RULES: Mapping[str, Rule] = {
         "Equations at D = 1..5 and the other four at the paper's size, the paper's prompts alone: no extension, no "
         "solved examples, no hidden reasoning, the exact answer rule. At each of the nine points 95% of the questions "
         "asked or more must get an acceptable answer, and the lower Wilson bound of accuracy must be at least 90%, "
-        "with Holm's correction over the models asked. Reproduced: a model meets all nine. Not reproduced: every "
-        "model asked everything has a point whose upper bound lies below 90%. Else inconclusive. How many models were "
-        "tried is told: one of many is the best of many.",
+        "with Holm's correction over all models asked, those asked in part too. Reproduced: a model meets all nine. "
+        "Not reproduced: every model asked everything answered so, and has a point whose upper bound lies below 90%. "
+        "Else inconclusive. How many models were tried is told: one of many is the best of many.",
     ),
     "C15": Rule(
         "Random guessing sets the floor",

@@ -83,24 +83,25 @@ def _models(summary: Summary | None) -> Finding:
     changed = ", ".join(summary.settings.extensions.changed())
     faults = {name: _fault(points, changed, summary.settings.rule) for name, points in whole.items()}
     fair = {name: points for name, points in whole.items() if not faults[name]}
-    solvers = _solvers(fair)
+    solvers = _solvers(fair, asked=len(names))
     shown = max(fair or whole, key=lambda name: (name in solvers, _worst(whole[name]).low))
     worst = _worst(whole[shown])
     ours = (
         f"{shown}: lowest accuracy {_percent(worst.accuracy)} ({worst.formulation}, D = {worst.hops}); "
         f"{len(solvers)} of {counted(len(whole), 'model')} asked everything meet it"
         + (", the best of many shown" if len(whole) > 1 else "")
+        + (f"; {counted(len(names) - len(whole), 'model')} asked in part" if len(names) > len(whole) else "")
     )
     verdict: Verdict = "inconclusive"
     reason = ""
     if solvers:
         verdict = "reproduced"
-    elif not fair:
-        reason = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
-    elif all(any(point.high < NEAR_PERFECT for point in points) for points in fair.values()):
-        verdict = "not reproduced"
+    elif any(all(point.high >= NEAR_PERFECT for point in points) for points in fair.values()):
+        reason = f"an interval across {NEAR_PERFECT:.0%}, with Holm's correction over {counted(len(names), 'model')}"
+    elif len(fair) < len(whole):
+        reason = "; ".join(f"{name}: {fault}" for name, fault in faults.items() if fault)
     else:
-        reason = f"an interval across {NEAR_PERFECT:.0%}, with Holm's correction over {counted(len(fair), 'model')}"
+        verdict = "not reproduced"
     scale = f"{counted(len(whole), 'model')}, {min(point.asked for point in whole[shown])} or more questions a point"
     return Finding("C14", verdict, ours, len(whole), (worst.low, worst.high), scale, reason=reason, run="benchmark")
 
@@ -127,11 +128,11 @@ def _fault(points: Sequence[Point], extensions: str, rule: str) -> str:
     return ""
 
 
-def _solvers(models: Mapping[str, Sequence[Point]]) -> list[str]:
-    """The models that meet all nine points, by Holm's way down from the best."""
+def _solvers(models: Mapping[str, Sequence[Point]], asked: int) -> list[str]:
+    """The models that meet all nine points, by Holm's way down from the best, corrected for all that were asked."""
     found: list[str] = []
     for name in sorted(models, key=lambda name: -_worst(models[name]).low):
-        confidence = 1 - 0.05 / (len(models) - len(found))
+        confidence = 1 - 0.05 / (asked - len(found))
         bounds = [wilson(point.correct, point.accepted, confidence)[0] for point in models[name]]
         if min(bounds) < NEAR_PERFECT:
             break

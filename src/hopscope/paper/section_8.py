@@ -10,7 +10,7 @@ from typing import get_args
 
 from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.circuits.search.budget import Effort
-from hopscope.circuits.strict_reading import Fill, StrictReading
+from hopscope.circuits.strict_reading import Fill, Loss, StrictReading
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.judging import (
     BAR,
@@ -24,6 +24,7 @@ from hopscope.paper.judging import (
     spans,
 )
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
+from hopscope.paper.readings import Readings
 from hopscope.studies.statistics import clopper_pearson
 from hopscope.studies.work import Work
 from hopscope.theory.depth import depths
@@ -127,41 +128,38 @@ def _learn(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
-    """C7 to C11, of the models that solve the task and whose circuit was looked for."""
+    """C7 to C11, of the models that solve the task."""
     looked = list({model.circuit.model: model for model in models if model.circuit}.values())
     solved = [model for model in looked if model.solves]
     aside = f"; {len(looked) - len(solved)} of {counted(len(looked), 'model')} had not learned the task"
-    judges: dict[str, Callable[[Read, int], Finding]] = {
-        "C7": lambda read, missing: _few_heads(read, missing, scale),
-        "C8": lambda read, missing: _first_ties(read, missing, scale),
-        "C9": lambda read, missing: _differ(read, scale),
-        "C10": lambda read, missing: alone("C10", read, missing, scale),
-        "C11": lambda read, missing: _needed(read, missing, scale),
+    solving = [*solved, *(model for model in models if model.circuit is None and model.solves)]
+    judges: dict[str, Callable[[Readings], Finding]] = {
+        "C7": lambda readings: _few_heads(readings, scale),
+        "C8": lambda readings: _first_ties(readings, scale),
+        "C9": lambda readings: _differ(readings.read, scale),
+        "C10": lambda readings: alone("C10", readings, scale),
+        "C11": lambda readings: _needed(readings, scale),
     }
     findings = []
     for claim, judge_it in judges.items():
-        judged = [model for model in solved if claim not in WHOLE or not model.pruned]
-        read = [(model, model.strict) for model in judged if model.strict]
-        missing = sum(model.lost for model in judged)
-        if not read and not missing:
-            why = "no record of a circuit has a strict reading" if solved else "no model had learned the task"
-            why = why if judged or not solved else "heads were taken away while the models trained"
+        judged = [model for model in solving if claim not in WHOLE or not model.pruned]
+        readings = Readings.of(judged)
+        if readings.nothing:
+            why = readings.nothing if solving else "no model had learned the task"
+            why = why if judged or not solving else "heads were taken away while the models trained"
             findings.append(Finding(claim, "not run", reason=why if looked else ""))
             continue
-        finding = judge_it(read, missing)
+        finding = judge_it(readings)
         told = finding.ours + aside if len(looked) > len(solved) and finding.ours else finding.ours
         findings.append(replace(finding, ours=told))
     return findings
 
 
-Read = Sequence[tuple[Studied, StrictReading]]
-
-
-def _few_heads(read: Read, missing: int, scale: str) -> Finding:
+def _few_heads(readings: Readings, scale: str) -> Finding:
     """C7."""
-    outcomes: list[Outcome] = ["open"] * missing
+    outcomes: list[Outcome] = []
     words, needed = [], []
-    for model, strict in read:
+    for model, strict in readings.read:
         layers, heads, hops = model.shape
         of, theory = layers * heads, depths(hops).causal_one_head
         outcome = below(strict.fewest_heads_loss.interval, BAR)
@@ -169,17 +167,18 @@ def _few_heads(read: Read, missing: int, scale: str) -> Finding:
         outcomes.append("fails" if many else "meets" if outcome == "meets" else "open")
         words.append(f"{len(strict.fewest_heads)} of {of}")
         needed.append(theory)
-    verdict, reason = every_model(outcomes)
-    ours = f"{', '.join(words) or 'no'} heads; {max(needed, default=0)} layers of one would suffice" + _lost(missing)
-    interval = f"MSE with those heads alone {spans([s.fewest_heads_loss.interval for _, s in read]) or '-'}"
-    return Finding("C7", verdict, ours, len(outcomes), interval, scale, reason=reason)
+    unjudged = ["without a circuit"] * readings.missing + list(readings.unjudged)
+    verdict, reason = every_model(outcomes, unjudged=unjudged)
+    ours = f"{', '.join(words) or 'no'} heads; {max(needed, default=0)} layers of one would suffice" + readings.aside
+    interval = f"MSE with those heads alone {spans([s.fewest_heads_loss.interval for _, s in readings.read]) or '-'}"
+    return Finding("C7", verdict, ours, readings.models, interval, scale, reason=reason)
 
 
-def _first_ties(read: Read, missing: int, scale: str) -> Finding:
+def _first_ties(readings: Readings, scale: str) -> Finding:
     """C8."""
-    outcomes: list[Outcome] = ["open"] * missing
+    outcomes: list[Outcome] = ["open"] * readings.missing
     more = tied = doubtful = 0
-    for model, strict in read:
+    for model, strict in readings.read:
         if "strict" not in model.certified:
             outcomes.append("open")
             doubtful += 1
@@ -189,18 +188,18 @@ def _first_ties(read: Read, missing: int, scale: str) -> Finding:
         tied += pairs <= first
         more += bool(first - pairs)
         outcomes.append("meets" if first == pairs else "fails")
-    verdict, reason = every_model(outcomes, open_ones="without a certified circuit")
-    certified = len(read) - doubtful
+    verdict, reason = every_model(outcomes, open_ones="without a certified circuit", unjudged=readings.unjudged)
+    certified = len(readings.read) - doubtful
     ours = (
         f"every pair tied in {tied} of {counted(certified, 'certified circuit')}; something else done there in {more}"
         + (f"; {counted(doubtful, 'circuit')} not certified" if doubtful else "")
     )
-    low, high = clopper_pearson(outcomes.count("meets"), len(outcomes))
+    low, high = clopper_pearson(outcomes.count("meets"), readings.models)
     interval = f"share of models {low:.2f} to {high:.2f}"
-    return Finding("C8", verdict, ours + _lost(missing), len(outcomes), interval, scale, reason=reason)
+    return Finding("C8", verdict, ours + readings.aside, readings.models, interval, scale, reason=reason)
 
 
-def _differ(read: Read, scale: str) -> Finding:
+def _differ(read: Sequence[tuple[Studied, StrictReading]], scale: str) -> Finding:
     """C9."""
     # One reading for both: the strict one where it was searched in several orders in every model.
     strictly = all(strict.others for _, strict in read)
@@ -232,51 +231,43 @@ def _searches(model: Studied, strict: StrictReading | None) -> list[set[tuple[st
     """The steps beyond the first layer that each search of a model ended in; the model's circuit comes first."""
     if strict is not None:
         return [steps_beyond_first([path.where for path in strict.paths]), *map(steps_beyond_first, strict.others)]
-    circuit = model.circuit
-    assert circuit is not None
-    mine = steps_beyond_first([one.path.names(circuit.roles) for one in circuit.paths])
-    others = [steps_beyond_first([path.names(circuit.roles) for path in other.paths]) for other in circuit.others]
-    again = [mine] * (len(circuit.search.get("orders_ending_here", ())) - 1)
-    return [mine, *others, *again]
+    assert model.circuit is not None
+    return [steps_beyond_first(paths) for paths in model.circuit.ends]
 
 
-def alone(claim: str, read: Read, missing: int, scale: str, least: int = LEAST_MODELS) -> Finding:
+def alone(claim: str, readings: Readings, scale: str, least: int = LEAST_MODELS) -> Finding:
     """C10, and what C12 says of the circuit."""
-    by_fill = {fill: [strict.loss(fill) for _, strict in read] for fill in FILLS}
+    by_fill = {fill: [strict.loss(fill) for _, strict in readings.read] for fill in FILLS}
+    lost: list[Outcome] = ["fails"] * readings.missing
     outcomes: dict[Fill, list[Outcome]] = {
-        fill: [below(loss.interval, BAR) for loss in found] + ["fails"] * missing for fill, found in by_fill.items()
+        fill: [below(loss.interval, BAR) for loss in found] + lost for fill, found in by_fill.items()
     }
     order: dict[Verdict, int] = {"reproduced": 0, "inconclusive": 1, "not reproduced": 2, "not run": 3}
-    verdicts = {fill: every_model(of_fill, least) for fill, of_fill in outcomes.items()}
+    verdicts = {fill: every_model(mine, least, unjudged=readings.unjudged) for fill, mine in outcomes.items()}
     fill = min(FILLS, key=lambda fill: order[verdicts[fill][0]])
     verdict, reason = verdicts[fill]
     told = "; ".join(f"{fill} {losses([loss.mse for loss in found]) or '-'}" for fill, found in by_fill.items())
-    ours = f"MSE of the circuit alone, other rows filled: {told}" + _lost(missing)
+    ours = f"MSE of the circuit alone, other rows filled: {told}" + readings.aside
     interval = f"{fill}: {spans([loss.interval for loss in by_fill[fill]]) or '-'}"
-    return Finding(claim, verdict, ours, len(read) + missing, interval, scale, reason=reason)
+    return Finding(claim, verdict, ours, readings.models, interval, scale, reason=reason)
 
 
-def _needed(read: Read, missing: int, scale: str) -> Finding:
-    """C11."""
-    later, first, meet = [], [], 0
-    for _, strict in read:
-        beyond = [path.without for path in strict.paths if path.layer > strict.first_layer]
-        later += [loss.mse for loss in beyond]
-        first.append(strict.first_layer_uniform.mse)
-        least = min((loss.mse for loss in beyond), default=0.0)
-        needed = bool(beyond) and all(loss.interval[0] > BAR for loss in beyond)
-        meet += needed and strict.loss(strict.fill).mse < strict.first_layer_uniform.mse < least
-    n = len(read) + missing
-    low, high = clopper_pearson(meet, n)
+def _needed(readings: Readings, scale: str) -> Finding:
+    """C11. A model that is not judged may meet it or not, and counts for neither."""
+    found = [strict for _, strict in readings.read]
+    later = [loss.mse for strict in found for loss in _beyond_first(strict)]
+    first = [strict.first_layer_uniform.mse for strict in found]
+    meet, n = sum(map(_needs_every_path, found)), readings.models
+    low, high = clopper_pearson(meet, n)[0], clopper_pearson(meet + len(readings.unjudged), n)[1]
     ours = (
         f"{meet} of {counted(n, 'model')} meet it; one path ablated: MSE {ranged(later)}, "
         f"{_share_within(later, 0.17, 0.89)} in 0.17 to 0.89; first useful layer uniform: {ranged(first)}, "
         f"{_share_within(first, 0.05, 0.10)} in 0.05 to 0.10"
-    ) + _lost(missing)
+    ) + readings.aside
     verdict: Verdict = "inconclusive"
     reason = ""
-    if n < MANY:
-        reason = f"too few models: {n}, and the rule asks for {MANY}"
+    if readings.judged < MANY:
+        reason = f"too few models: {readings.judged}, and the rule asks for {MANY}"
     elif low > 0.5:
         verdict = "reproduced"
     elif high < 0.9:
@@ -287,9 +278,18 @@ def _needed(read: Read, missing: int, scale: str) -> Finding:
     return Finding("C11", verdict, ours, n, interval, scale, reason=reason)
 
 
+def _needs_every_path(strict: StrictReading) -> bool:
+    """Whether a circuit works alone, for sure, and without any one path beyond its first useful layer does not."""
+    own, beyond, uniform = strict.loss(strict.fill), _beyond_first(strict), strict.first_layer_uniform.mse
+    works = below(own.interval, BAR) == "meets"
+    needed = bool(beyond) and all(loss.interval[0] > BAR for loss in beyond)
+    return works and needed and own.mse < uniform < min(loss.mse for loss in beyond)
+
+
+def _beyond_first(strict: StrictReading) -> list[Loss]:
+    """The losses without each path beyond the first useful layer."""
+    return [path.without for path in strict.paths if path.layer > strict.first_layer]
+
+
 def _share_within(values: Sequence[float], low: float, high: float) -> str:
     return f"{sum(low <= value <= high for value in values)} of {len(values)}"
-
-
-def _lost(missing: int) -> str:
-    return f"; no circuit in {counted(missing, 'model')}" if missing else ""

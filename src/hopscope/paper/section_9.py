@@ -13,15 +13,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.emergence.history import Emergence
 from hopscope.paper import section_8
 from hopscope.paper.claims import Finding, Verdict
+from hopscope.paper.followed import FollowedModel, all_learned_at, read_followed
 from hopscope.paper.judging import BAR, Outcome, below, counted, every_model, losses, spans
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
+from hopscope.paper.readings import Readings
 from hopscope.studies.work import Work
-from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
@@ -56,30 +56,6 @@ class EmergenceStudy:
         if at != self.at:
             return {}
         return {one.name: partial(_follow_all, models=len(one.seeds), effort=self.effort) for one in self.setups}
-
-
-@dataclass(frozen=True)
-class FollowedModel:
-    """One model followed through training.
-
-    Attributes:
-        model: with its circuit at the end.
-        final: how that came to be; None where there is none.
-        first: the same of the circuit found at the checkpoint where all hops had just been learned.
-        metrics: of its run; None where the run itself is not there.
-        first_certified: whether the circuit found there is certified in the natural sense.
-    """
-
-    model: Studied
-    final: Emergence | None
-    first: Emergence | None
-    metrics: Metrics | None
-    first_certified: bool = False
-
-    @property
-    def final_certified(self) -> bool:
-        """The same of the circuit at the end."""
-        return "natural" in self.model.certified
 
 
 @dataclass(frozen=True)
@@ -119,42 +95,18 @@ def follow(path: Path, number: int, effort: Effort) -> None:
         emergence_of_run(run, number, step=step)
 
 
-def all_learned_at(run: RunFolder, number: int) -> int | None:
-    """The first checkpoint at which all hops have been learned; None if there is none, or it is the last."""
-    learned = run.metrics.first_below()[number]
-    if None in learned:
-        return None
-    latest = max(step for step in learned if step is not None)
-    return next((step for step in sorted(run.checkpoints)[:-1] if step >= latest), None)
-
-
 def read(study: EmergenceStudy, folder: Path) -> EmergenceResult:
     """What stands in `folder`: runs, records of circuits, and of how they came to be.
 
     Raises:
-        InputError: a run or a record is damaged.
+        InputError: a run or a record is damaged, or of another model.
     """
     from hopscope.training.many import finished
 
     runs = finished(study.setups, folder / study.at)
-    followed = []
-    for model in read_models(study.setups, folder / study.at):
-        place = folder / study.at / model.setup.name
-        which = f"-{model.number}" if model.number else ""
-        final = _record(place / f"emergence{which}.json")
-        path = next(iter(sorted(place.glob(f"emergence/step-??????{which}.json"))), None)
-        first, certified = (_record(path), _certified(place / "circuits" / path.name)) if path else (None, False)
-        run = runs.get(model.setup.name)
-        followed.append(FollowedModel(model, final, first, run.metrics if run else None, certified))
+    models = read_models(study.setups, folder / study.at)
+    followed = [read_followed(model, folder / study.at, runs.get(model.setup.name)) for model in models]
     return EmergenceResult(study, tuple(followed))
-
-
-def _record(path: Path) -> Emergence | None:
-    return Emergence.load(path) if path.exists() else None
-
-
-def _certified(record: Path) -> bool:
-    return record.exists() and "natural" in Circuit.load(record).certified
 
 
 def judge(result: EmergenceResult) -> list[Finding]:
@@ -173,61 +125,69 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
         return Finding("C12", "not run", reason="no model of 24 layers, one head and D = 4")
     trained = [model.learned for model in alike if model.learned]
     outcomes = [below(one.held_out, BAR) if one.held_out else "fails" for one in trained]
-    read = [(model, model.strict) for model in alike if model.strict]
-    missing = sum(model.lost for model in alike)
+    readings = Readings.of(alike)
     learned, _ = every_model(outcomes, least=1)
     ours = f"validation MSE over the last steps {losses([one.window for one in trained])}"
     held_out = f"held out {spans([one.held_out for one in trained if one.held_out]) or '-'}"
-    if not read and not missing:
+    if readings.nothing:
         failed: Verdict = "not reproduced" if learned == "not reproduced" else "not run"
-        why = "" if failed == learned else "no record has a strict reading"
+        why = "" if failed == learned else readings.nothing
         return Finding("C12", failed, ours, len(trained), held_out, scale, reason=why)
-    circuit = section_8.alone("C12", read, missing, scale, least=1)
+    circuit = section_8.alone("C12", readings, scale, least=1)
     verdict, reason = circuit.verdict, circuit.reason
     if learned != "reproduced" and verdict != "not reproduced":
         verdict, reason = learned, "the model's own loss has an interval across the bar"
     interval = f"{held_out}; circuit {circuit.interval}"
     reason = reason if verdict == "inconclusive" else ""
-    return Finding("C12", verdict, f"{ours}; {circuit.ours}", len(read) + missing, interval, scale, reason=reason)
+    return Finding("C12", verdict, f"{ours}; {circuit.ours}", readings.models, interval, scale, reason=reason)
 
 
 def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
     """C13."""
-    there = [(one, one.final) for one in followed if one.final]
-    if not there:
+    if all(one.training is None for one in followed):
         return Finding("C13", "not run", reason="no circuit was followed")
-    parts = [_parts(one, final) for one, final in there]
+    parts = [_parts(one) for one in followed]
     outcomes: list[Outcome] = ["fails" if "fails" in mine else "open" if "open" in mine else "meets" for mine in parts]
     verdict, reason = every_model(outcomes)
     if verdict == "inconclusive" and "open" in outcomes:
-        doubtful = sum(not one.final_certified or not one.first_certified for one, _ in there)
-        if any(one.first is None for one, _ in there):
-            reason = "no circuit was followed from where all hops are learned"
-        elif doubtful:
-            reason = f"{counted(doubtful, 'model')} with a circuit that is not certified"
-        else:
-            reason = "an order that the data leave open"
+        reason = _why_open(followed)
     met = [sum(mine[part] == "meets" for mine in parts) for part in range(3)]
-    n = len(there)
+    n = len(followed)
     ours = f"plateau long enough in {met[0]} of {n}, losses in order in {met[1]}, paths in {met[2]}; " + "; ".join(
-        _told(one, final) for one, final in there
+        map(_told, followed)
     )
+    certain = [one.final.order.certainty if one.final else () for one in followed]
     interval = "paths, certainty of each order: " + "; ".join(
-        " ".join(f"{share:.2f}" for share in final.order.certainty) or "-" for _, final in there
+        " ".join(f"{share:.2f}" for share in shares) or "-" for shares in certain
     )
     return Finding("C13", verdict, ours, n, interval, scale, reason=reason)
 
 
-def _parts(one: FollowedModel, final: Emergence) -> tuple[Outcome, Outcome, Outcome]:
-    """Length of the plateau, order of the losses, order of the paths."""
-    left, steps = final.plateau.left, final.total_steps
-    length: Outcome = "meets" if left is not None and left >= LEAST_PLATEAU * steps else "fails"
+def _why_open(followed: Sequence[FollowedModel]) -> str:
+    """What is lacking, if no model fails and the order of some is open."""
+    unfollowed = sum(one.final is None for one in followed)
+    doubtful = sum(not one.final_certified or not one.first_certified for one in followed)
+    if unfollowed:
+        return f"no circuit was followed in {counted(unfollowed, 'model')}"
+    if any(one.first is None for one in followed):
+        return "no circuit was followed from where all hops are learned"
+    if doubtful:
+        return f"{counted(doubtful, 'model')} with a circuit that is not certified"
+    return "an order that the data leave open"
+
+
+def _parts(one: FollowedModel) -> tuple[Outcome, Outcome, Outcome]:
+    """Length of the plateau, order of the losses, order of the paths; the first two need no circuit."""
     both: list[Outcome] = [
         _paths(circuit) if circuit and certified else "open"
-        for circuit, certified in ((final, one.final_certified), (one.first, one.first_certified))
+        for circuit, certified in ((one.final, one.final_certified), (one.first, one.first_certified))
     ]
     paths: Outcome = "fails" if "fails" in both else "open" if "open" in both else "meets"
-    return length, _losses(final.plateau.learned), paths
+    if one.training is None:
+        return "open", "open", paths
+    (flat, steps) = one.training
+    length: Outcome = "meets" if flat.left is not None and flat.left >= LEAST_PLATEAU * steps else "fails"
+    return length, _losses(flat.learned), paths
 
 
 def _losses(learned: Sequence[int | None]) -> Outcome:
@@ -247,17 +207,22 @@ def _paths(emergence: Emergence) -> Outcome:
     return "meets" if min(emergence.order.certainty, default=1.0) >= CERTAIN else "open"
 
 
-def _told(one: FollowedModel, final: Emergence) -> str:
-    learned = ", ".join(_epoch(final, step) for step in final.plateau.learned)
-    circuits = [("at the end", final), *([("when all are learned", one.first)] if one.first else [])]
-    paths = ", ".join(
-        f"{' '.join(_epoch(circuit, step) for step in circuit.order.emerged)} ({when}, "
+def _told(one: FollowedModel) -> str:
+    if one.training is None:
+        return f"seed {one.model.seed}: nothing is there"
+    epoch = partial(_epoch, of=one.model.setup.recipe.steps_per_epoch)
+    flat, _ = one.training
+    learned = ", ".join(map(epoch, flat.learned))
+    circuits = [
+        f"{' '.join(map(epoch, circuit.order.emerged))} ({when}, "
         f"{sum(path.crossing.step is not None for path in circuit.paths)} of {counted(len(circuit.paths), 'path')} "
         "cross 0.5)"
-        for when, circuit in circuits
-    )
-    return f"seed {final.seed}: plateau {_epoch(final, final.plateau.left)}, losses {learned}, paths {paths}, in epochs"
+        for when, circuit in (("at the end", one.final), ("when all are learned", one.first))
+        if circuit
+    ]
+    paths = ", ".join(circuits) or "not followed"
+    return f"seed {one.model.seed}: plateau {epoch(flat.left)}, losses {learned}, paths {paths}, in epochs"
 
 
-def _epoch(emergence: Emergence, step: float | None) -> str:
-    return "never" if step is None else f"{step / emergence.steps_per_epoch:.0f}"
+def _epoch(step: float | None, of: int) -> str:
+    return "never" if step is None else f"{step / of:.0f}"

@@ -17,6 +17,8 @@ from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.metrics import LEARNED
+from hopscope.training.plan import Plan
+from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 
@@ -122,48 +124,47 @@ class Arms:
 def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms:
     """Train the seeds of which nothing is known, each arm's first before any arm's second, and tell what all came to.
 
-    Known is a seed whose run is finished in `folder/runs`, and one that the study's record in `folder` has of the same
-    arm, or of one that differs in its budget alone, if it had learned everything within both: until then the rate is
-    constant, so it is the same run. So a study goes on from its small record alone, on another machine too.
-
     Args:
         study: its name.
         arms: what is trained; their schedules do not count.
-        folder: of the study.
+        folder: of the study; its record there, if there is one, is an `Arms`.
         work: how.
 
     Raises:
         InputError: a record or a run there is damaged, or another than the arm's.
     """
-    known = _of_record(study, folder)
-    runs = [run for run in _by_seed(arms) if _known(run, known) is None]
-    work.train(runs, folder / "runs", in_order=True)
-    found = []
-    for arm in read(arms, folder / "runs").arms:
-        trained = dict(zip(arm.seeds, arm.learned, strict=True))
-        every = {run.seeds[0]: trained.get(run.seeds[0], _known(run, known)) for run in runs_of(arm.setup)}
-        there = {seed: steps for seed, steps in every.items() if steps is not None}
-        found.append(ArmLearned(arm.setup, tuple(there), tuple(there.values())))
-    return Arms(tuple(found))
+    return train(arms, folder / "runs", work, (kept(study, folder, Arms) or Arms(())).arms)
+
+
+def train(
+    arms: Sequence[Setup], folder: Path, work: Work, before: Sequence[ArmLearned] = (), *, to_the_end: bool = False
+) -> Arms:
+    """The same from what was known before, with all run folders in `folder`; `to_the_end` as in `by_seed`."""
+    known = _of_arms(before, to_the_end=to_the_end)
+    runs = [run for run in by_seed(arms, to_the_end=to_the_end) if _known(run, known) is None]
+    work.train(runs, folder, in_order=True)
+    return read(arms, folder, before, to_the_end=to_the_end)
 
 
 _Learned = tuple[int | None, ...]
+_Known = dict[str, list[tuple[Recipe, _Learned]]]
 
 
-def _of_record(study: str, folder: Path) -> dict[str, list[tuple[int, _Learned]]]:
-    """What the study's record says of each run, whatever its budget: that, and when it learned each hop."""
-    found: dict[str, list[tuple[int, _Learned]]] = {}
-    record = kept(study, folder, Arms) or Arms(())
-    for arm in (one for one in record.arms if one.seeds):  # of which a seed is finished
-        for run, steps in zip(runs_of(replace(arm.setup, seeds=arm.seeds)), arm.learned, strict=True):
-            found.setdefault(_of(run), []).append((arm.budget, steps))
+def _of_arms(arms: Sequence[ArmLearned], *, to_the_end: bool) -> _Known:
+    """What each run came to, whatever its budget: its recipe, and when it learned each hop."""
+    found: _Known = {}
+    for arm in (one for one in arms if one.seeds):  # of which a seed is finished
+        runs = runs_of(replace(arm.setup, seeds=arm.seeds), to_the_end=to_the_end)
+        for run, steps in zip(runs, arm.learned, strict=True):
+            found.setdefault(_of(run), []).append((run.recipe, steps))
     return found
 
 
-def _known(run: Setup, known: dict[str, list[tuple[int, _Learned]]]) -> _Learned | None:
-    """When a run learned each hop, if that follows from what is kept."""
-    for budget, learned in known.get(_of(run), ()):
-        if budget == run.recipe.steps or all(step is not None and step <= run.recipe.steps for step in learned):
+def _known(run: Setup, known: _Known) -> _Learned | None:
+    """When a run learned each hop, if that follows from what is known of it or of one with another budget."""
+    for recipe, learned in known.get(_of(run), ()):
+        constant = min(Plan(recipe).falls_from, Plan(run.recipe).falls_from)
+        if recipe.steps == run.recipe.steps or all(step is not None and step <= constant for step in learned):
             return learned
     return None
 
@@ -173,20 +174,13 @@ def _of(run: Setup) -> str:
     return made_by(replace(run, recipe=replace(run.recipe, steps=1)))
 
 
-def train(arms: Sequence[Setup], folder: Path, work: Work, *, to_the_end: bool = False) -> None:
-    """Train what is not trained yet, a run folder a seed, seed after seed.
+def by_seed(arms: Sequence[Setup], *, to_the_end: bool = False) -> list[Setup]:
+    """The runs: every arm's first seed, the longest first, then the second: a study cut short has some of each arm.
 
     Args:
-        arms: what; their schedules do not count but for `fall`.
-        folder: where the run folders are, each in that of its arm.
-        work: how.
+        arms: what is trained; their schedules do not count but for `fall`.
         to_the_end: let the rate fall once a run has learned, so that its circuit can be looked for.
     """
-    work.train(_by_seed(arms, to_the_end=to_the_end), folder, in_order=True)
-
-
-def _by_seed(arms: Sequence[Setup], *, to_the_end: bool = False) -> list[Setup]:
-    """The runs: every arm's first seed, the longest first, then the second: a study cut short has some of each arm."""
     ranked = [(rank, run) for arm in arms for rank, run in enumerate(runs_of(arm, to_the_end=to_the_end))]
     return [run for _, run in sorted(ranked, key=lambda one: (one[0], -one[1].work))]
 
@@ -199,29 +193,42 @@ def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:
     return [Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
 
 
-def read(arms: Sequence[Setup], folder: Path, *, to_the_end: bool = False) -> Arms:
-    """What the finished runs came to.
+def read(arms: Sequence[Setup], folder: Path, before: Sequence[ArmLearned] = (), *, to_the_end: bool = False) -> Arms:
+    """What the seeds of which something is known came to.
+
+    Known is a seed whose run is finished, and one that was known before, perhaps on another machine, of the same arm or
+    of one that differs in its budget alone, if it had learned everything within both: until then the rate is constant,
+    so it is the same run. So a study goes on from its small record alone.
+
+    Args:
+        arms: what was trained.
+        folder: where the run folders are.
+        before: what was known.
+        to_the_end: as in `by_seed`.
 
     Raises:
         InputError: a run there is damaged, or another than the arm's.
     """
     from hopscope.training.many import finished
 
-    found = []
+    known, found = _of_arms(before, to_the_end=to_the_end), []
     for arm in arms:
-        runs = finished(runs_of(arm, to_the_end=to_the_end), folder).values()
-        learned = tuple(run.metrics.first_below(LEARNED)[0] for run in runs)
-        found.append(ArmLearned(arm, tuple(run.seeds[0] for run in runs), learned))
+        runs = runs_of(arm, to_the_end=to_the_end)
+        trained = {name: run.metrics.first_below(LEARNED)[0] for name, run in finished(runs, folder).items()}
+        every = {run.seeds[0]: trained.get(run.name, _known(run, known)) for run in runs}
+        there = {seed: steps for seed, steps in every.items() if steps is not None}
+        found.append(ArmLearned(arm, tuple(there), tuple(there.values())))
     return Arms(tuple(found))
 
 
 def table(found: Arms) -> str:
-    """Who learned what and when, as a Markdown table; quantiles count those that never learn."""
+    """Who learned what and when, as a Markdown table; quantiles count those that never learn. Arms not begun are left
+    out."""
     lines = [
         "| arm | hop | layers | theory | learned (95%) | median step | nine in ten by | latest |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for arm in found.arms:
+    for arm in (one for one in found.arms if one.seeds):
         for hop in arm.hops:
             steps, n = arm.steps(hop), len(arm.seeds)
             middle, late = (_quantile(steps, n, share) for share in (0.5, 0.9))

@@ -1,6 +1,6 @@
 """Does the certificate say no to false circuits, and yes to true ones?
 
-False circuits of six kinds are planted in hand-built and in trained models and certified like any other, on fresh
+False circuits of eight kinds are planted in hand-built and in trained models and certified like any other, on fresh
 sequences and with fresh draws each time; so are the true ones. Reported is, for every part and kind, how often it
 passes. A part that passes all false circuits is worth nothing; the whole may pass at most `FALSE_PASSES` of them.
 
@@ -62,7 +62,8 @@ class CalibrationStudy:
     Attributes:
         built: hops and seeds of the hand-built models.
         runs: folders of runs with trained models; models above the bar are left out.
-        each: circuits of each kind, true ones too, over all models together.
+        kinds: of what is planted.
+        each: circuits of each kind, over all models together.
         sequences: behind every label.
         bar: of the hand-built models.
         proof: behind every certificate.
@@ -71,6 +72,7 @@ class CalibrationStudy:
 
     built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(3) for hops in (1, 2, 3))
     runs: tuple[Path, ...] = ()
+    kinds: tuple[Kind, ...] = get_args(Kind)
     each: int = 210
     sequences: int = 512
     bar: float = 0.05
@@ -144,7 +146,7 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
     if work.idle:
         return read(folder)
     names = [host.name for host in reversed(_hosts(study, folder))]  # trained ones, the dearest, first
-    kinds: Mapping[Kind, int] = dict.fromkeys(get_args(Kind), study.each)  # at first all, whatever is there already
+    kinds: Mapping[Kind, int] = dict.fromkeys(study.kinds, study.each)  # at first all, whatever is there already
     quota, before = 0, -1
     while kinds:
         quota += -(-max(kinds.values()) // len(names))
@@ -158,7 +160,7 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
 
 def _short(study: CalibrationStudy, found: CalibrationResult) -> Mapping[Kind, int]:
     """How many circuits with a label are missing, of every kind that has not enough."""
-    missing = {kind: study.each - len(found.of(kind)) for kind in get_args(Kind)}
+    missing = {kind: study.each - len(found.of(kind)) for kind in study.kinds}
     return {kind: number for kind, number in missing.items() if number > 0}
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import get_args
 
 from hopscope.circuits.certificate import PARTS, Proof
-from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult
+from hopscope.records import read_record, write_record
+from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult, CalibrationStudy, run
 from hopscope.studies.hosts import MARGIN
 from hopscope.studies.planting import Kind
+from hopscope.studies.work import Work
+
+_KIND = "hopscope calibration summary"
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,28 @@ class CalibrationSummary:
     upper: float
     holds: bool
     seconds: int
+
+
+def kept_summary(folder: Path) -> CalibrationSummary | None:
+    """What the study came to when it was last written down in a folder; None if it never was.
+
+    Raises:
+        InputError: the record is damaged, or another's.
+    """
+    path = folder / "calibration.json"
+    if not path.exists():
+        return None
+    return read_record(path, CalibrationSummary, kind=_KIND, schema=1, what="what the calibration came to")
+
+
+def keep_summary(folder: Path, found: CalibrationSummary) -> None:
+    """Write it down there."""
+    write_record(folder / "calibration.json", found, kind=_KIND, schema=1)
+
+
+def summarised(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationSummary:
+    """What the study comes to, its certificates in `folder`."""
+    return summary(run(study, folder, work), study.proof)
 
 
 def summary(result: CalibrationResult, proof: Proof = PROOF) -> CalibrationSummary:

@@ -34,7 +34,7 @@ class Seen:
         strategy: of the circuit, see `hopscope.circuits.compare.strategy`.
         paths: of the natural reading; empty without a circuit.
         again: those that the search ended in from other orders, once an order.
-        strict: of the strict reading; empty without one.
+        strict: of the strict reading; empty without one, and where that circuit does not hold the bar.
         strict_again: those that it ended in from other orders.
         made: how the model was trained and looked at, see `hopscope.studies.kept.made_by`; empty if it is not known.
     """
@@ -84,10 +84,10 @@ class Seen:
     @classmethod
     def of(cls, circuit: Circuit, model: str, step: int | None = None) -> Seen:
         """What is kept of a record."""
-        mine = tuple(one.path.names(circuit.roles) for one in circuit.paths)
-        others = [tuple(path.names(circuit.roles) for path in other.paths) for other in circuit.others]
-        same = len(circuit.search.get("orders_ending_here", ())) - 1
+        paths, *again = circuit.ends
         strict = circuit.strict
+        if strict and strict.loss(strict.fill).mse > circuit.bar:
+            strict = None
         return cls(
             model=model,
             seed=circuit.seed,
@@ -98,8 +98,8 @@ class Seen:
             certified=circuit.certified,
             delivers=bool(circuit.certificate.get("deliverability", {}).get("passed")),
             strategy=strategy(circuit),
-            paths=mine,
-            again=(*others, *[mine] * same),
+            paths=paths,
+            again=tuple(again),
             strict=tuple(path.where for path in strict.paths) if strict else (),
             strict_again=strict.others if strict else (),
         )

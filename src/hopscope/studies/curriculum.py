@@ -22,8 +22,7 @@ from hopscope.model.held import HeldHead
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms, table
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.statistics import clopper_pearson, share_in_words
+from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_causal
 from hopscope.training.recipe import Recipe
@@ -104,7 +103,7 @@ def run(study: CurriculumStudy, folder: Path, work: Work) -> Arms:
 
 def enough(arm: ArmLearned) -> bool:
     """Whether surely more than half of all seeds learn the last hop."""
-    return clopper_pearson(len(arm.steps(arm.last)), len(arm.seeds))[0] > 0.5
+    return _most_learn(arm).verdict == "as asked"
 
 
 def judge(found: Arms) -> list[Judgement]:
@@ -113,20 +112,18 @@ def judge(found: Arms) -> list[Judgement]:
 
 
 def _judge(arm: ArmLearned, found: Arms) -> Judgement:
-    asked = f"{arm.name}: enough for x{arm.last}"
-    learned, n = len(arm.steps(arm.last)), len(arm.seeds)
-    ours = share_in_words(learned, n)
-    if not n:
-        return Judgement(asked, "not run")
-    if enough(arm):
-        return Judgement(asked, "as asked", ours, n)
-    if clopper_pearson(learned, n)[1] >= 0.5:
-        return Judgement(asked, "inconclusive", ours, n, "too few seeds")
-    if not any(enough(other) for other in found.arms if _is_control(other, arm)):
-        return Judgement(
-            asked, "inconclusive", ours, n, "no positive control: not enough learn with every hop asked for"
-        )
-    return Judgement(asked, "not as asked", ours, n)
+    most = _most_learn(arm)
+    if most.verdict != "not as asked" or any(enough(other) for other in found.arms if _is_control(other, arm)):
+        return most
+    return replace(
+        most, verdict="inconclusive", reason="no positive control: not enough learn with every hop asked for"
+    )
+
+
+def _most_learn(arm: ArmLearned) -> Judgement:
+    """The rule, but for its control."""
+    learned = [step is not None for step in arm.times(arm.last)]
+    return most_of(f"{arm.name}: enough for x{arm.last}", learned, few="too few seeds")
 
 
 def _is_control(other: ArmLearned, arm: ArmLearned) -> bool:

@@ -25,7 +25,7 @@ from pathlib import Path
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms, table
-from hopscope.studies.judgements import Judgement
+from hopscope.studies.judgements import Judgement, never
 from hopscope.studies.statistics import clopper_pearson, share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
@@ -33,9 +33,6 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 __all__ = ["DepthLawStudy", "judge", "kind", "quick", "run", "standard", "table", "trained_minimum"]
-
-RARE = 0.1
-"""What happens less often than this, at 95%, counts as never."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +111,9 @@ def _nothing_beyond(series: str, found: Sequence[ArmLearned]) -> Judgement:
     tested = sum(len(arm.seeds) for arm in found if _tests(arm, found))
     if not any(arm.seeds for arm in found):
         return Judgement(asked, "not run")
-    high = clopper_pearson(0, tested)[1]
-    if broken:
-        return Judgement(asked, "not as asked", f"{broken} runs do", tested)
-    ours = f"none of {tested} does: at most {high:.0%} would"
-    if high < RARE:
-        return Judgement(asked, "as asked", ours, tested)
-    return Judgement(asked, "inconclusive", ours, tested, "too few runs whose deeper twins learned what they could not")
+    ours = f"none of {tested} does: at most {clopper_pearson(0, tested)[1]:.0%} would"
+    few = "too few runs whose deeper twins learned what they could not"
+    return never(asked, f"{broken} runs do" if broken else ours, tested, happened=bool(broken), few=few)
 
 
 def _tests(arm: ArmLearned, found: Sequence[ArmLearned]) -> bool:

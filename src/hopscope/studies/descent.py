@@ -12,9 +12,10 @@ Rules:
    95% Clopper-Pearson bound on the share of models is above one half. Not as asked: the upper one is below. Else
    inconclusive.
 2. Spikes rebuild circuits: at the constant rate, two neighbouring checkpoints with a spike between them have less of
-   their circuits in common than two without. As asked: it is so in so many models that the two-sided sign test gives p
-   below 5%. Not as asked: it is not, and the mean difference over six models or more is below 0.1 by the whole of its
-   95% bootstrap interval. Else inconclusive, and so where no model has both kinds of neighbours.
+   their circuits in common than two without. Neighbours are two that hold the bar with no other checkpoint between. As
+   asked: it is so in so many models that the two-sided sign test gives p below 5%. Not as asked: it is not, and the
+   mean difference over six models or more is below 0.1 by the whole of its 95% bootstrap interval. Else inconclusive,
+   and so where no model has both kinds of neighbours.
 3. A falling rate stops spikes. As asked: there are fewer a thousand steps, p below 5% by the one-sided Mann-Whitney
    test. Not as asked: p is not, and with eight models or more their mean is above half of the constant rate's by the
    whole of its bootstrap interval. Else inconclusive.
@@ -32,9 +33,9 @@ from statistics import mean
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.circuits import HASTY, Search, look
 from hopscope.studies.followed import Followed, checkpoints_after_learning, follow, followed, looked_at
-from hopscope.studies.judgements import Judgement
+from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import Models, kept
-from hopscope.studies.statistics import clopper_pearson, fewer, mean_interval, share_in_words, sign_test
+from hopscope.studies.statistics import fewer, mean_interval, sign_test
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -125,21 +126,16 @@ def _descends(rate: str, models: Sequence[Followed]) -> Judgement:
     asked = f"{rate} rate: the last circuit descends from the first"
     if not models:
         return Judgement(asked, "not run")
-    n, kept = len(models), [one.kept(one.circuits) for one in models]
+    kept = [one.kept(one.circuits) for one in models]
     by_chance = [
         max((one.kept(other.circuits[-1:]) for other in models if other is not one), default=1.0) for one in models
     ]
-    yes = sum(share >= 0.5 and share > chance for share, chance in zip(kept, by_chance, strict=True))
-    low, high = clopper_pearson(yes, n)
-    ours = (
-        f"{share_in_words(yes, n)}; {mean(kept):.0%} of its paths are the first's, {mean(by_chance):.0%} those of the "
-        f"likest other seed; {mean(one.there_at_first for one in models):.0%} attended when the first was there"
+    descends = [share >= 0.5 and share > chance for share, chance in zip(kept, by_chance, strict=True)]
+    told = (
+        f"{mean(kept):.0%} of its paths are the first's, {mean(by_chance):.0%} those of the likest other seed; "
+        f"{mean(one.there_at_first for one in models):.0%} attended when the first was there"
     )
-    if low > 0.5:
-        return Judgement(asked, "as asked", ours, n)
-    if high < 0.5:
-        return Judgement(asked, "not as asked", ours, n)
-    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+    return most_of(asked, descends, told)
 
 
 def _rebuilt(result: DescentResult) -> Judgement:

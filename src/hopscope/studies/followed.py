@@ -30,6 +30,8 @@ class Followed:
         spikes: steps at which a spike begins, after the first of them.
         crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
         made: how the model was trained and looked at, see `hopscope.studies.kept.made_by`; empty if it is not known.
+        checkpoints: steps of those whose circuits were looked for, whether they hold the bar or not; empty in records
+            that do not say.
     """
 
     rate: str
@@ -39,6 +41,7 @@ class Followed:
     spikes: tuple[int, ...]
     crossed: tuple[float | None, ...]
     made: str = ""
+    checkpoints: tuple[int, ...] = ()
 
     def kept(self, of: Sequence[Seen]) -> float:
         """The share of the last circuit's paths that the first of these has too."""
@@ -52,6 +55,16 @@ class Followed:
         return mean(step is not None and step <= first for step in self.crossed) if self.crossed else 0.0
 
     @property
+    def neighbours(self) -> list[tuple[Seen, Seen]]:
+        """Circuits of a checkpoint and of the very next one.
+
+        One within a spike has none, so those before and after it are none: they drift twice as long. Where a record
+        does not say which checkpoints there were, they are as far apart everywhere as the two nearest circuits.
+        """
+        after = dict(pairwise(self.checkpoints or _evenly([one.step or 0 for one in self.circuits])))
+        return [(one, other) for one, other in pairwise(self.circuits) if after.get(one.step or 0) == other.step]
+
+    @property
     def changes(self) -> list[tuple[float, bool]]:
         """From one checkpoint to the next: what their circuits have in common, and whether a spike lies between."""
         return [
@@ -59,7 +72,7 @@ class Followed:
                 overlap(set(one.paths), set(after.paths)),
                 any((one.step or 0) < spike <= (after.step or 0) for spike in self.spikes),
             )
-            for one, after in pairwise(self.circuits)
+            for one, after in self.neighbours
         ]
 
     @property
@@ -119,7 +132,14 @@ def followed(one: RunFolder) -> Followed:
         history = Emergence.load(record_path(one.path, 0, circuits[-1].step))
         crossed = tuple(path.crossing.step for path in history.paths)
     spikes = _spikes(one, circuits[0].step or 0) if circuits else ()
-    return Followed(one.path.parent.name, one.seeds[0], one.plans.end, circuits, spikes, crossed)
+    known = one.path.parent.name, one.seeds[0], one.plans.end
+    return Followed(*known, circuits, spikes, crossed, checkpoints=tuple(checkpoints_after_learning(one)))
+
+
+def _evenly(steps: Sequence[int]) -> Sequence[int]:
+    """From the first to the last of these, as far apart everywhere as the nearest two."""
+    nearest = min((after - one for one, after in pairwise(steps)), default=1)
+    return range(steps[0], steps[-1] + 1, nearest) if steps else ()
 
 
 def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:

@@ -13,8 +13,8 @@ chains, one seed, and `depth`'s models of one hop and one layer, which fall belo
 
 Rules, for each number of chains:
 
-1. One layer with the most heads does better than averaging. As asked: the 95% bootstrap interval of the mean loss lies
-   below. Not as asked: it lies above. Else inconclusive.
+1. One layer with the most heads does better than averaging. As asked: the 95% interval of the mean loss (Student's t)
+   lies below. Not as asked: it lies above. Else inconclusive.
 2. More heads do better, at one layer. As asked: Spearman's rank correlation of heads and loss is negative, p below 5%.
    Not as asked: it is positive so. Else inconclusive.
 
@@ -34,24 +34,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.judgements import TOO_FEW, Judgement, most_of, never
 from hopscope.studies.kept import Models, kept
-from hopscope.studies.statistics import (
-    clopper_pearson,
-    mean_interval,
-    rank_correlation,
-    share_in_words,
-    spread_in_words,
-)
+from hopscope.studies.statistics import rank_correlation, share_in_words, spread_in_words, t_interval
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 BAR = 0.05
 """The paper's, of a model that solves the task."""
-
-RARE = 0.1
-"""What happens less often than this, at 95%, counts as never."""
 
 
 @dataclass(frozen=True)
@@ -172,19 +163,19 @@ def _of_chains(chains: int, models: Sequence[OneModel]) -> list[Judgement]:
     if not models:
         return [Judgement(better, "not run"), Judgement(more, "not run")]
     most = [one.loss for one in models if one.heads == models[-1].heads]
-    (low, high), averaging = mean_interval(most), models[0].averaging
+    (low, high), averaging = t_interval(most), models[0].averaging
     ours = (
         f"{sum(most) / len(most):.3f} ({low:.3f} to {high:.3f}) with {models[-1].heads} heads; averaging {averaging:g}"
     )
     if high < averaging or low > averaging:
         first = Judgement(better, "as asked" if high < averaging else "not as asked", ours, len(most))
     else:
-        first = Judgement(better, "inconclusive", ours, len(most), "too few models to tell")
+        first = Judgement(better, "inconclusive", ours, len(most), TOO_FEW)
     correlation, p = rank_correlation([one.heads for one in models], [one.loss for one in models])
     ours = f"rank correlation {correlation:+.2f}, p = {p:.2g}"
     if p < 0.05:
         return [first, Judgement(more, "as asked" if correlation < 0 else "not as asked", ours, len(models))]
-    return [first, Judgement(more, "inconclusive", ours, len(models), "too few models to tell")]
+    return [first, Judgement(more, "inconclusive", ours, len(models), TOO_FEW)]
 
 
 def _none_holds(models: Sequence[bool], control: Sequence[bool]) -> Judgement:
@@ -194,13 +185,8 @@ def _none_holds(models: Sequence[bool], control: Sequence[bool]) -> Judgement:
         return Judgement(asked, "not run")
     n, yes, deep = len(models), sum(models), most_of("", control)
     ours = f"{share_in_words(yes, n)} hold the bar; with two layers {deep.ours or 'none is run'}"
-    if yes:
-        return Judgement(asked, "not as asked", ours, n)
-    if clopper_pearson(0, n)[1] >= RARE:
-        return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
-    if deep.verdict != "as asked":
-        return Judgement(asked, "inconclusive", ours, n, "no positive control")
-    return Judgement(asked, "as asked", ours, n)
+    lacking = "" if deep.verdict == "as asked" else "no positive control"
+    return never(asked, ours, n, happened=bool(yes), lacking=lacking)
 
 
 def table(result: HeadsResult) -> str:

@@ -10,6 +10,11 @@ from hopscope.studies.statistics import clopper_pearson, share_in_words
 
 Verdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
 
+RARE = 0.1
+"""What happens less often than this, at 95%, counts as never."""
+
+TOO_FEW = "too few models to tell"
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -41,18 +46,74 @@ class Judgements:
     judgements: tuple[Judgement, ...]
 
 
-def most_of(asked: str, models: Sequence[bool]) -> Judgement:
-    """Whether something is so of most models, by the 95% Clopper-Pearson interval of the share of which it is."""
+def most_of(asked: str, models: Sequence[bool], told: str = "", few: str = TOO_FEW) -> Judgement:
+    """Whether something is so of most models, by the 95% Clopper-Pearson interval of the share of which it is.
+
+    Args:
+        asked: the claim.
+        models: of which it is so.
+        told: besides that share.
+        few: the reason where the interval has one half in it.
+    """
     if not models:
         return Judgement(asked, "not run")
     n, yes = len(models), sum(models)
     low, high = clopper_pearson(yes, n)
-    ours = share_in_words(yes, n)
+    ours = _beside(share_in_words(yes, n), told)
     if low > 0.5:
         return Judgement(asked, "as asked", ours, n)
     if high < 0.5:
         return Judgement(asked, "not as asked", ours, n)
-    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+    return Judgement(asked, "inconclusive", ours, n, few)
+
+
+def never(
+    asked: str, ours: str, n: int, *, happened: bool, rare: float = RARE, few: str = TOO_FEW, lacking: str = ""
+) -> Judgement:
+    """Whether something never happens, by the upper 95% Clopper-Pearson bound on how often it would.
+
+    Args:
+        asked: the claim.
+        ours: what was found, in words.
+        n: in which it could have happened.
+        happened: whether it did, which is enough.
+        rare: what happens less often than this counts as never.
+        few: the reason where the bound is above that.
+        lacking: the positive control that there is not, without which that it did not happen says nothing.
+    """
+    if happened:
+        return Judgement(asked, "not as asked", ours, n)
+    if lacking or clopper_pearson(0, n)[1] >= rare:
+        return Judgement(asked, "inconclusive", ours, n, lacking or few)
+    return Judgement(asked, "as asked", ours, n)
+
+
+def as_many_as(
+    asked: str, wanted: int, yes: int, n: int, planned: int, *, told: str = "", refuted: bool | None = None
+) -> Judgement:
+    """Whether something is so of as many seeds as are wanted, said as soon as those that are missing cannot change it.
+
+    Args:
+        asked: the claim.
+        wanted: seeds.
+        yes: of which it is so.
+        n: that are finished.
+        planned: that there will be.
+        told: besides the share.
+        refuted: whether one of them speaks against the claim, however many there are; None where none can.
+    """
+    if not n:
+        return Judgement(asked, "not run")
+    ours, missing = _beside(share_in_words(yes, n), told), planned - n
+    if refuted or yes + missing < wanted:
+        return Judgement(asked, "not as asked", ours, n)
+    if yes >= wanted and (refuted is None or not missing):
+        return Judgement(asked, "as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, f"{missing} seeds are missing")
+
+
+def _beside(share: str, told: str) -> str:
+    return f"{share}; {told}" if told else share
 
 
 def judgements_table(judgements: Sequence[Judgement]) -> str:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
             """How it was trained and looked at, see `made_by`; empty if it is not known."""
 
 
-_ADDED = {"head_dropout": 0.0, "head_dropout_after": 0, "most_rows": 64}
-"""Fields that recipes and searches did not have when the first records were written, and what they stand at there. A
-run's hash is older and has more (`hopscope.training.run_records`)."""
+_ADDED = {"most_rows": 64}
+"""Fields that searches did not have when the first records were written, and what they stand at there. Those of recipes
+and problems stand in `hopscope.training.run_records`."""
 
 Result = TypeVar("Result")
 OfModel = TypeVar("OfModel", bound="Kept")
@@ -43,7 +43,9 @@ def kept(study: str, folder: Path, kind: type[Result]) -> Result | None:
 
 def made_by(setup: Setup, *looked_at: Any) -> str:
     """What tells a model from all others, whatever it is called: a hash of how it is trained, and then looked at."""
-    return content_hash(as_before([plain(replace(setup, name="")), *map(plain, looked_at)], _ADDED))
+    from hopscope.training.run_records import ADDED
+
+    return content_hash(as_before([plain(replace(setup, name="")), *map(plain, looked_at)], ADDED | _ADDED))
 
 
 class Models(Generic[OfModel]):

@@ -36,8 +36,7 @@ from pathlib import Path
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms, table
-from hopscope.studies.judgements import Judgement, Verdict
-from hopscope.studies.statistics import share_in_words
+from hopscope.studies.judgements import Judgement, as_many_as
 from hopscope.studies.work import Work
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
@@ -115,16 +114,9 @@ def judge(found: Arms) -> list[Judgement]:
 
 def _judge(arm: ArmLearned) -> Judgement:
     hop, share = ASKED[arm.layers]
-    wanted, learned, n = ceil(share * len(arm.setup.seeds) - 1e-9), len(arm.steps(hop)), len(arm.seeds)
+    planned, beyond = len(arm.setup.seeds), arm.beyond_theory
+    wanted = ceil(share * planned - 1e-9)
     change = arm.name.removeprefix(f"{arm.layers}-layers").replace("-", " ").lstrip()
-    asked = f"{arm.layers} layers{change and ', '}{change}: x{hop} in {wanted} of {len(arm.setup.seeds)} seeds"
-    if not n:
-        return Judgement(asked, "not run")
-    verdict: Verdict = "inconclusive"
-    if arm.beyond_theory or learned + len(arm.setup.seeds) - n < wanted:
-        verdict = "not as asked"
-    elif arm.finished:
-        verdict = "as asked"
-    ours = f"{share_in_words(learned, n)}; {arm.beyond_theory} beyond theory"
-    reason = f"{len(arm.setup.seeds) - n} seeds are missing" if verdict == "inconclusive" else ""
-    return Judgement(asked, verdict, ours, n, reason)
+    asked = f"{arm.layers} layers{change and ', '}{change}: x{hop} in {wanted} of {planned} seeds"
+    told, learned = f"{beyond} beyond theory", len(arm.steps(hop))
+    return as_many_as(asked, wanted, learned, len(arm.seeds), planned, told=told, refuted=beyond > 0)

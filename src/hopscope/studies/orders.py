@@ -19,7 +19,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,8 +27,9 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.circuits import Seen, find_circuits, seen_table
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.statistics import clopper_pearson, share_in_words
+from hopscope.studies.judgements import Judgement, Verdict, never
+from hopscope.studies.kept import kept
+from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.orders import best_order
 from hopscope.training.recipe import Recipe
@@ -39,6 +40,8 @@ NEVER = 0.2
 
 LEAST = 3
 """So many circuits carry a verdict."""
+
+_CONTRARY: Mapping[Verdict, Verdict] = {"as asked": "not as asked", "not as asked": "as asked"}
 
 
 @dataclass(frozen=True)
@@ -96,10 +99,10 @@ def quick(recipe: Recipe) -> OrdersStudy:
 
 def run(study: OrdersStudy, folder: Path, work: Work) -> OrdersResult:
     """Train what is not trained yet, find the circuits of what learned with three layers, and read what came out."""
-    arms.train(study.arms, folder / "runs", work, to_the_end=True)
-    found = arms.read(study.arms, folder / "runs", to_the_end=True)
+    before = kept("orders", folder, OrdersResult) or OrdersResult((), ())
+    found = arms.train(study.arms, folder / "runs", work, before.arms, to_the_end=True)
     learned = [run for arm in found.arms if arm.layers == 3 for run in arm.learned_all]
-    return OrdersResult(found.arms, find_circuits(learned, folder / "runs", work))
+    return OrdersResult(found.arms, find_circuits(learned, folder / "runs", work, known=before.circuits))
 
 
 def judge(result: OrdersResult) -> list[Judgement]:
@@ -120,15 +123,10 @@ def _learns(arm: ArmLearned, control: bool) -> Judgement:
     learned, n = len(arm.steps(arm.last)), len(arm.seeds)
     if not n:
         return Judgement(asked, "not run")
-    if learned:
-        return Judgement(asked, "as asked" if allowed else "not as asked", share_in_words(learned, n), n)
-    if clopper_pearson(0, n)[1] < NEVER and control:
-        return Judgement(asked, "not as asked" if allowed else "as asked", share_in_words(0, n), n)
-    return Judgement(asked, "inconclusive", share_in_words(0, n), n, _missing(control))
-
-
-def _missing(control: bool) -> str:
-    return "too few seeds" if control else "no positive control: no seed learned it with four layers"
+    lacking = "" if control else "no positive control: no seed learned it with four layers"
+    ours, few = share_in_words(learned, n), "too few seeds"
+    none = never(asked, ours, n, happened=bool(learned), rare=NEVER, few=few, lacking=lacking)
+    return replace(none, verdict=_CONTRARY.get(none.verdict, none.verdict)) if allowed else none
 
 
 def _circuits(circuits: Sequence[Seen]) -> Judgement:

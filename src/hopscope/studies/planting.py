@@ -9,17 +9,19 @@ import torch
 
 from hopscope.circuits.certificate.rivals import random_deliverable
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import UNIFORM, one_hot
+from hopscope.circuits.form import UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.studies.hosts import MARGIN, Deaf, Host
 from hopscope.theory.path import AttentionPath, Row
 
-Kind = Literal["true", "wrong key", "missing", "superfluous", "twin", "other model", "deliverable", "deaf tool"]
+Kind = Literal[
+    "true", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable", "deaf tool"
+]
 """What is planted. `true` is the circuit itself. The false ones: a row's key replaced; a row left out; one or two rows
-put in that attend to something; a row's work credited to another head that attends alike; the circuit of another model
-of the same shape; random paths that deliver by theory, of rows that attend there; and the circuit itself, judged with
-tools that ignore what is done to one layer."""
+put in that attend to something; a second key given to a row, with a tenth of its weight; a row's work credited to
+another head that attends alike; the circuit of another model of the same shape; random paths that deliver by theory, of
+rows that attend there; and the circuit itself, judged with tools that ignore what is done to one layer."""
 
 Label = Literal["true", "false", "equivalent", "undecided"]
 """By measured effect. `equivalent`: planted as false, but it holds the bar by the margin, so it is not false."""
@@ -53,7 +55,7 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         return "false"
     if kind == "true":
         return "true" if host.clear else "undecided"
-    if kind == "superfluous":
+    if kind in ("superfluous", "second key"):
         return "false" if max(host.losses(host.circuit)) <= low else "undecided"
     natural, imposed = host.losses(planted.program)
     if kind == "wrong key" and planted.row is not None:
@@ -99,6 +101,24 @@ def _superfluous(host: Host, others: Sequence[Host], generator: torch.Generator)
     added = [outside[number] for number in order[:count]]
     program = {**host.circuit, **{path.row: one_hot(path.key) for path in added}}
     return Planted(program, "and " + "; ".join(_said(host, path) for path in added))
+
+
+def _second(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    single = (path for path in host.units.paths(host.circuit) if host.circuit[path.row] == one_hot(path.key))
+    visible = host.evaluator.where.visible
+    choices = [
+        (path, key)
+        for path in single
+        for key in range(host.evaluator.where.roles)
+        if key not in (path.query, path.key) and bool(visible[path.query, key])
+    ]
+    choice = _one(choices, generator)
+    if choice is None:
+        return None
+    path, key = choice
+    both = Form(Intervention.MIXTURE, (path.key, key), (0.9, 0.1))
+    said = f"{_said(host, path)} and {host.evaluator.names[key]}"
+    return Planted({**host.circuit, path.row: both}, said, path.row)
 
 
 def _twin(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
@@ -148,6 +168,7 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
     "wrong key": _wrong,
     "missing": _missing,
     "superfluous": _superfluous,
+    "second key": _second,
     "twin": _twin,
     "other model": _other,
     "deliverable": _deliverable,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 
@@ -136,6 +136,16 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
         return -math.inf, math.inf
     (found,) = intervals(torch.tensor([values], dtype=torch.float64), seed=0)
     return found
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95% interval of a mean by Student's t, which holds for few values too; of one value, everything."""
+    from scipy.stats import sem, t
+
+    if len(values) < 2:
+        return -math.inf, math.inf
+    reach = float(t.ppf(0.975, len(values) - 1) * sem(values))
+    return mean(values) - reach, mean(values) + reach
 
 
 def _censored(times: Times, until: int) -> Any:

@@ -19,7 +19,8 @@ at every number of hops they were trained on, on questions that no training saw:
 - `not-taught`: as `four-hops`, but only questions are asked. What a line comes to is taught nowhere, so that what
   happens there is the model's own choice.
 
-Rules, by arm and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least 95%):
+Rules, by arm and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least 95%).
+Until every seed of the arm is finished nothing is as asked; not as asked is what one model decides:
 
 1. Every model answers. As asked: each does. Not as asked: one does not.
 2. Every model that answers has a circuit that is certified in the natural reading. As asked: each has. Not as asked:
@@ -27,8 +28,8 @@ Rules, by arm and number of hops, over the models that answer (lower 95% Wilson 
 3. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. As asked: so
    it is in every circuit. Not as asked: there is one in which it is not.
 4. Lines are resolved where they stand: some path brings a value from another line to a line, before the question (the
-   strategy is `doubling` or `line by line`). Only from two hops on. As asked: in every circuit; not as asked: in none;
-   else inconclusive.
+   strategy is `doubling` or `line by line`). Only from two hops on. As asked: in every circuit; not as asked: in none,
+   every seed being finished; else inconclusive.
 5. One kind of token says what a line says: all look-ups into lines, of all circuits, land on names, or on links, or on
    values, or on line ends. As asked: on one kind. Not as asked: on several.
 
@@ -186,35 +187,44 @@ def judge(result: TextResult) -> list[Judgement]:
     for arm in dict.fromkeys(one.arm for one in result.found):
         for hops in sorted({one.hops for one in result.found if one.arm == arm}):
             found += _judge(result.at(arm, hops), f"{arm}, {hops} hop{'s' if hops > 1 else ''}: ")
-        grown = [one.in_order for one in result.answering(arm)]
-        if any(one.arm == arm for one in result.grown):
-            found.append(_all(f"{arm}: hops are learned in order", grown, not all(grown)))
+        grown = [one for one in result.grown if one.arm == arm]
+        in_order = [one.in_order for one in result.answering(arm)]
+        if grown:
+            found.append(_all(f"{arm}: hops are learned in order", in_order, not all(in_order), _missing(arm, grown)))
     return found
 
 
+def _missing(arm: str, finished: Sequence[Answered | Grown]) -> bool:
+    """Whether seeds of the arm are; none of an arm that is not among `ARMS`."""
+    planned = {seed for one in ARMS if one.name == arm for seed in one.seeds}
+    return not planned <= {one.seed for one in finished}
+
+
 def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
+    missing = _missing(asked[0].arm, asked)
     models = [one for one in asked if one.answers]
     circuits = [one for one in models if one.paths]
     certified = [one.certified for one in models]
     flows = [one.delivers and one.layers_used >= one.layers_needed for one in circuits]
     kinds = sorted({kind for one in circuits for kind, count in one.looked_up.items() if count})
     found = [
-        _all(where + "every model answers", [one.answers for one in asked], len(models) < len(asked)),
-        _all(where + "every model has a certified circuit", certified, not all(certified)),
-        _all(where + "no circuit beats the theory, and each carries the answer", flows, not all(flows)),
+        _all(where + "every model answers", [one.answers for one in asked], len(models) < len(asked), missing),
+        _all(where + "every model has a certified circuit", certified, not all(certified), missing),
+        _all(where + "no circuit beats the theory, and each carries the answer", flows, not all(flows), missing),
     ]
     if asked[0].hops > 1:
         resolved = [one.strategy != "serial" for one in circuits]
-        found.append(_all(where + "lines are resolved where they stand", resolved, not any(resolved)))
+        none = not any(resolved) and not missing  # which one more circuit can change
+        found.append(_all(where + "lines are resolved where they stand", resolved, none, missing))
     one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason="no model answers")
     if circuits:
-        verdict = _all(one_kind.asked, [len(kinds) == 1] * len(circuits), len(kinds) > 1)
+        verdict = _all(one_kind.asked, [len(kinds) == 1] * len(circuits), len(kinds) > 1, missing)
         one_kind = replace(verdict, ours=" and ".join(f"{kind}s" for kind in kinds))
     return [*found, one_kind]
 
 
-def _all(asked: str, models: Sequence[bool], against: bool) -> Judgement:
-    """As asked if it is so in all of three models or more; not as asked where something speaks against it."""
+def _all(asked: str, models: Sequence[bool], against: bool, missing: bool) -> Judgement:
+    """As asked if it is so in all of three models or more, none missing; not as asked where something is against it."""
     n, yes = len(models), sum(models)
     ours = f"{yes} of {n}"
     if not n:
@@ -223,6 +233,8 @@ def _all(asked: str, models: Sequence[bool], against: bool) -> Judgement:
         return Judgement(asked, "not as asked", ours, n)
     if n < FEWEST:
         return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+    if missing:
+        return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
     return Judgement(asked, "as asked", ours, n) if yes == n else Judgement(asked, "inconclusive", ours, n, "some are")
 
 

@@ -11,23 +11,26 @@ from hopscope.records import as_before, content_hash
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
-_ADDED = {
+ADDED = {"head_dropout": 0.0, "head_dropout_after": 0}
+"""Fields that recipes and problems have got since studies keep records of them (`hopscope.studies.kept`), and what they
+stand at in those that lack them. The next one goes here."""
+
+_ADDED_BEFORE = {
     "fall": 0.3,
     "learned_below": 0.5,
     "prune_every": None,
     "prune_cost": 0.3,
-    "head_dropout": 0.0,
-    "head_dropout_after": 0,
     "hop_weights": None,
     "asked": None,
     "graph": "chain",
 }
-"""Fields that recipes and problems did not have from the start, and what they stand at in those that lack them."""
+"""Those that runs lack which are older than that."""
 
 
 def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) -> str:
     """A name for what is trained, the same for a recipe written before a field was added and after."""
-    return content_hash({"problem": as_before(problem, _ADDED), "recipe": as_before(recipe, _ADDED), "seeds": seeds})
+    told = {"problem": problem, "recipe": recipe, "seeds": seeds}
+    return content_hash(as_before(told, ADDED | _ADDED_BEFORE))
 
 
 def check_hash(told: dict[str, Any]) -> None:

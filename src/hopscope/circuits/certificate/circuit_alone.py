@@ -62,29 +62,31 @@ def sufficiency(evidence: Evidence) -> Part:
 
 
 def necessity(evidence: Evidence) -> Part:
-    """Every row switched off alone, in the circuit.
+    """Every row switched off alone, in the circuit; and of a row with several keys each alone knocked out.
 
     Passes if without any one of them the interval of the loss lies above the bar, and the loss rises for sure by a
     fifth of the bar: a circuit just below the bar must not make every grain of sand necessary. Rows that imposed
     patterns make idle (`exempt`) must raise the natural circuit's loss by the bar. `most_bar` is up to where they do.
     """
-    without = evidence.measured([lost.without for lost in evidence.lost.values()])
-    rise = evidence.measured([lost.rise for lost in evidence.lost.values()])
-    needed, most = [], []
-    for row, lost, more in zip(evidence.rows, without, rise, strict=True):
-        due = evidence.due(row)
-        needed.append(lost.interval[0] > evidence.bar and more.interval[0] > due)
-        most.append(min(lost.interval[0], more.interval[0] * evidence.bar / due))
-    least = min((lost.mean for lost in without), default=0.0)
-    says = f"without any one of its {len(needed)} rows the circuit has a loss of at least {least:.3f}"
-    if not all(needed):
-        spare = [evidence.name(row) for row, need in zip(evidence.rows, needed, strict=True) if not need]
-        says = f"{len(spare)} of {len(needed)} rows can be done without on fresh sequences: {'; '.join(spare)}"
-    rows = [
-        {"row": evidence.name(row), "mse": lost.mean, "interval": lost.interval, "rise": more.mean, "needed": need}
-        for row, lost, more, need in zip(evidence.rows, without, rise, needed, strict=True)
-    ]
-    return Part(bool(needed) and all(needed), says, {"rows": rows, "most_bar": tidy(min(most, default=0.0))})
+    lost = [(evidence.name(row), evidence.due(row), one) for row, one in evidence.lost.items()]
+    names = evidence.evaluator.names
+    lost += [(path.describe(names), evidence.due(path.row), one) for path, one in evidence.lost_keys.items()]
+    without = evidence.measured([one.without for *_, one in lost])
+    rise = evidence.measured([one.rise for *_, one in lost])
+    told, spare, most = [], [], []
+    for (name, due, _), loss, more in zip(lost, without, rise, strict=True):
+        need = loss.interval[0] > evidence.bar and more.interval[0] > due
+        told.append({"row": name, "mse": loss.mean, "interval": loss.interval, "rise": more.mean, "needed": need})
+        spare += [] if need else [name]
+        most.append(min(loss.interval[0], more.interval[0] * evidence.bar / due))
+    rows, keys = told[: len(evidence.rows)], told[len(evidence.rows) :]
+    several = f", and of the {len(keys)} keys of rows with several," if keys else ""
+    least = min((loss.mean for loss in without), default=0.0)
+    says = f"without any one of its {len(rows)} rows{several} the circuit has a loss of at least {least:.3f}"
+    if spare:
+        kinds = "rows" if not keys else "rows and keys"
+        says = f"{len(spare)} of {len(told)} {kinds} can be done without on fresh sequences: {'; '.join(spare)}"
+    return Part(bool(rows) and not spare, says, {"rows": rows, "keys": keys, "most_bar": tidy(min(most, default=0.0))})
 
 
 def minimality(evidence: Evidence) -> Part:
@@ -102,10 +104,12 @@ def minimality(evidence: Evidence) -> Part:
         gone = [*combinations(rows, 2), *_random_parts(evidence, rows)]
         tried = f"every part two rows smaller, and {evidence.proof.halves} others, {len(gone)} in all"
     programs: list[Rows] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
-    losses = evidence.settled(programs, evidence.bar)
+    seen = evidence.settled_or_open(programs, evidence.bar)
+    losses = [loss for loss, _ in seen]
+    may_hold = [number for number, (loss, in_doubt) in enumerate(seen) if in_doubt or loss <= evidence.bar]
     holding: list[int] = []
-    for number in sorted(range(len(gone)), key=losses.__getitem__):
-        if losses[number] > evidence.bar or len(holding) == _ENOUGH:
+    for number in sorted(may_hold, key=losses.__getitem__):
+        if len(holding) == _ENOUGH:
             break
         if _measured(evidence, programs[number]).interval[1] < evidence.bar:
             holding.append(number)

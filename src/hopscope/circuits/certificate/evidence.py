@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -107,6 +108,12 @@ class Evidence:
         ]
 
     @cached_property
+    def shared(self) -> list[AttentionPath]:
+        """The paths of rows that have several: one of them may be idle though its row is not."""
+        counts = Counter(path.row for path in self.paths)
+        return [path for path in self.paths if counts[path.row] > 1]
+
+    @cached_property
     def rows(self) -> list[Row]:
         """Rows in use: those with a path, and helpers."""
         return self.hypotheses.in_use(self.program, self.evaluator.live_rows)
@@ -143,6 +150,12 @@ class Evidence:
         return [row for row in self.outside if self.program[row] in (UNIFORM, ZERO)]
 
     @cached_property
+    def idle(self) -> Rows:
+        """Rows of which the circuit says that they carry nothing: `free`, and those at themselves; as they are then."""
+        at_themselves = [row for row in self.outside if self.program[row] == IDENTITY]
+        return dict.fromkeys(self.free, UNIFORM) | dict.fromkeys(at_themselves, IDENTITY)
+
+    @cached_property
     def exempt(self) -> frozenset[Row]:
         """Rows that imposed patterns make idle, so that only the natural reading can show what they are for.
 
@@ -157,23 +170,39 @@ class Evidence:
 
     def without(self, path: AttentionPath) -> Rows:
         """The imposed circuit without one path: its row uniform, or, where it has several keys, without this one."""
-        return {**self.program, path.row: removed(self.program[path.row], path)}
+        return {**self.program, path.row: self._removed(self.program[path.row], path)}
+
+    def _removed(self, form: Form, path: AttentionPath) -> Form:
+        """A form of its row without the key of a path; of a pattern that looks at several, without this one."""
+        if form.kind is Intervention.MIXTURE:
+            (rest,) = [other for other in form.keys if other != path.key]
+            return IDENTITY if rest == path.query else one_hot(rest)
+        return Form(Intervention.KNOCK_OUT, (path.key,)) if path in self.shared else UNIFORM
 
     @cached_property
     def off(self) -> dict[Row, Form]:
-        """How each row in use is switched off: in the way that costs least, of those a search may choose from.
-
-        In the strict sense as the other rows of its head are.
-        """
-        if self.sense == "strict":
-            heads = {(row.layer, row.head): self.program[row] for row in self.outside}
-            return {row: heads.get((row.layer, row.head), UNIFORM) for row in self.rows}
-        ways = [(row, off) for row in self.rows for off in self.hypotheses.offs(row)]
+        """How each row in use is switched off: in the way that costs least, of those a search may choose from."""
+        ways = [(row, off) for row in self.rows for off in self._ways_off(row)]
         least: dict[Row, tuple[float, Form]] = {}
-        for (row, off), loss in zip(ways, self.settled([{**self.base, r: o} for r, o in ways], self.bar), strict=True):
+        losses = self.settled([{**self.around(row), row: off} for row, off in ways], self.bar)
+        for (row, off), loss in zip(ways, losses, strict=True):
             if row not in least or loss < least[row][0]:
                 least[row] = loss, off
         return {row: off for row, (_, off) in least.items()}
+
+    def _ways_off(self, row: Row) -> list[Form]:
+        """Ways to switch off a row in use.
+
+        In the strict sense as the other rows of its head are filled; and, of the only row in use of a head, which is
+        then idle, uniform or at itself.
+        """
+        if self.sense == "natural":
+            return self.hypotheses.offs(row)
+        head = {one: form for one, form in self.program.items() if one[:2] == row[:2]}
+        used = [one for one, form in head.items() if not self.hypotheses.is_off(one, form)]
+        fills = [form for one, form in head.items() if one not in used]
+        idle = [UNIFORM, IDENTITY] if used == [row] or not fills else []
+        return list(dict.fromkeys([*fills, *idle]))
 
     @cached_property
     def more(self) -> Evaluator:
@@ -195,11 +224,21 @@ class Evidence:
     @cached_property
     def lost(self) -> dict[Row, Lost]:
         """What each row in use does: on `few` sequences where these leave no doubt, on `more` where others do."""
-        programs: list[Rows] = [{**self.around(row), row: self.off[row]} for row in self.rows]
+        return dict(zip(self.rows, self._without([(row, self.off[row]) for row in self.rows]), strict=True))
+
+    @cached_property
+    def lost_keys(self) -> dict[AttentionPath, Lost]:
+        """What each key of a row with several does: the row without it, as `lost` has rows."""
+        gone = [(path.row, self._removed(self.around(path.row)[path.row], path)) for path in self.shared]
+        return dict(zip(self.shared, self._without(gone), strict=True))
+
+    def _without(self, changes: Sequence[tuple[Row, Form]]) -> list[Lost]:
+        """What is lost where a row is put into another form, each alone."""
+        programs: list[Rows] = [{**self.around(row), row: form} for row, form in changes]
         for evaluator in (self.few, self.evaluator):
             evaluator.depart_from(self.base)
-        found = dict(zip(self.rows, by_sequence(self.few, programs), strict=True))
-        return {row: self._lost(row, found[row], program) for row, program in zip(self.rows, programs, strict=True)}
+        found = by_sequence(self.few, programs)
+        return [self._lost(row, few, program) for (row, _), few, program in zip(changes, found, programs, strict=True)]
 
     def _lost(self, row: Row, few: Float[Tensor, " sequence"], program: Rows) -> Lost:
         doubt = _SURE * float(few.std()) / self.few.sequences**0.5
@@ -279,6 +318,10 @@ class Evidence:
             limit: what it is compared with.
             near: a program from which they depart, whose first layers are computed once; by default the circuit.
         """
+        return [loss for loss, _ in self.settled_or_open(programs, limit, near)]
+
+    def settled_or_open(self, programs: list[Rows], limit: float, near: Rows | None = None) -> list[tuple[float, bool]]:
+        """The same, and of each whether it is still open on `few` sequences."""
         near = self.base if near is None else near
         losses, close = [0.0] * len(programs), [*range(len(programs))]
         for evaluator in self._rising:
@@ -289,7 +332,7 @@ class Evidence:
                 for number, loss in zip(close, errors.mean(dim=1).tolist(), strict=True):
                     losses[number] = loss
                 close = [n for n, doubt in zip(close, doubts.tolist(), strict=True) if abs(losses[n] - limit) <= doubt]
-        return losses
+        return [(loss, number in close) for number, loss in enumerate(losses)]
 
     @cached_property
     def _rising(self) -> list[Evaluator]:
@@ -318,11 +361,3 @@ class Evidence:
 def by_sequence(evaluator: Evaluator, programs: list[Rows]) -> Float[Tensor, "program sequence"]:
     """Losses by sequence."""
     return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)
-
-
-def removed(edit: Form, path: AttentionPath) -> Form:
-    """A form without the key of one of its paths."""
-    if edit.kind is Intervention.MIXTURE:
-        (rest,) = [other for other in edit.keys if other != path.key]
-        return IDENTITY if rest == path.query else one_hot(rest)
-    return UNIFORM

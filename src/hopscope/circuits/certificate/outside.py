@@ -66,7 +66,8 @@ def families(evidence: Evidence) -> Part:
     once, beside `uniform`; and `identity` for each head that the circuit does not use alone: the worst of them. Rows
     that the circuit has at themselves or at their mean stay so. Passes if 90% of the way from nothing to the model is
     kept each time, and half of it with the worst head at itself: a head that is idle where it looks may well write
-    something where it never looks. All of them at themselves at once is told and not judged.
+    something where it never looks. All of them at themselves at once is told and not judged. Where none is left to
+    ablate otherwise, this says nothing, and so it does not pass.
     """
     ways = {"uniform": UNIFORM, "average": POSITIONAL, "resample": RESAMPLE, "all_identity": IDENTITY}
     programs: list[Rows] = [{**evidence.base, **dict.fromkeys(evidence.free, form)} for form in ways.values()]
@@ -79,8 +80,9 @@ def families(evidence: Evidence) -> Part:
     by_way = {**dict(zip(ways, losses, strict=False)), "identity": max(losses[len(ways) :], default=losses[0])}
     kept = {name: tidy(evidence.levels.faithfulness(loss)) for name, loss in by_way.items()}
     judged = [name for name in kept if name != "all_identity"]
+    asked = bool(evidence.free) or not evidence.outside
     return Part(
-        all(kept[name] >= (_HALF if name == "identity" else _MOST) for name in judged),
+        asked and all(kept[name] >= (_HALF if name == "identity" else _MOST) for name in judged),
         "with everything else ablated the circuit keeps "
         + ", ".join(f"{kept[name]:.0%} ({name})" for name in judged[:-1])
         + f" of the way from nothing to the model; with any one unused head at itself {kept['identity']:.0%}",
@@ -89,24 +91,24 @@ def families(evidence: Evidence) -> Part:
 
 
 def outside(evidence: Evidence) -> Part:
-    """The model without random halves of what the circuit says nothing about, each half and the other one.
+    """The model without random halves of what the circuit says carries nothing, each half and the other one.
 
-    In the strict sense with the circuit's patterns imposed, since who makes them is not what it claims. Passes if the
-    worst of them holds the bar.
+    In the strict sense with the circuit's patterns imposed, since who makes them is not what it claims. Rows are
+    uniform, those that the circuit has at themselves at themselves. Passes if the worst of them holds the bar.
     """
-    generator, free = evidence.random("outside"), evidence.free
-    halves: list[list[Row]] = []
+    generator, idle = evidence.random("outside"), list(evidence.idle.items())
+    halves: list[Rows] = []
     for _ in range(evidence.proof.halves // 2):
-        order = torch.randperm(len(free), generator=generator).tolist()
-        halves += [[free[number] for number in order[start::2]] for start in (0, 1)]
+        order = torch.randperm(len(idle), generator=generator).tolist()
+        halves += [dict(idle[number] for number in order[start::2]) for start in (0, 1)]
     imposed: Rows = {row: evidence.program[row] for row in evidence.rows} if evidence.sense == "strict" else {}
-    programs: list[Rows] = [imposed | dict.fromkeys(half, UNIFORM) for half in halves]
+    programs: list[Rows] = [imposed | half for half in halves]
     losses = evidence.settled(programs, evidence.bar, imposed)
     worst = max(range(len(losses)), key=losses.__getitem__)
     loss = evidence.evaluator.mse([programs[worst]])[0]
     return Part(
         loss <= evidence.bar,
-        f"the model without random halves of the other {len(free)} rows has a loss of at most {loss:.3f}; the bar is "
+        f"the model without random halves of the other {len(idle)} rows has a loss of at most {loss:.3f}; the bar is "
         f"{evidence.bar:g}",
         {"worst_mse": tidy(loss), "mse": [tidy(one) for one in losses]},
     )

@@ -1,0 +1,116 @@
+"""Records of circuits are read beside the models that they are of, and beside no others."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.circuits.certificate import no_circuit
+from hopscope.circuits.record import Circuit
+from hopscope.errors import InputError
+from hopscope.paper.claims import Finding
+from hopscope.paper.models import Studied, read_circuit, read_models
+from hopscope.paper.presets import PAPER_SHORT
+from hopscope.paper.section_8 import judge, read
+from hopscope.records import content_hash
+from hopscope.training.run import RunFolder
+
+STORED = Path(__file__).parents[2] / "results" / "paper-short" / "transformers"
+SETUPS = PAPER_SHORT.circuits.setups
+
+
+def stored(folder: Path, *seeds: int, runs: bool) -> Path:
+    """The stored transformers of those seeds, with their runs or as records alone."""
+    for seed in seeds:
+        name = f"seed-{seed}"
+        if runs:
+            shutil.copytree(STORED / name, folder / name)
+        else:
+            (folder / name).mkdir(parents=True)
+            shutil.copy(STORED / name / "circuit.json", folder / name)
+    return folder
+
+
+def models(folder: Path) -> list[Studied]:
+    return list(read_models(SETUPS, folder))
+
+
+@pytest.mark.parametrize(("runs", "says"), [(True, "belongs to another run"), (False, "seed is 5, and 3 of the model")])
+def test_the_circuit_of_another_seed_is_refused_and_kept(tmp_path: Path, runs: bool, says: str) -> None:
+    stored(tmp_path, 3, 5, runs=runs)
+    assert [model.seed for model in models(tmp_path)] == [3, 5]
+    there = tmp_path / "seed-3" / "circuit.json"
+    shutil.copy(tmp_path / "seed-5" / "circuit.json", there)
+    with pytest.raises(InputError, match=rf"seed-3/circuit\.json .*{says}.*untouched"):
+        models(tmp_path)
+    assert there.read_bytes() == (STORED / "seed-5" / "circuit.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"layers": 11}, "layers is 12, and 11"),
+        ({"heads": 2}, "heads is 1, and 2"),
+        ({"chains": 5}, "chains is 4, and 5"),
+    ],
+)
+def test_the_circuit_of_another_shape_or_problem_is_refused(tmp_path: Path, change: dict[str, int], says: str) -> None:
+    setup = SETUPS[1]
+    if "chains" in change:
+        other = replace(setup, problem=replace(setup.problem, **change))
+    else:
+        other = replace(setup, recipe=replace(setup.recipe, **change))
+    path = stored(tmp_path, 1, runs=False) / "seed-1" / "circuit.json"
+    with pytest.raises(InputError, match=says):
+        read_circuit(path, other, 0, None)
+
+
+def test_the_circuit_of_other_weights_of_the_run_is_refused(tmp_path: Path) -> None:
+    """It was looked for while the run was still training."""
+    folder = stored(tmp_path, 1, runs=True) / "seed-1"
+    run, path = RunFolder(folder), folder / "circuit.json"
+    young = content_hash([run.model_hashes[0], 1000])
+    replace(Circuit.load(path), model=young).save(path, run.record.content_hash)
+    with pytest.raises(InputError, match=rf"model is {young}, and {run.model_hashes[0]} of the model there"):
+        models(tmp_path)
+    assert read_circuit(path, SETUPS[1], 0, run, step=1000) == Circuit.load(path)
+    with pytest.raises(InputError, match="model is"):
+        read_circuit(path, SETUPS[1], 0, run, step=2000)
+
+
+class TestThreeModelsThatSolveTheTask:
+    """Seeds 1, 2 and 5, of which C8 and C10 hold."""
+
+    def judged(self, folder: Path, **changed: Mapping[str, Any]) -> dict[str, Finding]:
+        """With these changes to records, by name of their model."""
+        stored(folder / "transformers", 1, 2, 5, runs=False)
+        for name, changes in changed.items():
+            path = folder / "transformers" / name.replace("_", "-") / "circuit.json"
+            replace(Circuit.load(path), **changes).save(path)
+        return {finding.claim: finding for finding in judge(read(PAPER_SHORT.circuits, folder))}
+
+    def test_they_are_as_the_paper_says(self, tmp_path: Path) -> None:
+        found = self.judged(tmp_path)
+        assert (found["C8"].verdict, found["C10"].verdict) == ("reproduced", "reproduced")
+
+    def test_at_another_bar_they_say_nothing(self, tmp_path: Path) -> None:
+        found = self.judged(tmp_path, seed_1={"bar": 0.4}, seed_2={"bar": 0.4}, seed_5={"bar": 0.4})
+        assert {found[f"C{number}"].verdict for number in range(7, 12)} == {"not run"}
+
+    def test_a_search_that_was_given_up_is_not_a_circuit_that_is_not_there(self, tmp_path: Path) -> None:
+        full = Circuit.load(STORED / "seed-1" / "circuit.json").losses["full"]
+        found = self.judged(
+            tmp_path,
+            seed_1={
+                "paths": (), "program": (), "others": (), "helpers": (), "strict": None, "losses": {"full": full},
+                "certificate": no_circuit(full, 0.05, 0, rows_left=70).to_json(),
+            },
+        )  # fmt: skip
+        for claim in ("C8", "C10"):
+            assert (found[claim].verdict, found[claim].reason) == ("inconclusive", "1 model whose search was given up")
+            assert found[claim].n == 3
