@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from hopscope import own_process
 from hopscope.errors import MachineError
@@ -31,8 +32,9 @@ def in_processes(
 ) -> list[Result]:
     """`function(*job)` for every job, in `workers` fresh processes; the results in the order of the jobs.
 
-    The first failure stops the others and is raised. Should this process be killed, its workers end within a second, so
-    that no orphan writes where a new call continues.
+    The first failure stops the others and is raised. An order to stop is passed on to the workers, which write down
+    where they are and begin nothing new. Should this process be killed, they end within a second, so that no orphan
+    writes where a new call continues.
 
     Args:
         function: importable by name, like its arguments and result picklable between processes of one program.
@@ -40,9 +42,8 @@ def in_processes(
         workers: how many at a time.
         tick: told now and then, while waiting, the numbers of the jobs that are done.
     """
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(os.getpid(),)) as pool:
-        running = [pool.submit(function, *job) for job in jobs]
+    with ProcessPoolExecutor(workers, _Workers(), initializer=_begin, initargs=(os.getpid(),)) as pool:
+        running = [pool.submit(_run, function, *job) for job in jobs]
         try:
             pending = set(running)
             while pending:
@@ -60,6 +61,28 @@ def in_processes(
         return [future.result() for future in running]
 
 
+class _Worker(SpawnProcess):
+    """A process that is told to stop once.
+
+    As soon as one has ended the pool tells those that are left again, and a second order does not let them write down
+    where they are.
+    """
+
+    _told = False
+
+    def terminate(self) -> None:
+        """Tell it to stop."""
+        if not self._told:
+            self._told = True
+            super().terminate()
+
+
+class _Workers(SpawnContext):
+    """Such processes, for a pool."""
+
+    Process: ClassVar[type[SpawnProcess]] = _Worker
+
+
 def _end(processes: Sequence[BaseProcess]) -> None:
     """Tell processes to stop, and kill those that do not."""
     until = time.monotonic() + _SECONDS_TO_END
@@ -71,9 +94,16 @@ def _end(processes: Sequence[BaseProcess]) -> None:
 
 
 def _begin(parent: int) -> None:
-    """Settle a worker, which is a process of our own, and let it end when its parent is gone."""
+    """Settle a worker, which is a process of our own, and let it end when its parent is gone.
+
+    What a terminal tells all its processes the parent passes on: heard twice, it would leave a worker no time to write
+    down where it is.
+    """
     own_process.claim()
     own_process.settle()
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     end_on_every_order()
 
     def look() -> None:
@@ -82,3 +112,11 @@ def _begin(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=look, daemon=True).start()
+
+
+def _run(function: Callable[..., Result], *job: Any) -> Result:
+    """A job of a worker, which ends where it is told to stop: the pool would give it the next one."""
+    try:
+        return function(*job)
+    except KeyboardInterrupt:
+        os._exit(130)

@@ -210,5 +210,5 @@ def test_a_row_of_it_is_named_like_any() -> None:
     model = hs.Model.from_torch(PlainGPT2(random_model(PROBLEM, layers=2, heads=2)), PROBLEM, parts)
     path = AttentionPath.parse("L2.H1 x0? -> >x1", role_names(2))
     assert model.ablate({"L2.H1 x0? -> >x1": "uniform"}) == model.ablate({path: "uniform"})
-    with pytest.raises(InputError, match="layer must be from 0 to 1, got 2"):
+    with pytest.raises(InputError, match="layer must be from 1 to 2, got 3"):
         model.ablate({"L3.H1": "uniform"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -146,3 +147,57 @@ def test_attention_of_its_own_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(layer.self_attn, "forward", other.__get__(layer.self_attn))
     with pytest.raises(InputError, match="is no decoder"):
         LanguageModel(model)
+
+
+_SMALL: dict[str, Any] = {"vocab_size": 40, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
+
+
+@pytest.mark.parametrize("name", ["GPTJ", "CodeGen"])
+def test_a_family_that_does_not_take_an_attention_from_outside_is_refused(name: str) -> None:
+    import transformers
+
+    config = getattr(transformers, f"{name}Config")(**_SMALL, rotary_dim=4, bos_token_id=1, eos_token_id=2)
+    with pytest.raises(InputError, match=f"{name}ForCausalLM has an attention of its own kind"):
+        LanguageModel(getattr(transformers, f"{name}ForCausalLM")(config))
+
+
+def big_code(multi_query: bool) -> Any:
+    import transformers
+
+    config = transformers.GPTBigCodeConfig(**_SMALL, multi_query=multi_query, bos_token_id=1, eos_token_id=2)
+    return transformers.GPTBigCodeForCausalLM(config)
+
+
+def deepseek() -> Any:
+    import transformers
+
+    config = transformers.DeepseekV2Config(
+        vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, q_lora_rank=None, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8,
+        v_head_dim=16, first_k_dense_replace=2, n_routed_experts=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    return transformers.DeepseekV2ForCausalLM(config)
+
+
+@pytest.mark.parametrize("made", [lambda: big_code(False), lambda: big_code(True), deepseek])
+def test_heads_that_stand_elsewhere_are_not_untrained_by_mistake(made: Callable[[], Any]) -> None:
+    """Projections of a known name whose numbers stand otherwise: another head's would be taken for this one's."""
+    model = LanguageModel(made())
+    with pytest.raises(InputError, match=r"no head can be untrained: \w+\.weight of \w+ has size"):
+        model.with_untrained([(1, 2)], seed=0)
+
+
+@pytest.mark.parametrize("shared", [1, 2])
+def test_keys_and_values_are_untrained_where_no_other_head_has_them(shared: int) -> None:
+    """In a projection that has all three too."""
+    import transformers
+
+    config = transformers.Phi3Config(
+        vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4 // shared, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    model = transformers.Phi3ForCausalLM(config)
+    mixed = LanguageModel(model).with_untrained([(1, 2)], seed=0)._model
+    mine, theirs = (one.model.layers[1].self_attn.qkv_proj.weight for one in (model, mixed))
+    changed = (mine != theirs).any(dim=1).view(-1, 8).any(dim=1).nonzero().flatten().tolist()
+    assert changed == ([2, 6, 10] if shared == 1 else [2])

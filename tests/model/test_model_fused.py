@@ -136,7 +136,7 @@ def test_bf16_is_read_and_written_as_torch_does(d_head):
 def test_a_model_is_the_plain_one():
     shape = Architecture(d_input=20, d_output=8, reads=2, layers=3, heads=4, d_model=16, head_dim=8, mlp=True)
     quick, slow = FastTransformer(shape, 2), Transformer(shape, 2)
-    initialise(slow, [1, 2], "torch")
+    initialise(slow, [1, 2])
     quick.load_state_dict(slow.state_dict())
     quick.fuse()
     assert all(block.fused for block in quick.blocks)

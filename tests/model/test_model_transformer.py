@@ -19,6 +19,7 @@ from hopscope.model.edit import Edit
 from hopscope.model.fast import FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
+from hopscope.model.initial_weights import InitialWeights
 from hopscope.model.transformer import Transformer
 
 shapes = st.builds(
@@ -40,7 +41,7 @@ def built(
     shape: Architecture, models: int = 3, scheme: str = "torch", kind: type[Transformer] = Transformer
 ) -> Transformer:
     transformer = kind(shape, models).double()
-    initialise(transformer, list(range(models)), scheme)
+    initialise(transformer, list(range(models)), InitialWeights(scheme))
     generator = torch.Generator().manual_seed(5)
     for parameter in transformer.parameters():  # LayerNorms too, so that no weight is at a value that hides a slip
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
@@ -230,8 +231,8 @@ def test_initial_weights_come_from_each_models_own_seed(scheme):
     shape = Architecture(d_input=3, d_output=2, reads=1, layers=2, heads=2, d_model=64)
     many, alone = Transformer(shape, 3), Transformer(shape)
     before = torch.random.get_rng_state()
-    initialise(many, [7, 8, 9], scheme)
-    initialise(alone, [8], scheme)
+    initialise(many, [7, 8, 9], InitialWeights(scheme))
+    initialise(alone, [8], InitialWeights(scheme))
     assert torch.equal(before, torch.random.get_rng_state())
     for name, tensor in alone.state_dict().items():
         assert torch.equal(many.state_dict()[name][1:2], tensor)
@@ -241,17 +242,17 @@ def test_initial_weights_come_from_each_models_own_seed(scheme):
 def test_initial_weights_have_the_scale_of_their_scheme():
     shape = Architecture(d_input=8, d_output=12, reads=1, layers=2, heads=2, d_model=128)
     transformer = Transformer(shape).requires_grad_(False)
-    initialise(transformer, [0], "torch")
+    initialise(transformer, [0])
     up = transformer.blocks[0].mlp.up
     theirs = torch.nn.Linear(128, 512).requires_grad_(False)
     for mine, other in ((up.weight, theirs.weight), (up.bias, theirs.bias)):
         assert mine.std().item() == pytest.approx(other.std().item(), rel=0.15)
         assert mine.abs().max() <= 128**-0.5
     query, value = (transformer.blocks[0].attention.get_submodule(name).weight.clone() for name in ("query", "value"))
-    initialise(transformer, [0], "torch", qk_gain=3.0)
+    initialise(transformer, [0], InitialWeights(qk_gain=3.0))
     assert torch.equal(transformer.blocks[0].attention.query.weight, 3 * query)
     assert torch.equal(transformer.blocks[0].attention.value.weight, value)
-    initialise(transformer, [0], "gpt2")
+    initialise(transformer, [0], InitialWeights("gpt2"))
     assert up.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert transformer.blocks[1].attention.out.weight.std().item() == pytest.approx(0.01, rel=0.02)
     assert not up.bias.any()

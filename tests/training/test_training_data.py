@@ -40,6 +40,20 @@ def test_passes_differ_in_order():
     assert set(first) == set(second)
 
 
+@pytest.mark.parametrize("size", [4096, 4095])
+def test_later_passes_group_the_examples_anew(size):
+    """Whatever divides the size: 64 sequences that came together in a pass were not of a few batches of another."""
+    found = []
+    for seed in range(10):
+        data = Data(PROBLEM, replace(TINY, examples=size), [seed])
+        first, third = (data._shuffled(torch.arange(n * size, (n + 1) * size), size)[0] for n in (0, 2))
+        batch = torch.empty(size, dtype=torch.int64)
+        batch[first] = torch.arange(size) // 64
+        found += [len(batch[some].unique()) for some in third.split(64)[:-1]]
+    assert sum(found) / len(found) > 25  # 40 of 64 in an order without any rule
+    assert min(found) > 10
+
+
 def test_endless_data_never_repeats():
     data = Data(PROBLEM, replace(TINY, examples=None), [3])
     seen = [row for step in range(50) for row in rows(data.training(step).inputs[0])]

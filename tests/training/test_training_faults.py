@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cut_short import contents
 
 from hopscope.check import check
 from hopscope.cli import main
@@ -56,7 +57,7 @@ class Stopped(Exception):
     pass
 
 
-def half(folder, monkeypatch, seed=0, calls=9):
+def half(folder, monkeypatch, seed=0, calls=9, recipe=TINY):
     """A run that was stopped after its state at step 8."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     with monkeypatch.context() as patch:
@@ -69,9 +70,52 @@ def half(folder, monkeypatch, seed=0, calls=9):
 
         patch.setattr(Ensemble, "update", update)
         with pytest.raises(Stopped):
-            train(TINY, PROBLEM, folder, seeds=[seed], engine=ENGINE)
+            train(recipe, PROBLEM, folder, seeds=[seed], engine=ENGINE)
     assert RunFolder(folder).load_state()[0] == 8
     return folder
+
+
+def test_a_state_from_another_order_of_the_training_set_goes_on_in_its_first_pass_alone(tmp_path, monkeypatch):
+    """A run of an older hopscope: it may be finished by it or begun again, and read by anybody."""
+    for examples, past in ((2**18, False), (32, False), (31, True), (None, False)):
+        recipe, folder = replace(TINY, examples=examples), tmp_path / str(examples)
+        alone = train(recipe, PROBLEM, tmp_path / f"alone-{examples}", engine=ENGINE)
+        step, state = RunFolder(half(folder, monkeypatch, recipe=recipe)).load_state()
+        state.pop("order of the training set", None)
+        RunFolder(folder).save_state(step, state)
+        before = contents(folder)
+        if past:
+            with pytest.raises(InputError, match=r"step 8 through its training set in an order that .* remove state"):
+                train(recipe, PROBLEM, folder)
+            assert contents(folder) == before
+            assert [one.trouble for one in check(folder) if one.trouble] == []
+            (folder / "state.safetensors").unlink()
+        assert contents(train(recipe, PROBLEM, folder).path) == contents(alone.path)
+
+
+def test_a_finished_run_in_another_order_is_read(tmp_path):
+    recipe = replace(TINY, examples=5)
+    run = train(recipe, PROBLEM, tmp_path / "run", engine=ENGINE)
+    step, state = run.load_state()
+    del state["order of the training set"]
+    run.save_state(step, state)
+    assert train(recipe, PROBLEM, run.path).result.steps == 12
+    assert not any(one.trouble for one in check(run.path))
+
+
+def test_checkpoints_from_after_the_state_are_not_taken_for_the_end(tmp_path, monkeypatch):
+    """Of a life that ended, or learned, later than the one that goes on: on another machine it rounds otherwise."""
+    alone = train(TINY, PROBLEM, tmp_path / "alone", engine=ENGINE)
+    folder = half(tmp_path / "run", monkeypatch)
+    left, run = contents(folder), RunFolder(folder)
+    for step in (10, 12, 40):
+        run.save_checkpoint(step, {name: tensor + 1 for name, tensor in run.transformer(4).state_dict().items()})
+    assert contents(train(TINY, PROBLEM, folder).path) == contents(alone.path)
+    (folder / "result.json").unlink()
+    (folder / "state.safetensors").unlink()  # from the start: none is left of the life before
+    run.save_checkpoint(40, run.transformer(4).state_dict())
+    assert contents(train(TINY, PROBLEM, folder).path) == contents(alone.path)
+    assert set(left) < set(contents(folder))
 
 
 def refused(folder, name):

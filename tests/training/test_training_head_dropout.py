@@ -89,6 +89,21 @@ def test_an_update_is_that_of_models_whose_heads_are_so_scaled(apart):
     torch.testing.assert_close(out[0], shrunk[0])  # put back, and no gradient where no head took part
 
 
+def test_models_at_their_end_tell_losses_with_their_heads_so_scaled():
+    """As others in their ensemble do, and stay as they are."""
+    seeds = [3, 4, 5]
+    ensemble = Ensemble(PROBLEM, TINY, seeds, ENGINE)
+    batch, scales = Data(PROBLEM, TINY, seeds).training(0), head_scales(seeds, 0, TINY.layers, TINY.heads, 0.5)
+    before = ensemble.weights()
+    some = ensemble.update(batch, [0.0, 0.01, 0.0], scales)  # the first beside one that learns, the third alone
+    left = ensemble.weights()
+    assert all(torch.equal(before[name][::2], weight[::2]) for name, weight in left.items())
+    assert not torch.equal(before["embed.weight"][1], left["embed.weight"][1])
+    all_ended = ensemble.update(batch, [0.0] * 3, scales)
+    torch.testing.assert_close(all_ended[::2], some[::2])
+    assert not torch.allclose(all_ended[::2], ensemble.update(batch, [0.0] * 3)[::2])
+
+
 def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) -> list[int]:
     """Every hop counts as learned from a step on, the second from `first` on; the steps with heads drawn are told."""
     drawn: list[int] = []

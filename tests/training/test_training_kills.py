@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from hopscope.training.run import RunFolder
 
 HERE = Path(__file__).parent
 
@@ -96,3 +100,55 @@ def test_workers_go_with_their_parent_and_lose_nothing(tmp_path):
     ]
     assert len(found[0]) == 9
     assert found[0] == found[1]
+
+
+SLOW_RUNS = """
+import sys, time
+from pathlib import Path
+from hopscope import interrupts
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.many import train_all
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+from hopscope.training.setup import Setup
+
+recipe = Recipe(layers=1, heads=1, d_model=8, steps=10_000, batch_size=4, log_every=5, final_steps=1, validation_size=2)
+setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), recipe, (seed,)) for seed in range(4)]
+update, save = Ensemble.update, RunFolder.save_state
+
+def slowly(self, *given):
+    time.sleep(0.01)
+    return update(self, *given)
+
+def one_later_than_the_other(self, *given):
+    time.sleep(0.1 + self.seeds[0])
+    save(self, *given)
+
+Ensemble.update, RunFolder.save_state = slowly, one_later_than_the_other
+if __name__ == "__main__":
+    interrupts.raise_on_every_order()
+    train_all(setups, Path(sys.argv[1]), workers=2, precision="fp32", compiled=False, in_order=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="orders as POSIX has them")
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_workers_that_are_told_to_stop_write_their_state_and_begin_nothing_new(whole_group, tmp_path):
+    """By Ctrl-C, which a terminal tells workers too, or by an order to their parent alone; the second stops later."""
+    script, folder = tmp_path / "main.py", tmp_path / "runs"
+    script.write_text(SLOW_RUNS)
+    command, environment = [sys.executable, str(script), str(folder)], {**os.environ, "OMP_NUM_THREADS": "1"}
+    parent = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while len(list(folder.glob("*/metrics.jsonl"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    if whole_group:
+        os.killpg(parent.pid, signal.SIGINT)
+    else:
+        parent.terminate()
+    told = parent.communicate(timeout=60)[1]
+    assert told.rstrip().endswith("KeyboardInterrupt")
+    assert sorted(path.name for path in folder.iterdir()) == ["run-0", "run-1"]
+    assert all(RunFolder(path).load_state() is not None for path in folder.iterdir())

@@ -98,3 +98,27 @@ def test_in_an_ensemble_a_model_comes_to_what_it_comes_to_alone(tmp_path):
         assert ours.held_out_partial_losses == pytest.approx(theirs.held_out_partial_losses, rel=1e-4)
         out = "blocks.1.attention.out.weight"  # of heads that are gone all else goes on as it may
         torch.testing.assert_close(weights[out][model], alone.transformer().state_dict()[out][0], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("fall", "rows"), [(0.05, 6), (0.0, 1), (0.3, 9)])
+def test_the_final_loss_is_of_steps_after_the_fall_alone_and_among_others(fall, rows, tmp_path):
+    """Before the fall a model has a row at every step only where another one's last steps are."""
+    recipe = replace(
+        TINY, schedule="when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, final_steps=9, fall=fall
+    )
+    seeds = (1, 2, 3)
+    together = train(Setup("run", PROBLEM, recipe, seeds), tmp_path / "together", engine=ENGINE)
+    plans = together.plans.models
+    assert len({plan.end for plan in plans}) > 1, "or nothing is tested"
+    for model, (seed, plan) in enumerate(zip(seeds, plans, strict=True)):
+        alone = train(Setup("run", PROBLEM, recipe, (seed,)), tmp_path / str(seed), engine=ENGINE)
+        told = alone.result.models[0].final_validation_loss
+        last = alone.metrics.after(plan.end - rows, plan.end).validation_loss[:, 0]
+        assert len(last) == rows
+        assert told == pytest.approx(last.mean())
+        assert together.result.models[model].final_validation_loss == pytest.approx(told, rel=1e-4)
+
+
+def test_the_final_loss_of_other_schedules_is_of_the_last_steps_whatever_the_rate():
+    assert Plan(replace(TINY, schedule="trapezoid", fall=0.05)).final_from == 33
+    assert Plan(replace(TINY, schedule="when-learned", fall=0.05)).final_from == 38

@@ -256,6 +256,28 @@ def test_heads_that_are_gone_are_not_computed_and_that_changes_nothing(fuse, mlp
     assert len(found[0][1]) > 30
 
 
+@pytest.mark.parametrize("mlp", [False, True])
+def test_a_layer_without_heads_leaves_the_stream_in_its_precision(mlp):
+    """Else a run would go on in another one from the step at which a layer loses its last head."""
+    made = FastTransformer(replace(TINY, layers=3, mlp=mlp).architecture(PROBLEM), 2)
+    left = torch.ones(2, 3, 2, dtype=torch.bool)
+    left[:, 1] = False
+    with torch.no_grad():
+        for parameter in made.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        made.blocks[1].attention.out.weight.zero_()
+    streams, answers = [], []
+    for block in made.blocks:
+        block.register_forward_hook(lambda module, given, out: streams.append(out.dtype))
+    for only in (False, True):
+        if only:
+            made.compute_only(left)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            answers.append(made(Data(PROBLEM, TINY, [1, 2]).training(0).inputs))
+    assert streams == [torch.bfloat16] * 6
+    assert torch.equal(*answers)
+
+
 def test_an_edit_sees_every_head():
     """Whoever looks at patterns sees those of heads that are gone too."""
     made = FastTransformer(TINY.architecture(PROBLEM), 1)

@@ -14,6 +14,7 @@ import torch
 
 from hopscope.errors import InputError
 from hopscope.lab import train
+from hopscope.model.held import HeldHead
 from hopscope.paper import recipes
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
@@ -44,7 +45,7 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
     from hopscope.model.transformer import Transformer
 
     transformer = Transformer(recipe.architecture(PROBLEM))
-    initialise(transformer, [derive_seed(seed, "weights")], recipe.init)
+    initialise(transformer, [derive_seed(seed, "weights")], recipe.initial)
     optimiser = torch.optim.AdamW(transformer.parameters(), lr=1.0, weight_decay=recipe.weight_decay)
     data, losses = Data(PROBLEM, recipe, [seed]), []
     for step in range(steps):
@@ -129,6 +130,17 @@ def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(Ensemble, "update", original)
     train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], engine=ENGINE)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "alone")
+
+
+def test_a_recipe_of_lists_is_that_of_tuples(tmp_path):
+    """What is read from run.json has tuples, and must be the recipe that was asked for."""
+    held = [HeldHead(1, 2, "previous")]
+    recipe = replace(TINY, steps=2, final_steps=1, hop_weights=[1.0, 2.0], held=held)
+    assert recipe == replace(recipe, hop_weights=(1.0, 2.0), held=tuple(held))
+    assert hash(recipe) is not None
+    run = train(recipe, PROBLEM, tmp_path / "run", engine=ENGINE)
+    assert run.finished
+    assert run.recipe == recipe
 
 
 def test_a_finished_run_is_reused(tmp_path):

@@ -26,6 +26,7 @@ from hopscope.circuits.strict_reading import StrictReading
 from hopscope.circuits.vectors import OnVectors, VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.foreign import Foreign
+from hopscope.model.initial_weights import AS_TORCH, InitialWeights
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -59,6 +60,7 @@ def find_circuit(
     origin: Origin | None = None,
     proof: Proof | None = None,
     journal: Journal | None = None,
+    initial: InitialWeights = AS_TORCH,
 ) -> Circuit:
     """The circuit of one model, certified, in the natural and in the strict reading.
 
@@ -75,6 +77,8 @@ def find_circuit(
         origin: of the model, for the record; by default a hash of its weights.
         proof: how much stands behind the certificate.
         journal: what is told of it on the way, and remembered.
+        initial: how the model's weights were drawn before it was trained, which the certificate's `untrained` asks
+            for; `recipe.initial` of one that we trained. A module of somebody else's brings its own way.
 
     Raises:
         InputError: more than one model, a value out of range, or a module whose heads cannot be given initial weights.
@@ -87,16 +91,19 @@ def find_circuit(
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
     budgets = budgets_at(Budget.of(effort), bar)
-    evaluator = _on_vectors(transformer, problem, held_out(problem, budgets[0].confirming, seed, "circuit search"))
+    batch = held_out(problem, budgets[0].confirming, seed, "circuit search")
+    evaluator = _on_vectors(transformer, problem, batch, initial)
     return circuit_in(
         evaluator, budgets, seed, origin or _origin(transformer), proof or Proof(), journal or Journal(), strict=True
     )
 
 
-def _on_vectors(transformer: Transformer | Foreign, problem: RetrievalProblem, batch: Batch) -> OnVectors:
+def _on_vectors(
+    transformer: Transformer | Foreign, problem: RetrievalProblem, batch: Batch, initial: InitialWeights
+) -> OnVectors:
     if isinstance(transformer, Foreign):
         return ForeignEvaluator(transformer, problem, batch)
-    return VectorEvaluator(transformer, problem, batch)
+    return VectorEvaluator(transformer, problem, batch, initial)
 
 
 def _origin(transformer: Transformer | Foreign) -> Origin:
@@ -220,6 +227,7 @@ def circuit_of_run(
         origin=Origin(model, run.seeds[number], number),
         proof=proof,
         journal=Journal(watch, memory, search.remember),
+        initial=run.recipe.initial,
     )
     circuit.save(path, run.record.content_hash)
     search.forget()

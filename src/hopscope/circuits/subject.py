@@ -35,6 +35,8 @@ ABLATIONS: Mapping[str, Form] = {
 }
 """What `Model.ablate` puts in the place of a row, by the field's names; `knock_out` masks one key of it."""
 
+_PLACE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
+
 SEQUENCES = 256
 """On which a model is asked."""
 
@@ -80,13 +82,16 @@ class Subject(ABC):
             True
 
         Args:
-            what: by place: `L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` (a path, whose
-                row is changed; with `knock_out` only this key is masked), or the typed value. What is put there: a
-                name in `ABLATIONS` or a `Form`. Layers and heads are counted from 1.
+            what: by place: `L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` or, as it is
+                printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is changed; with `knock_out` only this key is
+                masked), or the typed value. What is put there: a name in `ABLATIONS` or a `Form`. Layers and heads are
+                counted from 1.
 
         Raises:
             InputError: a place that is not there, or an unknown ablation.
         """
+        if not isinstance(what, Mapping):
+            raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {what!r}")
         program: dict[Row, Form] = {}
         for place, form in what.items():
             program |= self._program(place, form)
@@ -109,13 +114,15 @@ class Subject(ABC):
         path = place if isinstance(place, AttentionPath) else None
         if isinstance(place, str):
             rows, path = self._rows(place)
-        else:
+        elif isinstance(place, AttentionPath | Row):
             rows = [place.row if isinstance(place, AttentionPath) else place]
+        else:
+            raise InputError(f"{_PLACE}, or is an AttentionPath or a Row, got {place!r}")
         if isinstance(form, Form):
             return dict.fromkeys(rows, form)
         if form == "knock_out" and path is not None:
             return {path.row: Form(Intervention.KNOCK_OUT, (path.key,))}
-        if form not in ABLATIONS:
+        if not isinstance(form, str) or form not in ABLATIONS:
             names = ", ".join(ABLATIONS)
             raise InputError(f"an ablation is one of {names}, or knock_out of a path, got {form!r} for {place}")
         return dict.fromkeys(rows, ABLATIONS[form])
@@ -124,13 +131,22 @@ class Subject(ABC):
         """The rows that a place written for people names, and the path if it is one."""
         if "->" in place:
             path = AttentionPath.parse(place, self.problem.roles)
+            self._check(path.layer, path.head)
             return [path.row], path
         found = re.fullmatch(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?", place.strip())
         if found is None:
-            raise InputError(f"a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2', got {place!r}")
+            raise InputError(f"{_PLACE}, got {place!r}")
         layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
+        self._check(layer, head)
         queries = range(len(self.problem.roles)) if role is None else [role_number(role, self.problem.roles)]
         return [Row(layer, head, query) for query in queries], None
+
+    def _check(self, layer: int, head: int) -> None:
+        """See that the model has a head that people wrote down, and say so in their numbers."""
+        shape = self.evaluator.shape
+        for name, number, count in (("layer", layer, shape.layers), ("head", head, shape.heads)):
+            if number >= count:
+                raise InputError(f"{name} must be from 1 to {count}, got {number + 1}")
 
 
 class ForeignModel(Subject):

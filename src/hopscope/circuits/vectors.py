@@ -11,6 +11,7 @@ from torch import Tensor
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Seam, Stream
+from hopscope.model.initial_weights import AS_TORCH, InitialWeights
 from hopscope.model.transformer import Transformer
 from hopscope.model.untrained import with_untrained_heads
 from hopscope.problem.retrieval import RetrievalProblem
@@ -67,14 +68,17 @@ class VectorEvaluator(OnVectors):
         transformer: with one model.
         problem: what it answers.
         batch: sequences; one leading axis.
+        initial: how the model's weights were drawn before it was trained, and those of untrained heads are.
 
     Raises:
         InputError: more than one model; take one with `single`.
     """
 
-    def __init__(self, transformer: Transformer, problem: RetrievalProblem, batch: Batch) -> None:
+    def __init__(
+        self, transformer: Transformer, problem: RetrievalProblem, batch: Batch, initial: InitialWeights = AS_TORCH
+    ) -> None:
         super().__init__(transformer, problem, batch)
-        self._transformer = transformer
+        self._transformer, self.initial = transformer, initial
 
     @property
     def transformer(self) -> Transformer:
@@ -83,7 +87,7 @@ class VectorEvaluator(OnVectors):
 
     def on(self, batch: Batch) -> VectorEvaluator:
         """The same model on another batch."""
-        return VectorEvaluator(self.transformer, self.problem, batch)
+        return VectorEvaluator(self.transformer, self.problem, batch, self.initial)
 
     @torch.no_grad()
     def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
@@ -95,7 +99,8 @@ class VectorEvaluator(OnVectors):
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> VectorEvaluator:
         """The same batch under a model some of whose heads have initial weights."""
-        return VectorEvaluator(with_untrained_heads(self.transformer, heads, seed), self.problem, self.batch)
+        mixed = with_untrained_heads(self.transformer, heads, seed, self.initial)
+        return VectorEvaluator(mixed, self.problem, self.batch, self.initial)
 
 
 def single(transformer: Transformer, model: int) -> Transformer:

@@ -55,7 +55,7 @@ class FastBlock(Block):
         small = not attention.held and fused.fits(positions, attention.d_head)
         fixed = self._fixed(edit, rows) if small and edit is not None else None
         if not attention.heads:
-            written = attention.out.bias
+            written = attention.out.bias.to(rows.dtype)  # or the stream would leave bf16 here
         elif small and (fixed is not None or (self.fused and edit is None)):
             written = self._fused(attention, rows, query_rows, batch, fixed)
         else:

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 
+from hopscope.model.initial_weights import AS_TORCH, InitialWeights
 from hopscope.model.layers import Linear
 from hopscope.model.transformer import Transformer
 
-InitialWeights = Literal["torch", "gpt2"]
-
 
 @torch.no_grad()
-def initialise(
-    transformer: Transformer, seeds: Sequence[int], scheme: InitialWeights = "torch", qk_gain: float = 1.0
-) -> None:
+def initialise(transformer: Transformer, seeds: Sequence[int], drawn: InitialWeights = AS_TORCH) -> None:
     """Draw the weights of model m from `seeds[m]`.
 
     Args:
         transformer: changed in place; LayerNorms stay at gain 1, offset 0.
         seeds: one a model.
-        scheme: `torch` is what `torch.nn.Linear` does, uniform within 1/sqrt(fan-in) for weights and biases. `gpt2`
-            is normal with deviation 0.02, shrunk by sqrt(2 layers) where a block writes to the residual stream, and
-            no biases (Radford et al. 2019). It decides how long training stays on its plateau.
-        qk_gain: factor on the weights that make queries and keys.
+        drawn: how.
     """
     writes_per_block = 2 if transformer.shape.mlp else 1
     shrink = 1 / math.sqrt(writes_per_block * transformer.shape.layers)
@@ -35,7 +28,7 @@ def initialise(
         generator = torch.Generator().manual_seed(seed)
         for name, linear in linears:
             weight, bias = torch.empty(linear.weight.shape[1:]), torch.zeros(linear.bias.shape[1:])
-            if scheme == "torch":
+            if drawn.init == "torch":
                 bound = 1 / math.sqrt(weight.shape[0])
                 weight.uniform_(-bound, bound, generator=generator)
                 bias.uniform_(-bound, bound, generator=generator)
@@ -43,5 +36,5 @@ def initialise(
                 writes = name.endswith(("attention.out", "mlp.down"))
                 weight.normal_(0, 0.02 * (shrink if writes else 1.0), generator=generator)
             if name.endswith(("attention.query", "attention.key")):
-                weight *= qk_gain
+                weight *= drawn.qk_gain
             linear.weight[model], linear.bias[model] = weight, bias

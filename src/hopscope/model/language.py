@@ -58,6 +58,8 @@ class LanguageModel:
         for layer in self._layers:
             _attention(layer).hopscope_seam = self
         model.set_attn_implementation(_NAME)
+        if config._attn_implementation != _NAME:
+            raise InputError(f"{type(model).__name__} has an attention of its own kind, which cannot be shown")
         self._check(probe, own)
 
     @property
@@ -111,7 +113,7 @@ class LanguageModel:
         values where these are not shared with other heads. Layers without any of them are the model's own, not copies.
 
         Raises:
-            InputError: a family whose projections are not known.
+            InputError: a family whose projections are not known, or not of the size that known ones have.
         """
         touched = {layer for layer, _ in heads}
         changed = {id(weight) for number in touched for weight in self._layers[number].parameters()}

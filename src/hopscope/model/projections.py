@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
+
+
+class _Blocks(NamedTuple):
+    """Where in a projection the heads stand, one after the other.
+
+    Attributes:
+        axis: along which.
+        size: of the projection along it.
+        starts: where each block with all heads begins: queries, keys, values.
+    """
+
+    axis: int
+    size: int
+    starts: Sequence[int]
 
 
 def copy_head(mine: Any, theirs: Any, head: int, shape: Architecture) -> None:
@@ -14,26 +31,38 @@ def copy_head(mine: Any, theirs: Any, head: int, shape: Architecture) -> None:
     Queries and output; keys and values too where no other head shares them.
 
     Raises:
-        InputError: a family whose projections are not known.
+        InputError: a family whose projections are not known, or of another size than known ones have.
     """
-    width, parts = shape.d_head, dict(theirs.named_parameters())
-    here = slice(head * width, (head + 1) * width)
-    alone = getattr(mine, "num_key_value_groups", 1) == 1
-    known = 0
+    groups, parts, known = getattr(mine, "num_key_value_groups", 1), dict(theirs.named_parameters()), 0
     for name, weight in mine.named_parameters():
-        other, kind = parts[name], name.split(".")[0]
-        if kind == "c_attn":  # GPT-2: queries, keys and values side by side, inputs first
-            for start in range(0, 3 * shape.heads * width, shape.heads * width):
-                there = slice(start + here.start, start + here.stop)
-                weight[..., there] = other[..., there]
-        elif kind in ("q_proj", "qkv_proj") or (kind in ("k_proj", "v_proj") and alone):
-            weight[here] = other[here]  # of qkv_proj queries come first
-        elif kind == "c_proj" and weight.dim() == 2:
-            weight[here] = other[here]
-        elif kind in ("o_proj", "dense", "out_proj") and weight.dim() == 2:
-            weight[:, here] = other[:, here]
-        else:
+        blocks = _blocks(name.split(".")[0], weight, shape, groups)
+        if blocks is None:
             continue
+        if weight.shape[blocks.axis] != blocks.size:
+            raise InputError(
+                f"no head can be untrained: {name} of {type(mine).__name__} has size {tuple(weight.shape)}, where "
+                f"{shape.heads} heads of width {shape.d_head} side by side, as known ones stand, would have "
+                f"{blocks.size} along axis {blocks.axis}"
+            )
+        for start in blocks.starts:
+            here = blocks.axis, start + head * shape.d_head, shape.d_head
+            weight.narrow(*here).copy_(parts[name].narrow(*here))
         known += 1
     if known < 2:
         raise InputError(f"the projections of {type(mine).__name__} are not known, so no head can be untrained")
+
+
+def _blocks(kind: str, weight: Tensor, shape: Architecture, groups: int) -> _Blocks | None:
+    """Where the heads stand in a projection of a name, if it is known; `groups` heads share their keys and values."""
+    inner, whole = shape.heads * shape.d_head, weight.dim() == 2  # or a bias
+    if kind == "c_attn":  # GPT-2: queries, keys and values side by side, inputs first
+        return _Blocks(-1, 3 * inner, (0, inner, 2 * inner))
+    if kind == "qkv_proj":  # the same, outputs first
+        return _Blocks(0, inner + 2 * inner // groups, (0, inner, 2 * inner) if groups == 1 else (0,))
+    if kind == "q_proj" or (kind in ("k_proj", "v_proj") and groups == 1):
+        return _Blocks(0, inner, (0,))
+    if kind == "c_proj" and whole:
+        return _Blocks(0, inner, (0,))
+    if kind in ("o_proj", "dense", "out_proj") and whole:
+        return _Blocks(1, inner, (0,))
+    return None

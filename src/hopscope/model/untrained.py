@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hopscope.model.initial import initialise
+from hopscope.model.initial_weights import InitialWeights
 from hopscope.model.transformer import Attention, Block, Transformer
 
 
-def with_untrained_heads(model: Transformer, heads: Sequence[tuple[int, int]], seed: int) -> Transformer:
+def with_untrained_heads(
+    model: Transformer, heads: Sequence[tuple[int, int]], seed: int, drawn: InitialWeights
+) -> Transformer:
     """A copy of one model in which some heads have initial weights: queries, keys, values and output.
 
     Args:
         model: alone.
         heads: (layer, head), from 0.
         seed: of the initial weights.
+        drawn: how they are drawn: as the model's own were, or they are no control on it.
     """
     mixed, fresh = (type(model)(model.shape, 1) for _ in range(2))
-    initialise(fresh, [seed])
+    initialise(fresh, [seed], drawn)
     mixed.load_state_dict(model.state_dict())
     for one in (mixed, fresh):
         one.requires_grad_(False)

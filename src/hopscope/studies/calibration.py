@@ -270,7 +270,8 @@ def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
         )
         if held.program is not None:
             model = single(run.transformer(), number)
-            evaluator = VectorEvaluator(model, run.problem, held_out(run.problem, sequences, 0, TRUTH))
+            batch = held_out(run.problem, sequences, 0, TRUTH)
+            evaluator = VectorEvaluator(model, run.problem, batch, run.recipe.initial)
             circuit = dict.fromkeys(evaluator.rows, UNIFORM) | from_json(held.program, run.problem)
             family = f"trained, D = {run.problem.hops}, {run.recipe.layers} x {run.recipe.heads}"
             hosts.append(Host(kept.stem, family, evaluator, circuit, held.bar, held.clear))

@@ -155,9 +155,8 @@ def _deliverable(host: Host, others: Sequence[Host], generator: torch.Generator)
 
 def _deaf(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
     layer = int(torch.randint(host.evaluator.shape.layers, (), generator=generator))
-    evaluator = VectorEvaluator(
-        Deaf.copy(host.evaluator.transformer, layer), host.evaluator.problem, host.evaluator.batch[:64]
-    )
+    deaf, batch = Deaf.copy(host.evaluator.transformer, layer), host.evaluator.batch[:64]
+    evaluator = VectorEvaluator(deaf, host.evaluator.problem, batch, host.evaluator.initial)
     return Planted(host.circuit, f"layer {layer + 1} is deaf", evaluator=evaluator)
 
 

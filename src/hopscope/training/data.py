@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import gcd
 
 import torch
 from jaxtyping import Int
@@ -14,7 +15,10 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, Examples
 from hopscope.training.recipe import Recipe
 
-# Primes above any training set's size, so that multiplying by one permutes the indices modulo the size.
+ORDER = 2
+"""Counts the ways in which training sets have been passed through; the first pass has been the same in all."""
+
+# Above any training set's size, so that multiplying by one permutes the indices modulo the size.
 _PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857, 1073741891, 1073741909)
 
 PRUNING = 256
@@ -78,8 +82,8 @@ class Data:
     def _shuffled(self, numbers: Int[Tensor, " batch"], size: int) -> Int[Tensor, "model batch"]:
         """Numbers counted on through pass after pass, as indices below `size`: each index once a pass.
 
-        Examples are independent draws, so an affine order is as random as any: what matters is that every pass groups
-        them anew.
+        Examples are independent draws, so that in the first pass an affine order is as random as any. What matters
+        later is that every pass groups them anew: see `_order`.
         """
         rounds, offsets = numbers // size, numbers % size
         first, last = int(numbers[0]) // size, int(numbers[-1]) // size
@@ -95,9 +99,22 @@ def _orders(
 ) -> tuple[Int[Tensor, "model round"], Int[Tensor, "model round"]]:
     """Multiplier and shift of every model's order in passes `first` ... `last`."""
     draws = [[derive_seed(seed, "order", pass_) for pass_ in range(first, last + 1)] for seed in seeds]
-    multipliers = [[_PRIMES[draw % len(_PRIMES)] for draw in row] for row in draws]
-    shifts = [[draw // len(_PRIMES) % size for draw in row] for row in draws]
-    return torch.tensor(multipliers), torch.tensor(shifts)
+    orders = torch.tensor([[_order(pass_, draw, size) for pass_, draw in enumerate(row, first)] for row in draws])
+    return orders[..., 0], orders[..., 1]
+
+
+def _order(pass_: int, draw: int, size: int) -> tuple[int, int]:
+    """Multiplier and shift of a pass, from a random number.
+
+    A multiplier may be any that permutes the indices. Of eight, all a little more than 2^30, a set of some power of two
+    would be passed through in much the same batches again and again.
+    """
+    if pass_ == 0:
+        return _PRIMES[draw % len(_PRIMES)], draw // len(_PRIMES) % size
+    multiplier, shift = draw % size, draw // size % size
+    while gcd(multiplier, size) > 1:
+        multiplier += 1
+    return multiplier, shift
 
 
 def held_out(problem: RetrievalProblem, size: int, seed: int = 0, purpose: str = "held-out") -> Batch:

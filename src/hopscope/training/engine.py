@@ -36,7 +36,8 @@ class Engine:
     Args:
         device: as torch names it.
         threads: CPU threads.
-        precision: of matrix products; weights and optimiser stay in fp32. `fp32` is the reference.
+        precision: `fp32` is the reference. In `bf16` are matrix products and what lies between them, the stream and its
+            sums too; weights, their gradients, the optimiser and the losses are in fp32.
         compiled: whether the step goes through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
         fused: whether attention goes through `hopscope.model.fused`.

@@ -124,7 +124,7 @@ class _Part:
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
         self.transformer = FastTransformer(recipe.architecture(problem), len(seeds))
-        initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.init, recipe.qk_gain)
+        initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.initial)
         self.transformer.to(engine.device)
         if engine.fused:
             self.transformer.fuse()
@@ -159,11 +159,11 @@ class _Part:
         return partial_losses(answers, batch.targets, self._symbol_dim)
 
     def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Float[Tensor, "model hop"]:
-        """One AdamW step."""
-        if not any(rates):
-            with torch.no_grad():
-                return self.losses(batch)
+        """One AdamW step, or where no model learns any more only the losses."""
         with nullcontext() if scales is None else self._scaled(scales):
+            if not any(rates):
+                with torch.no_grad():
+                    return self.losses(batch)
             losses = self.losses(batch)
             weighted = losses if self._weights is None else losses * self._weights
             torch.autograd.backward(weighted.mean(dim=1).sum())

@@ -95,6 +95,15 @@ class Plan:
         return self.falls_from + self._fall
 
     @property
+    def final_from(self) -> int:
+        """The step after which rows count for the final loss: `final_steps` before the end.
+
+        Under `when-learned` not before the fall, where a row at every step is there for other models' sake alone.
+        """
+        first = self.end - self.recipe.final_steps
+        return first if self.recipe.schedule != "when-learned" else max(first, min(self.falls_from, self.end - 1))
+
+    @property
     def _ready_at(self) -> int | None:
         """The step at which `when-learned` decides that the rate falls, if it comes to that."""
         return self.learned_at if self.recipe.prune_every is None else self.lean_at

@@ -9,9 +9,9 @@ from hopscope.checks import check_count, check_number
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead, check_held
+from hopscope.model.initial_weights import InitialWeights, Scheme
 from hopscope.problem.retrieval import RetrievalProblem
 
-InitialWeights = Literal["torch", "gpt2"]
 Schedule = Literal["constant", "cosine", "trapezoid", "when-learned"]
 CheckpointPrecision = Literal["fp32", "bf16"]
 
@@ -54,11 +54,12 @@ class Recipe:
         beta1: AdamW's.
         beta2: AdamW's.
         clip: largest gradient norm, for each model on its own; `None` for no clipping.
-        init: `torch` or `gpt2`; see `hopscope.model.initial.initialise`.
+        init: `torch` or `gpt2`; see `hopscope.model.initial_weights`.
         qk_gain: factor on the initial query and key weights. Above 1, heads look somewhere from the start, and the
             plateau is shorter.
         log_every: steps between rows of metrics; every one of the last `final_steps` gets a row.
-        final_steps: the final validation loss is the mean over this many last steps (the paper's 100).
+        final_steps: the final validation loss is the mean over this many last steps (the paper's 100), under
+            `when-learned` over none from before the rate falls.
         validation_size: sequences in the fresh validation batch behind each row.
         checkpoint_every: steps between checkpoints of the weights; `None` for the last alone.
         steps_per_epoch: the paper's unit of logging for transformer D, 6,400 steps in 800 epochs.
@@ -97,7 +98,7 @@ class Recipe:
     beta1: float = 0.9
     beta2: float = 0.999
     clip: float | None = None
-    init: InitialWeights = "torch"
+    init: Scheme = "torch"
     qk_gain: float = 1.0
     log_every: int = 8
     final_steps: int = 100
@@ -122,24 +123,29 @@ class Recipe:
             check_count("examples", self.examples, most=2**30)
         for name in ("warmup", "head_dropout_after"):
             check_count(name, getattr(self, name), least=0)
-        for name in ("learning_rate", "weight_decay", "qk_gain", "clip", "learned_below", "prune_cost"):
+        for name in ("learning_rate", "weight_decay", "clip", "learned_below", "prune_cost"):
             if name != "clip" or self.clip is not None:
                 check_number(name, getattr(self, name), 0.0)
         for name in ("beta1", "beta2", "fall", "head_dropout"):
             check_number(name, getattr(self, name), 0.0, 1.0)
+        for name in ("hop_weights", "held"):  # of lists the record on disk would not be this recipe's
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         for weight in self.hop_weights or ():
             check_number("a weight of a hop", weight, 0.0)
-        for name, kind in (
-            ("schedule", Schedule),
-            ("init", InitialWeights),
-            ("checkpoint_precision", CheckpointPrecision),
-        ):
+        InitialWeights(self.init, self.qk_gain)  # which sees to both
+        for name, kind in (("schedule", Schedule), ("checkpoint_precision", CheckpointPrecision)):
             choices = get_args(kind)
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
         if not isinstance(self.mlp, bool):
             raise InputError(f"mlp must be true or false, got {self.mlp!r}")
         check_held(self.held, self.layers, self.heads)
+
+    @property
+    def initial(self) -> InitialWeights:
+        """How weights are drawn before the first update."""
+        return InitialWeights(self.init, self.qk_gain)
 
     def architecture(self, problem: RetrievalProblem) -> Architecture:
         """The transformer this recipe trains on `problem`."""

@@ -188,6 +188,12 @@ class RunFolder:
             write_text(self.path / "metrics.jsonl", row_lines(kept, self.record.content_hash))
         self.__dict__.pop("metrics", None)
 
+    def drop_checkpoints_after(self, step: int) -> None:
+        """Forget weights that a resumed run is about to come to again, or not, where it ends before."""
+        for later, path in self.checkpoints.items():
+            if later > step:
+                path.unlink()
+
     def rows(self) -> list[MetricsRow]:
         """The rows of metrics so far.
 

@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.errors import InputError
 from hopscope.files import number_or_null
 from hopscope.interrupts import deferred
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.data import Data, held_out
+from hopscope.training.data import ORDER, Data, held_out
 from hopscope.training.engine import Engine, choose_engine, engine_here, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.head_dropout import head_scales
@@ -28,6 +29,9 @@ from hopscope.training.setup import Setup
 _SECONDS_BETWEEN_STATES = 20.0
 _SINCE_ROW = "losses since the last row"
 """In the state of a run that was stopped between two rows of metrics."""
+
+_ORDER = "order of the training set"
+"""In the state of a run that passes through one."""
 
 
 def train(
@@ -77,26 +81,25 @@ def _continue(
     data = Data(run.problem, recipe, run.seeds, engine.device)
     ensemble = Ensemble(run.problem, recipe, run.seeds, engine)
     since_row: list[Float[Tensor, "model hop"]] = []
-    saved = run.load_state()
-    if saved is None:
-        first = 0
-        run.drop_metrics_after(-1)
-        plans = run.plans
-        if plans.checkpoints(0):
-            run.save_checkpoint(0, ensemble.weights())
-    else:
+    first, saved = 0, run.load_state()
+    if saved is not None:
         first, state = saved
+        _require_order(run, first, state.pop(_ORDER, None))
         since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(engine.device)
         ensemble.load_state(state, first)
         run.require_rows(first)
-        run.drop_metrics_after(first)
-        plans = run.plans
+    run.drop_metrics_after(first)
+    run.drop_checkpoints_after(first)
+    plans = run.plans
+    if saved is None and plans.checkpoints(0):
+        run.save_checkpoint(0, ensemble.weights())
+    beside = {} if recipe.examples is None else {_ORDER: torch.tensor(ORDER)}
 
     saved_at, clock, step = time.monotonic(), _Clock(), first
     while step < plans.end:
         if stop():
             unfinished = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
-            run.save_state(step, ensemble.state() | unfinished)
+            run.save_state(step, ensemble.state() | unfinished | beside)
             raise KeyboardInterrupt
         scales = None
         if any(leaving := plans.leave_out_heads):
@@ -125,12 +128,26 @@ def _continue(
         if watch is not None:
             losses = tuple(row.partial_losses for row in rows)
             watch(Progress(step, plans.end, losses, *clock.rates(step)))
-        if logged:
-            clock.start(step)
+        clock.start(step)
         if now - saved_at > _SECONDS_BETWEEN_STATES or step == plans.end:
-            run.save_state(step, ensemble.state())
+            run.save_state(step, ensemble.state() | beside)
             saved_at = now
     _finish(run)
+
+
+def _require_order(run: RunFolder, step: int, order: Tensor | None) -> None:
+    """See that a run can go on through its training set as it began: that the order that its state tells is today's.
+
+    Raises:
+        InputError: it was another, and the run is past the first pass, which has always been the same.
+    """
+    examples = run.recipe.examples
+    if examples is None or step * run.recipe.batch_size <= examples or (order is not None and int(order) == ORDER):
+        return
+    raise InputError(
+        f"{run.path} has come to step {step} through its training set in an order that this hopscope no longer takes; "
+        "let the hopscope that began it finish it, or remove state.safetensors to train from the start"
+    )
 
 
 class _Clock:
@@ -161,10 +178,10 @@ def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"])
 def _finish(run: RunFolder) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
     metrics, plans = run.metrics, run.plans
-    errors = held_out_errors(run, HELD_OUT)
+    errors = held_out_errors(run, HELD_OUT, plans.end)
     models = []
     for model, (seed, plan) in enumerate(zip(run.seeds, plans.models, strict=True)):
-        last = metrics.after(plan.end - run.recipe.final_steps, plan.end)
+        last = metrics.after(plan.final_from, plan.end)
         by_sequence = errors[model].mean(dim=-1)
         models.append(
             ModelResult(
