@@ -9,11 +9,13 @@ model.attention()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from hopscope.circuits.evaluator import Evaluator
@@ -66,7 +68,8 @@ class Model(Subject):
     @cached_property
     def evaluator(self) -> Evaluator:
         """The model on 256 sequences that no training and no search sees."""
-        return VectorEvaluator(self.transformer, self.problem, held_out(self.problem, SEQUENCES, purpose="notebook"))
+        batch = held_out(self.problem, SEQUENCES, purpose="notebook")
+        return VectorEvaluator(self.transformer, self.problem, batch, self.run.recipe.initial)
 
     @staticmethod
     def from_torch(
@@ -94,10 +97,23 @@ class Model(Subject):
                 circuit can be certified, since one part of the certificate asks for it.
 
         Raises:
-            InputError: parts that do not make the module, or patterns that do not pass where they are said to.
+            InputError: a module that does not take such inputs, or none, parts that do not make the module, or patterns
+                that do not pass where they are said to.
         """
+        if not isinstance(module, nn.Module):
+            raise InputError(f"a module of torch is looked at, got {_kind(module)}")
+        if not callable(parts):
+            raise InputError(f"parts is a function from the module, or a copy, to its hs.Parts, got {_kind(parts)}")
         batch = held_out(problem, 2, purpose="notebook")
-        seen = Foreign.of(module.eval(), parts, untrain, batch.inputs, problem.chains, problem.causal)
+        try:
+            with torch.no_grad():
+                module.eval()(batch.inputs)
+        except RuntimeError as error:
+            raise InputError(
+                f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
+                f"{next(iter(str(error).splitlines()), 'it fails')}"
+            ) from error
+        seen = Foreign.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
         return ForeignModel(seen, problem)
 
     def at(self, step: int) -> Model:
@@ -136,7 +152,7 @@ class Model(Subject):
             cache["blocks.0.attn.hook_pattern"]  # [sequence, head, query, key]
 
         Raises:
-            InputError: TransformerLens is not installed (`pip install "hopscope[transformer-lens]"`), or heads are held
+            InputError: TransformerLens is not installed (`pip install ".[transformer-lens]"`), or heads are held
                 to a pattern.
         """
         return to_transformer_lens(self.transformer, self.problem.sequence_length)
@@ -225,15 +241,34 @@ def train(
         watch: told where the run stands after every row of metrics.
 
     Raises:
-        InputError: no seeds, repeated seeds, or a folder that holds something else.
+        InputError: no recipe or setup, no seeds, repeated seeds, or a folder that holds something else or cannot be.
     """
     if isinstance(recipe, Setup):
         if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
             raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
-        setup, path = recipe, Path(problem)
+        setup, path = recipe, _folder(problem)
     else:
+        if not isinstance(recipe, Recipe):
+            raise InputError(f"a Recipe or a Setup is trained, as those of hs.recipes, got {recipe!r}")
         if not isinstance(problem, RetrievalProblem) or folder is None:
             raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
-        path = Path(folder)
+        if seeds is not None and not isinstance(seeds, Iterable):
+            raise InputError(f"seeds are a list, one a model, as in seeds=[{seeds!r}], got {seeds!r}")
+        path = _folder(folder)
         setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
+
+
+def _folder(path: Path | str) -> Path:
+    """Where a run is to be kept, if folders can be made there."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a folder is given by its path, got {path!r}")
+    file = next((parent for parent in Path(path).parents if parent.is_file()), None)
+    if file is not None:
+        raise InputError(f"{path} cannot be a folder, since {file} is a file; choose another")
+    return Path(path)
+
+
+def _kind(thing: object) -> str:
+    """What something is, for a sentence that refuses it."""
+    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"

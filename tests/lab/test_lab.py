@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
+from unchecked import unchecked
 
 import hopscope as hs
 from hopscope import lab
@@ -51,6 +53,7 @@ def test_places_are_written_for_people_and_all_spellings_agree(run):
     path = AttentionPath.parse("L2.H1 x0? -> >x1", role_names(2))
     written = model.ablate({"L2.H1 x0? -> >x1": "uniform"})
     assert written == model.ablate({path: "uniform"}) == model.ablate({path.row: UNIFORM})
+    assert written == model.ablate({path.describe(model.problem.roles): "uniform"}), "as `hopscope circuit` prints it"
     assert written == model.ablate({"L2.H1 x0?": "uniform"})
     assert written.loss == pytest.approx(sum(written.partial_losses) / 2)
     assert written.change == pytest.approx(written.loss - model.loss, abs=1e-6)
@@ -65,7 +68,13 @@ def test_places_are_written_for_people_and_all_spellings_agree(run):
 @pytest.mark.parametrize(
     ("place", "form", "says"),
     [
-        ("L3.H1", "uniform", "layer must be from 0 to 1, got 2"),
+        ("L9.H2", "uniform", "layer must be from 1 to 2, got 9"),
+        ("L1.H3 x0?", "uniform", "head must be from 1 to 2, got 3"),
+        ("L9.H2 x0? -> >x1", "uniform", "layer must be from 1 to 2, got 9"),
+        ("layer 9 head 2: x0? -> >x1", "knock_out", "layer must be from 1 to 2, got 9"),
+        (3, "uniform", "a place is written like L3.H1, .* or is an AttentionPath or a Row, got 3"),
+        ((0, 0, 4), "uniform", "or is an AttentionPath or a Row"),
+        ("L1.H1", ["uniform"], "an ablation is one of"),
         ("layer 1", "uniform", "a place is written like L3.H1"),
         ("L1.H1 x9", "uniform", "x9"),
         ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, mean, resample, keep"),
@@ -73,8 +82,13 @@ def test_places_are_written_for_people_and_all_spellings_agree(run):
     ],
 )
 def test_bad_places_and_ablations_are_named(run, place, form, says):
-    with pytest.raises(InputError, match=says):
+    with unchecked(), pytest.raises(InputError, match=says):
         run[0].ablate({place: form})
+
+
+def test_an_ablation_says_what_to_put(run):
+    with unchecked(), pytest.raises(InputError, match="an ablation says what to put where"):
+        run[0].ablate("L1.H1")
 
 
 def test_attention_by_role_and_by_position(run):
@@ -97,6 +111,39 @@ def test_a_setup_brings_its_problem_and_seeds(tmp_path):
     assert hs.train(setup, tmp_path / "tiny")[0].seed == 7
     with pytest.raises(InputError, match="a setup brings its problem"):
         hs.train(setup, tmp_path / "tiny", seeds=[1])  # type: ignore[call-overload]
+
+
+def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with unchecked(), pytest.raises(InputError, match=r"seeds are a list, one a model, as in seeds=\[3\], got 3"):
+        hs.train(TINY, PROBLEM, tmp_path / "run", seeds=3)
+    with pytest.raises(InputError, match=r"cannot be a folder, since .*file is a file"):
+        hs.train(TINY, PROBLEM, file / "deep" / "run")
+    with pytest.raises(InputError, match=r"cannot be a folder, since .*file is a file"):
+        hs.train(hs.Setup("tiny", PROBLEM, TINY), file / "run")
+    with unchecked(), pytest.raises(InputError, match="a folder is given by its path, got 3"):
+        hs.train(TINY, PROBLEM, 3)
+    with unchecked(), pytest.raises(InputError, match="a Recipe or a Setup is trained"):
+        hs.train("a", PROBLEM, tmp_path / "run")
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert file.read_text() == "mine"
+
+
+def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
+    narrow = nn.Sequential(nn.Linear(PROBLEM.input_dim - 1, 4), nn.Identity(), nn.Linear(4, PROBLEM.target_dim))
+
+    def parts(it):
+        return hs.Parts(it[0], [it[1]], it[2], [it[1]])
+
+    with pytest.raises(InputError, match=rf"does not take inputs of this problem, .* {PROBLEM.input_dim}\]: mat1"):
+        hs.Model.from_torch(narrow, PROBLEM, parts)
+    with unchecked(), pytest.raises(InputError, match="a module of torch is looked at, got a function"):
+        hs.Model.from_torch(lambda inputs: inputs, PROBLEM, parts)
+    with unchecked(), pytest.raises(InputError, match="a module of torch is looked at, got the class Linear"):
+        hs.Model.from_torch(nn.Linear, PROBLEM, parts)
+    with unchecked(), pytest.raises(InputError, match=r"parts is a function from the module, .* got a Parts"):
+        hs.Model.from_torch(narrow, PROBLEM, parts(narrow))
 
 
 def test_the_examples_run(run, tmp_path):

@@ -12,6 +12,7 @@ import torch
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from unchecked import unchecked
 
 from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed, random_bits, to_normal
@@ -289,6 +290,17 @@ def test_one_question_has_one_spelling():
 def test_hops_that_cannot_be_asked_for(asked):
     with pytest.raises(InputError, match="asked must be hops from 1 to 3, rising, 3 the last of them"):
         RetrievalProblem(hops=3, asked=asked)
+
+
+@pytest.mark.parametrize("batch", [0, 2.5, "3"])
+def test_how_many_is_a_whole_number(batch):
+    with unchecked(), pytest.raises(InputError, match="batch must be a whole number of at least 1"):
+        sample(RetrievalProblem(hops=2), batch, torch.Generator())
+
+
+def test_a_seed_is_no_generator():
+    with unchecked(), pytest.raises(InputError, match=r"generator must be a torch.Generator, .* got 0"):
+        sample(RetrievalProblem(hops=2), 2, 0)
 
 
 def test_no_curriculum_and_more_hops_contradict():

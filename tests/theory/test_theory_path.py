@@ -26,6 +26,7 @@ def test_there_and_back(drawn: tuple[AttentionPath, int]) -> None:
     assert AttentionPath.named(layer, head, query, key, roles) == path
     assert AttentionPath.parse(f"L{layer}.H{head} {query} -> {key}", roles) == path
     assert path.describe(roles) == f"layer {layer} head {head}: {query} -> {key}"
+    assert AttentionPath.parse(path.describe(roles), roles) == path
     assert path.row == Row(path.layer, path.head, path.query)
 
 
@@ -38,10 +39,13 @@ def test_a_path_in_words() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("layer 3", "an attention path is written like 'L3.H1 x0\\? -> >x2', got 'layer 3'"),
+        ("layer 3", "is written like 'L3.H1 x0\\? -> >x2' or 'layer 3 head 1: x0\\? -> >x2', got 'layer 3'"),
         ("L0.H1 x0? -> >x2", "is written like"),
         ("L3.H0 x0? -> >x2", "is written like"),
         ("L3 x0? -> >x2", "is written like"),
+        ("layer 3 head 1 x0? -> >x2", "is written like"),
+        ("layer 3 head 0: x0? -> >x2", "is written like"),
+        ("L3.H1: x0? -> >x2", "is written like"),
         ("L3.H1 x0? -> >x2 -> >x3", "is written like"),
         ("L3.H1 x0? -> >x4", "'>x4' is not a role here; the roles are x0>, >x1"),
     ],

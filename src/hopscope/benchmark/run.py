@@ -100,8 +100,8 @@ def benchmark(
         trust_remote_code: whether code that a model folder brings may run, with all your rights.
 
     Raises:
-        InputError: the folder holds other settings or damaged records, a name stands for two models, or a model cannot
-            be opened or asked.
+        InputError: no models, the folder holds other settings or damaged records, a name stands for two models, or a
+            model cannot be opened or asked.
         MachineError: a model never replied.
 
     Examples:
@@ -113,6 +113,8 @@ def benchmark(
         >>> [(point.hops, point.accuracy) for point in summary.points]
         [(1, 0.3), (2, 0.2)]
     """
+    if isinstance(models, str) or not models:
+        raise InputError(f"models must be a list of one model or more, got {models!r}")
     folder = Path(folder)
     opened = [
         open_model(model, folder / "inspect", trust_remote_code=trust_remote_code) if isinstance(model, str) else model

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.problem.counter import random_bits, to_normal
 from hopscope.problem.layout import layout
@@ -126,10 +127,11 @@ def sample(
         torch.Size([5, 20, 8])
 
     Raises:
-        InputError: `batch` below 1.
+        InputError: `batch` is no whole number of at least 1, or `generator` is none.
     """
-    if batch < 1:
-        raise InputError(f"batch must be at least 1, got {batch}")
+    check_count("batch", batch)
+    if not isinstance(generator, torch.Generator):
+        raise InputError(f"generator must be a torch.Generator, as torch.Generator().manual_seed(0), got {generator!r}")
     device, laid = generator.device, layout(problem)
     shape = (batch, problem.chains, laid.symbols, problem.symbol_dim)
     symbols = torch.randn(shape, generator=generator, device=device)

@@ -94,7 +94,8 @@ def load(source: str) -> ConditionalProblem:
     if source in NAMED:
         return NAMED[source]
     what = "a graph of lookups"
-    return convert(read_json(Path(source), f"{what} (or name functions or relatives)"), ConditionalProblem, what)
+    told = read_json(Path(source), f"{what} (or name functions or relatives)")
+    return convert(told, ConditionalProblem, f"{source}, {what},")
 
 
 def growth(problem: ConditionalProblem) -> tuple[tuple[str, ...], ...]:

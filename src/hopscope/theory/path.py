@@ -13,7 +13,8 @@ from typing import NamedTuple
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_number
 
-_WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3}) +(\S+) +-> +(\S+)")
+_NUMBER = r"([1-9]\d{0,3})"
+_WRITTEN = re.compile(rf"(?:L{_NUMBER}\.H{_NUMBER}|layer {_NUMBER} head {_NUMBER}:) +(\S+) +-> +(\S+)")
 
 
 class Row(NamedTuple):
@@ -46,6 +47,8 @@ class AttentionPath(NamedTuple):
         AttentionPath(layer=2, head=0, query=6, key=3)
         >>> path.describe(roles)
         'layer 3 head 1: x0? -> >x2'
+        >>> AttentionPath.parse(path.describe(roles), roles) == path
+        True
     """
 
     layer: int
@@ -80,13 +83,15 @@ class AttentionPath(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, roles: Sequence[str]) -> AttentionPath:
-        """The path that `L3.H1 x0? -> >x2` says, layer and head from 1.
+        """The path that `L3.H1 x0? -> >x2` says, or `layer 3 head 1: x0? -> >x2`, layer and head from 1.
 
         Raises:
             InputError: anything else, or a role that is not among `roles`.
         """
         found = _WRITTEN.fullmatch(text.strip())
         if found is None:
-            raise InputError(f"an attention path is written like 'L3.H1 x0? -> >x2', got {text!r}")
-        layer, head, query, key = found.groups()
+            raise InputError(
+                f"an attention path is written like 'L3.H1 x0? -> >x2' or 'layer 3 head 1: x0? -> >x2', got {text!r}"
+            )
+        layer, head, query, key = (group for group in found.groups() if group is not None)
         return cls.named(int(layer), int(head), query, key, roles)
