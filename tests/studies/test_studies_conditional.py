@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from hopscope.circuits.compare import Where
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.conditional import conditional as figure
+from hopscope.records import write_record
 from hopscope.studies import conditional
-from hopscope.studies.arms import ArmLearned
+from hopscope.studies.arms import ArmLearned, by_seed
 from hopscope.studies.circuits import Seen
 from hopscope.studies.conditional import ConditionalResult, meeting, parallel
+from hopscope.studies.kept import made_by
+from hopscope.studies.work import Work
 
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]
@@ -93,9 +98,38 @@ def test_what_meets() -> None:
     assert parallel(seen(SIDE_BY_SIDE), meeting("functions"))
     assert not parallel(seen(ONE_BY_ONE), meeting("functions"))
     assert not parallel(seen(SIDE_BY_SIDE[:1]), meeting("functions"))
+    each_its_own: tuple[Where, ...] = ((2, 1, "f?", ">a"), (2, 1, "i?", ">0"), (4, 1, "i?", "f?"))
+    assert parallel(seen(each_its_own), meeting("functions"))
+    assert not parallel(seen(((2, 1, "a>", ">a"), *each_its_own[1:])), meeting("functions"))
 
 
 def test_the_table_and_the_figure_take_what_there_is() -> None:
     result = planted({"functions-3-layers": (3, 2)}, (seen(SIDE_BY_SIDE),))
     assert "functions-3-layers/seed-9000" in conditional.table(result)
     assert len(figure(result).axes) == 1
+
+
+def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
+    """What the record has of a seed, its circuit too, is not made again; what is not finished is."""
+    study = replace(STUDY, graphs=("functions",), seeds=(9000, 9001))
+    first = by_seed(replace(study, seeds=(9000,)).arms, to_the_end=True)
+    models = tuple(
+        replace(seen(SIDE_BY_SIDE), model=run.name, layers=run.recipe.layers, made=made_by(run, study.search))
+        for run in first
+    )
+    learned = tuple(ArmLearned(arm, (9000,), ((100, 200, 300),)) for arm in study.arms)
+    kept = ConditionalResult(BAR, learned, models)
+    write_record(tmp_path / "conditional.json", kept, kind="hopscope study conditional", schema=1)
+    trained: list[str] = []
+
+    class Watched(Work):
+        def train(self, setups: Any, folder: Any, then: Any = None, *, in_order: bool = False) -> None:
+            trained.extend(setup.name for setup in setups)
+
+        def each(self, what: str, function: Any, jobs: Any) -> None:
+            pass
+
+    found = conditional.run(study, tmp_path, Watched())
+    assert trained == [f"functions-{layers}-layers/seed-9001" for layers in (5, 4, 3, 2)]
+    assert {one.model for one in found.models} == {one.model for one in models}
+    assert [arm.learned for arm in found.arms] == [arm.learned for arm in learned]

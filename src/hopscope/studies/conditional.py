@@ -15,8 +15,8 @@ Rules, for each graph:
    certificate, which knows that one key of two is not enough; not as asked if those of half or fewer do. With fewer
    than three models inconclusive. A model that holds the bar and of which no circuit was found counts against.
 4. Look-ups that meet are made side by side, asked where the question looks both up (`functions`): in more than half of
-   the circuits the earliest layers in which the question attends to either value are the same. Else as in rule 3, of
-   the circuits found.
+   the circuits the earliest layers in which the question, at whichever of its positions, attends to either value are
+   the same. Else as in rule 3, of the circuits found.
 5. Most models that hold the bar have a certified circuit in the natural reading. As asked: the lower 95%
    Clopper-Pearson bound on their share is above one half. Not as asked: the upper one is below. Else inconclusive.
 
@@ -148,9 +148,10 @@ def meeting(graph: str) -> tuple[str, ...]:
 
 
 def parallel(one: Seen, roles: Sequence[str]) -> bool:
-    """Whether the question first attends to these roles in one layer."""
-    asker = f"{CONDITIONAL[one.model.partition('-')[0]].known[-1]}?"
-    first = [min((path[0] for path in one.paths if path[2:] == (asker, role)), default=None) for role in roles]
+    """Whether the question, at whichever of its positions, first attends to these roles in one layer."""
+    question = {f"{symbol}?" for symbol in CONDITIONAL[one.model.partition("-")[0]].known}
+    looks = [(layer, key) for layer, _, query, key in one.paths if query in question]
+    first = [min((layer for layer, key in looks if key == role), default=None) for role in roles]
     return None not in first and len(set(first)) == 1
 
 
