@@ -16,8 +16,9 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 def deferred() -> Iterator[Callable[[], bool]]:
     """A context in which the first order to stop is noted and waits; gives the question whether there was one.
 
-    The second ends the process as it would outside. Orders that the process does not handle itself stay as they are,
-    and so does everything in a thread other than the main one.
+    The second ends the process as it would outside; a worker hears the same order again, from its parent or from who
+    told both, and only waits. Orders that the process does not handle itself stay as they are, and so does everything
+    in a thread other than the main one.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -31,7 +32,8 @@ def deferred() -> Iterator[Callable[[], bool]]:
 
     def note(number: int, frame: Any) -> None:
         asked.set()
-        restore()
+        if before[number] is not _end:
+            restore()
 
     for number in before:
         signal.signal(number, note)
@@ -52,11 +54,11 @@ def raise_on_every_order() -> None:
 
 def end_on_every_order() -> None:
     """Let every order to stop end a worker at once and without a word; outside `deferred` it holds nothing to save."""
+    _handle(_end)
 
-    def end(number: int, frame: Any) -> None:
-        os._exit(130)
 
-    _handle(end)
+def _end(number: int, frame: Any) -> None:
+    os._exit(130)
 
 
 def _handle(handler: Callable[[int, Any], None]) -> None:

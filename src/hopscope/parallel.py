@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from hopscope import own_process
 from hopscope.errors import MachineError
@@ -42,7 +41,7 @@ def in_processes(
         workers: how many at a time.
         tick: told now and then, while waiting, the numbers of the jobs that are done.
     """
-    with ProcessPoolExecutor(workers, _Workers(), initializer=_begin, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
         running = [pool.submit(_run, function, *job) for job in jobs]
         try:
             pending = set(running)
@@ -61,28 +60,6 @@ def in_processes(
         return [future.result() for future in running]
 
 
-class _Worker(SpawnProcess):
-    """A process that is told to stop once.
-
-    As soon as one has ended the pool tells those that are left again, and a second order does not let them write down
-    where they are.
-    """
-
-    _told = False
-
-    def terminate(self) -> None:
-        """Tell it to stop."""
-        if not self._told:
-            self._told = True
-            super().terminate()
-
-
-class _Workers(SpawnContext):
-    """Such processes, for a pool."""
-
-    Process: ClassVar[type[SpawnProcess]] = _Worker
-
-
 def _end(processes: Sequence[BaseProcess]) -> None:
     """Tell processes to stop, and kill those that do not."""
     until = time.monotonic() + _SECONDS_TO_END
@@ -94,16 +71,9 @@ def _end(processes: Sequence[BaseProcess]) -> None:
 
 
 def _begin(parent: int) -> None:
-    """Settle a worker, which is a process of our own, and let it end when its parent is gone.
-
-    What a terminal tells all its processes the parent passes on: heard twice, it would leave a worker no time to write
-    down where it is.
-    """
+    """Settle a worker, which is a process of our own, and let it end when its parent is gone."""
     own_process.claim()
     own_process.settle()
-    for name in ("SIGINT", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
     end_on_every_order()
 
     def look() -> None:
