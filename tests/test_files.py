@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hopscope.cli import main
-from hopscope.cli._trouble import readable
+from hopscope.ending import readable
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_bytes, write_text
 from hopscope.seals import sealed_row, unsealed_row

@@ -133,7 +133,15 @@ def test_every_public_name_is_there():
         (["train", "{}/file"], "is in use and holds no hopscope run"),
         (["train", "{}", "--device", "abacus"], "abacus"),
         (["sweep", "{}", "--depths", "0-3"], "depths must be"),
+        (["sweep", "{}/run"], "run is a run; choose another folder"),
+        (["reproduce", "--out", "{}/run"], "run is a run; choose another folder"),
         (["explore", "{}"], "run.json does not exist"),
+        (["train", "{}", "--held", "foo"], "a held head is written LAYER.HEAD=PATTERN, as in 1.2=previous, got 'foo'"),
+        (["check", "{}/nowhere"], "nowhere does not exist; give the folder of a run"),
+        (["check", "{}/run/run.json"], "run.json is a file; give the folder of a run"),
+        (["explore", "{}/run", "--out", "{}/file/letter.txt/x.html"], "letter.txt is a file; give a folder"),
+        (["export", "{}/file", "--to", "huggingface", "--out", "{}/o"], "holds neither a run nor a model of text"),
+        (["sample", "equations", "--hops", "7"], "got 7; pass --names extended"),
         (["explore"], "Missing argument 'RUN...'"),
         (["report", "{}/nowhere"], "is not a folder"),
         (["report", "{}"], "--preset"),
@@ -143,6 +151,8 @@ def test_every_public_name_is_there():
 def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, words, tmp_path, capsys):
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / "letter.txt").write_text("Dear")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
     with pytest.raises(SystemExit) as stop:
         main([argument.replace("{}", str(tmp_path)) for argument in arguments])
     assert stop.value.code == 2

@@ -39,8 +39,11 @@ def check(folder: Path) -> list[Checked]:
     """Look through a run folder, a benchmark's folder, or one that holds such, and other records of ours.
 
     Raises:
-        InputError: it holds none of them.
+        InputError: it is no folder, or holds none of them.
     """
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {what}; give the folder of a run, or what holds runs or a benchmark")
     runs = sorted(path.parent for path in folder.rglob("run.json"))
     benchmarks = sorted(path.parent for path in folder.rglob("benchmark.json"))
     theirs = {*runs, *benchmarks}

@@ -1,12 +1,57 @@
-"""What went wrong, for people: one line that a terminal shows as it is."""
+"""How a program ends: its status and, where that is not 0, one sentence that a terminal shows as it is."""
 
 from __future__ import annotations
 
 import re
+import sys
+from typing import NoReturn
 
-from hopscope.errors import lacking
+import click
+
+from hopscope.errors import InputError, lacking
 
 _LONGEST_WORD, _LONGEST = 300, 2000
+
+
+def run_to_its_end(program: click.Command, name: str, arguments: list[str] | None = None) -> NoReturn:
+    """Run a program and exit: 0 when all went well, 1 on trouble of the machine, 2 on bad input, 130 when stopped.
+
+    Args:
+        program: to run.
+        name: of it, in its help.
+        arguments: those of the process without any.
+    """
+    try:
+        status = program.main(arguments, prog_name=name, standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
+    except click.ClickException as error:
+        error.message = readable(error.message)  # type: ignore[misc]
+        error.show()
+        sys.exit(error.exit_code if isinstance(error, click.UsageError) else 2)
+    except InputError as error:
+        _say(_as_options(str(error)))
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        _say("interrupted; the same command continues from what is on disk")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        trouble = trouble_of_the_machine(error)
+        if trouble is None:
+            raise
+        _say(f"{trouble}; nothing finished was lost")
+        sys.exit(1)
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"hopscope: {readable(sentence)}", err=True)
+
+
+def _as_options(sentence: str) -> str:
+    """A sentence whose mend is an argument of Python's, with the option of that name."""
+    return re.sub(r'\bpass (\w+)="([\w-]+)"', lambda one: f"pass --{one[1].replace('_', '-')} {one[2]}", sentence)
 
 
 def readable(text: str) -> str:

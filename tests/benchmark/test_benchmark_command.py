@@ -31,11 +31,17 @@ def test_help_imports_nothing_heavy(before: str, expected: str) -> None:
         (["--model", "gpt-4"], "gpt-4 is neither a folder nor a provider's model"),
         (["--model", "./nowhere/model"], "is neither a folder nor a provider's model"),
         (["--model", "a/b", "--hops", "1,two"], "hops must be whole numbers of at least 1"),
-        (["--model", "a/b", "--hops", "7"], 'got 7; pass names="extended"'),
+        (["--model", "a/b", "--hops", "7"], "got 7; pass --names extended"),
         (["--model", "a/b", "--formulation", "sums"], "there is no formulation 'sums'"),
         (["--model", "a/b", "--temperature", "0"], "temperature must be above 0"),
         (["--model", "a/b", "--seed", "-1"], "seed must be a whole number from 0 to 2^63 - 1, got -1"),
         (["--model", "a/b", "--price", "cheap"], "--price takes two numbers such as 2.5,10, got 'cheap'"),
+        (["--model", "a/b", "--price", "-1,2"], "--price takes two numbers such as 2.5,10, got '-1,2'"),
+        (["--model", "a/b", "--price", "1,nan"], "--price takes two numbers such as 2.5,10, got '1,nan'"),
+        (["--model", ".", "--base-url", "zzz"], "a model folder runs here and has no provider; leave --base-url out"),
+        (["--model", "a/b", "--device", "cpu"], "no model is a folder; leave --device out"),
+        (["--model", "a/b", "--out", "letter.txt"], "letter.txt is a file; give a folder"),
+        (["--model", "a/b", "--out", "letter.txt/out"], "letter.txt is a file; give a folder"),
         (["--model", "a/b", "-M", "device"], "-M takes NAME=VALUE, got 'device'"),
         (["--model", "a/b", "-M", "api_key=x"], "-M api_key would put a secret on the command line"),
         (["--model", "a/b", "--model", "a/b"], "a model was named twice"),
@@ -53,6 +59,7 @@ def test_bad_input(
     if arguments == ["--model", "."]:
         pytest.importorskip("transformers", reason="the extra `llm` is not installed")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "letter.txt").write_text("Dear")
     with pytest.raises(SystemExit) as stop:
         main(["benchmark", *arguments])
     assert stop.value.code == 2

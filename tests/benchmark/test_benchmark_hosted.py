@@ -22,6 +22,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, ModelUsage, modelapi
 from loopback import FAULTS, WEIGHTS, Server, serving
 
+from hopscope.benchmark.guard import said
 from hopscope.benchmark.hosted import HostedModel
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.run import ProgramRespondent, benchmark
@@ -292,3 +293,27 @@ def test_models_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("nobody/nothing", "openai/gpt-4o"):
         with pytest.raises(InputError, match=f"the model {name} cannot be opened"):
             HostedModel(name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            "[bold]ERROR[/bold]: It needs more. Install with:\n\n[bold]pip install it[/bold]",
+            "It needs more. Install with: pip install it",
+        ),
+        ("ERROR: Unable to start\n\nNo [bold][blue]A_KEY[/blue][/bold] defined.", "Unable to start. No A_KEY defined."),
+        ("bad [secret] in [list[int]]", "bad [secret] in [list[int]]"),
+        ("", "ValueError"),
+    ],
+)
+def test_what_a_provider_says_is_told_whole_and_without_its_colours(error: str, words: str) -> None:
+    assert said(ValueError(error)) == words
+
+
+def test_a_key_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_API_KEY", raising=False)
+    with pytest.raises(
+        InputError, match=r"cannot be opened: Unable to .*\. No LOCAL_API_KEY defined in the environment"
+    ):
+        HostedModel("openai-api/local/m", tmp_path)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,9 @@ def test_what_is_left_of_another_training_is_left_alone(tmp_path: Path, monkeypa
     monkeypatch.setattr(training, "SAVE_EVERY", 2)
     with pytest.raises(KeyboardInterrupt):
         train_text_model(TINY, tmp_path / "own", stopping_at(4))
-    with pytest.raises(InputError, match="is another recipe"):
+    with pytest.raises(
+        InputError, match=r"is another recipe, .* \(seed is 0 there and 1 here\); choose another folder"
+    ):
         train_text_model(replace(TINY, seed=1), tmp_path / "own")
     (kept,) = tmp_path.rglob("unfinished.safetensors")
     kept.write_bytes(kept.read_bytes()[:-1])
@@ -320,7 +323,7 @@ def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
         ({"prune_cost": -1.0}, "prune_cost is -1.0"),
         ({"least_hops": 3}, "least_hops must be at most most_hops, got 3 and 2"),
         ({"d_model": 20, "heads": 4}, "d_model must be a multiple of 2 x heads"),
-        ({"depth": 3}, "a recipe has no field depth"),
+        ({"depth": 3}, "a recipe has no field depth; it has layers, heads, d_model, least_hops, most_hops, steps"),
     ],
 )
 def test_bad_recipes_are_refused_in_one_sentence(changes: dict[str, Any], words: str) -> None:
@@ -339,14 +342,49 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
         train_text_model(TINY, tmp_path / "own")
 
 
+def program(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "hopscope.benchmark.own_model", *arguments]
+
+
 def test_the_command_shows_its_recipe_and_refuses_in_words(tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "hopscope.benchmark.own_model", str(tmp_path / "own"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return subprocess.run(program(*arguments), capture_output=True, text=True, check=False)
 
     shown = run("--set", "steps=30", "--show")
     assert json.loads(shown.stdout)["steps"] == 30
-    refused = run("--set", "steps=many")
+    own = str(tmp_path / "own")
+    refused = run(own, "--set", "steps=many")
     assert refused.returncode == 2
     assert refused.stderr == "hopscope: steps is 'many': Expected int, got str\n"
     assert not (tmp_path / "own").exists()
+    without = run()
+    assert without.returncode == 2
+    assert "Missing argument 'FOLDER'; only --show does without" in without.stderr
+    (tmp_path / "letter.txt").write_text("Dear")
+    nowhere = run(str(tmp_path / "letter.txt" / "own"))
+    assert (nowhere.returncode, nowhere.stdout) == (1, "")
+    assert nowhere.stderr.endswith("own/training: Not a directory; nothing finished was lost\n")
+    assert nowhere.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_hears_an_order_to_stop_and_says_that_it_goes_on(tmp_path: Path, order: signal.Signals) -> None:
+    sizes = [part for name, size in asdict(TINY).items() for part in ("--set", f"{name}={size}")]
+    command = program(str(tmp_path / "own"), *sizes, "--set", "steps=100000")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith('{"step"')  # the first row of its history
+        running.send_signal(order)
+        said = running.communicate()[1]
+    assert running.returncode == 130
+    assert said.strip() == "hopscope: interrupted; the same command continues from what is on disk"
+
+
+def test_a_folder_in_use_says_what_differs(tmp_path: Path) -> None:
+    train_text_model(TINY, tmp_path / "own")
+    with pytest.raises(InputError, match="own is in use: its model is finished; choose a new or empty folder"):
+        train_text_model(TINY, tmp_path / "own")
+    with pytest.raises(
+        InputError, match=r"own is in use: its model is of another recipe \(seed is 0 there and 1 here\)"
+    ):
+        train_text_model(replace(TINY, seed=1), tmp_path / "own")

@@ -39,6 +39,13 @@ def test_resume_asks_only_what_is_missing(tmp_path: Path) -> None:
     assert len(third.asked) == 5 + 25
 
 
+def test_a_benchmark_of_nobody_is_refused(tmp_path: Path) -> None:
+    for models in ([], "openai/gpt-4o"):
+        with pytest.raises(InputError, match="models must be a list of one model or more, got"):
+            benchmark(models, tmp_path / "out", *ONE, 3)
+    assert not (tmp_path / "out").exists()
+
+
 def test_settings_of_a_folder_are_kept(tmp_path: Path) -> None:
     benchmark([Asked("p", right)], tmp_path, *ONE, 2, Settings())
     for other, name in (

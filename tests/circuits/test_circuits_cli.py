@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,13 +178,82 @@ def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypat
 
 def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = str(circuits / "1"), str(circuits / "2" / "circuit.json")
-    assert call("compare", one, two) == 0
+    whole = Circuit.load(circuits / "2" / "circuit.json")
+    part = replace(whole, paths=whole.paths[:1])
+    part.save(circuits / "part.json")
+    other = str(circuits / "part.json")
+    assert call("compare", two, other) == 0
     assert "different mechanisms" in capsys.readouterr().out
-    assert call("compare", one, two, "--json") == 0
+    assert call("compare", two, other, "--json") == 0
     row = json.loads(capsys.readouterr().out)
     assert (row["identical"], row["same_mechanism"]) == (False, False)
     assert call("census", one, two, "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"] == {"natural": 2, "strict": 2}
+
+
+def test_what_cannot_be_compared_is_said(circuits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = str(circuits / "1"), str(circuits / "2")
+    assert call("compare", one, two) == 2
+    assert f"{one} is of D = 1 and {two} of D = 2: circuits of one problem are compared" in capsys.readouterr().err
+    assert call("compare", one, str(tmp_path)) == 2
+    assert f"{tmp_path} holds no circuit; `hopscope circuit {tmp_path}` finds it" in capsys.readouterr().err
+    replace(Circuit.load(circuits / "1" / "circuit.json"), paths=()).save(tmp_path / "circuit.json")
+    assert call("compare", one, str(tmp_path)) == 2
+    assert f"{tmp_path} says that its model has no circuit; leave it out" in capsys.readouterr().err
+
+
+def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
+    run = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", engine=Engine())
+    drawn: list[str] = []
+    monkeypatch.setattr("hopscope.plot.save", lambda figure, stem: drawn.append(stem.name) or [])
+
+    def drawn_by(*options: str) -> list[str]:
+        drawn.clear()
+        assert call(str(run.path), "--effort", "quick", *options) == 0
+        return list(drawn)
+
+    assert drawn_by() == ["maps", "prompt"]
+    assert drawn_by() == []
+    assert drawn_by("--figures") == ["maps", "prompt"]
+    assert drawn_by("--anew") == ["maps", "prompt"]
+    assert drawn_by("--anew", "--no-figures") == []
+
+
+def test_what_is_another_runs_is_not_shown(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
+    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "other", engine=Engine())
+    assert call(str(other.path), "--effort", "quick", "--no-figures") == 0
+    shutil.copy(run.path / "run.json", other.path / "run.json")
+    assert call(str(other.path), "--show") == 2
+    assert "circuit.json belongs to another run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--show", "--bar", "0.1"), "--show searches nothing; leave --bar out"),
+        (("--show", "--anew"), "--show searches nothing; leave --anew out"),
+        (("--show", "--figures"), "--show draws nothing; leave --figures out"),
+        (("--formulation", "equations", "--hops", "7"), "hops must be 1..6 for equations in the paper's format"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    run: RunFolder, options: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(str(run.path), *options) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "names" not in said
+
+
+def test_a_language_model_wants_a_formulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    for more in ((), ("--show",)):
+        assert call(str(tmp_path), *more) == 2
+        assert f"{tmp_path} is a language model; pass --formulation equations" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["census", "--help"]])

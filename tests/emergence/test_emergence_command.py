@@ -10,9 +10,10 @@ from click.testing import CliRunner
 from known_run import WITNESS, circuit_json, known_run
 
 from hopscope.circuits.record import Circuit
-from hopscope.cli.emergence import command
+from hopscope.cli.emergence import _lines, command
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
+from hopscope.emergence.plateau import Plateau
 from hopscope.errors import InputError
 from hopscope.plot import appendix_d, figure_6, figure_7
 from hopscope.training.recipe import Recipe
@@ -38,6 +39,7 @@ def test_a_run_with_a_circuit_gets_its_record_maps_and_figures(tmp_path):
     status, result = ask(run.path, "--sequences", 8)
     assert status == 0
     assert "x0? -> >x2" in result.stdout
+    assert f"wrote {run.path}/figures/figure-6.png, .svg and .pdf" in result.stdout
     for name in ("figure-6", "figure-7", "appendix-d"):
         for suffix in ("png", "svg", "pdf"):
             assert (run.path / "figures" / f"{name}.{suffix}").stat().st_size > 1000
@@ -119,3 +121,23 @@ def test_figures_show_the_numbers(tmp_path):
     assert right.get_title(loc="left") == "Validation loss by hop"
     with pytest.raises(InputError, match="no row of model 3"):
         figure_6(run.metrics, model=3)
+
+
+def test_a_plateau_that_was_not_seen_is_not_said_to_last(tmp_path):
+    """At two chains its level is what counts as learned."""
+    run = known_run(tmp_path / "run")
+    circuit_json(run, run.path / "circuit.json")
+    ask(run.path, "--sequences", 4, "--no-figures")
+    emergence = Emergence.load(run.path / "emergence.json")
+
+    def told(left, learned):
+        (line,) = (
+            line
+            for line in _lines(replace(emergence, plateau=Plateau(0.5, 10, left, learned)))
+            if "losses by hop" in line
+        )
+        return line
+
+    assert told(None, (40, None)) == "no plateau was seen; losses by hop below 0.5 at step 40, never"
+    assert told(None, (None, None)).startswith("plateau at 0.5 not left; ")
+    assert told(40, (40, None)).startswith("plateau at 0.5 left at step 40 (epoch 5); ")

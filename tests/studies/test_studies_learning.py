@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from planted_arms import arm, learns
 from planted_circuits import DOUBLING, seen
 
-from hopscope.cli._keeping import Asked, told
+from hopscope.cli._keeping import RecordedStudy, told
 from hopscope.cli.study import STUDIES, command
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP, PLAIN
@@ -231,7 +231,7 @@ FROM_RECORD = ("learning", "depth", "heads", "plateau", "curriculum", "census", 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_quick_and_goes_on(name, tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 64)
-    arguments = [name, str(tmp_path / name), "--quick", "--workers", "1"]
+    arguments = [name, str(tmp_path / name), "--quick", *([] if name == "searches" else ["--workers", "1"])]
     once, again = (CliRunner().invoke(command, arguments) for _ in range(2))
     assert once.exception is None, once.output
     assert once.stdout == again.stdout
@@ -308,7 +308,7 @@ def test_what_a_study_comes_to_must_be_all_that_was_known(tmp_path):
     longer = replace(whole.setup, recipe=replace(whole.setup.recipe, steps=2000))
     fewer = ArmLearned(longer, whole.seeds[:1], whole.learned[:1])
     assert told(Arms((fewer,))) < told(Arms((whole,))) == told(Arms((fewer,)), planned=True)
-    asking = Asked(tmp_path / "a.json", Arms((whole,)), tmp_path, lambda work: Arms((fewer,)), quick=False)
+    asking = RecordedStudy(tmp_path / "a.json", Arms((whole,)), tmp_path, lambda work: Arms((fewer,)), quick=False)
     asking.check()
     with pytest.raises(InputError, match="tells of 4 results, of which the whole study would keep 1"):
         asking.found(Work())
@@ -328,10 +328,10 @@ def test_a_study_goes_into_no_folder_of_something_else(tmp_path):
     ("arguments", "words"),
     [
         (["heads", "--run", "nope", "--quick"], "heads trains its own models; leave --run out"),
-        (["calibration", "--run", "nope", "--quick"], "--quick asks no run"),
-        (["calibration", "--run", "nope", "--judge"], "--judge asks no run"),
+        (["calibration", "--run", "nope", "--quick"], "the quick version asks no run; leave --run out"),
+        (["calibration", "--run", "nope", "--judge"], "--judge runs nothing; leave --run out"),
         (["heads", "--judge", "--workers", "2"], "--judge runs nothing; leave --workers out"),
-        (["searches", "--workers", "2"], "searches is one process; leave --workers out"),
+        (["searches", "--workers", "1"], "searches is one process; leave --workers out"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(arguments, words):

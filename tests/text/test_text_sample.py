@@ -63,7 +63,7 @@ def test_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["equations", "--hops", "7"], 'got 7; pass names="extended"'),
+        (["equations", "--hops", "7"], "got 7; pass --names extended"),
         (["equations", "--out", "q.csv"], "--out must end in .jsonl or .parquet, got q.csv"),
         (["kingdoms", "--lines", "odd"], "lines must be one of blocks, reversed, shuffled, got 'odd'"),
     ],

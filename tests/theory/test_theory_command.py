@@ -65,6 +65,13 @@ def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         (["--hops", "5", "--figure", "flow.gif"], "must end in .png, .svg or .pdf, got 'flow.gif'"),
         (["--graph", "no-such-file"], "no-such-file does not exist"),
         (["--graph", "functions", "--best-order"], "a graph's facts stand in the order of its text"),
+        (["--graph", "functions", "--hops", "3"], "--graph tells its depth alone; leave --hops out"),
+        (["--graph", "functions", "--witness"], "leave --witness out"),
+        (["--graph", "functions", "--no-mask"], "leave --no-mask out"),
+        (["--hops", "3", "--one-head"], "--one-head is for --show"),
+        (["--hops", "3", "--no-mask"], "the table has both masks; leave --no-mask out"),
+        (["--hops", "3", "--no-mask", "--figure", "flow.svg"], "the figure has both masks; leave --no-mask out"),
+        (["--hops", "3", "--witness", "--show"], "shows no flow; leave --show out"),
         (["--hops", "4", "--order", "1,2,4,3", "--best-order"], "leave out either"),
         (["--hops", "4", "--order", "1,2,4,3", "--no-mask"], "the order of the pairs makes no difference"),
         (["--hops", "3-4", "--order", "1,2,4,3"], "each of the pairs 1 to 3 once, first to last, as in 1,2,3"),
@@ -115,6 +122,10 @@ def test_bad_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     status, _, err = run(capsys, "--graph", str(tmp_path / "circle.json"))
     assert status == 2
     assert "the facts go round in a circle" in err
+    (tmp_path / "short.json").write_text(json.dumps({"known": ["q"], "target": "b"}))
+    status, _, err = run(capsys, "--graph", str(tmp_path / "short.json"))
+    assert status == 2
+    assert "short.json as a graph of lookups: Object missing required field steps" in err
 
 
 def test_show_draws_growth_and_a_schedule(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +157,7 @@ def test_witness(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(record["losses"]) < 0.01
     assert all(missing["loss"] > 0.3 for missing in record["without"])
     out = run(capsys, "--hops", "2", "--witness", "--no-mask")[1]
-    assert "2 layers, 2 head(s) a layer" in out
+    assert "2 layers, 2 heads a layer" in out
     assert "without layer 2: loss of x2 1.00; the query gets as far as" in out
 
 
@@ -177,7 +188,7 @@ def test_graph(capsys: pytest.CaptureFixture[str]) -> None:
     record = json.loads(run(capsys, "--graph", "relatives", "--json")[1])
     assert record["causal"]["layers"] == 4
     assert record["no_mask"]["layers"] == 3
-    assert "functions, causal mask: 3 layers to 3" in run(capsys, "--graph", "functions")[1]
+    assert "functions, causal mask: 3 layers until the answer, 3, is known" in run(capsys, "--graph", "functions")[1]
 
 
 def test_the_table_needs_neither_torch_nor_matplotlib() -> None:

@@ -138,7 +138,7 @@ if __name__ == "__main__":
     ("order", "whole_group"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)]
 )
 def test_workers_that_are_told_to_stop_write_their_state_and_begin_nothing_new(order, whole_group, tmp_path):
-    """By Ctrl-C, which a terminal tells workers too, by who ends the whole group, or by an order to their parent alone."""
+    """By Ctrl-C, which a terminal tells workers too, by who ends the whole group, or by an order to the parent."""
     script, folder = tmp_path / "main.py", tmp_path / "runs"
     script.write_text(SLOW_RUNS)
     command, environment = [sys.executable, str(script), str(folder)], {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -8,6 +8,7 @@ between its letters, unsure; so it is taken out here, where the provider hands o
 from __future__ import annotations
 
 import logging
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from hopscope.benchmark.names import redacted, shown
 
 MOST = 20_000
 """Characters of a text that come from outside, at most: an answer is a word, a chain of thought some thousand."""
+
+_COLOURS = r"\[/?(?:(?:bold|italic|dim|underline|red|green|yellow|blue|magenta|cyan|white) ?)+\]"
 
 _PATIENCE = 8.0
 """Seconds in which a model that has never replied may fail."""
@@ -78,9 +81,11 @@ class Calls:
 
 
 def said(error: Exception) -> str:
-    """What an error says, in a line."""
-    text = redacted(str(error)).strip().splitlines()
-    return shown((text or [type(error).__name__])[0][:300])
+    """What an error says, in a line and without the marks for colours that Inspect AI writes."""
+    text = re.sub(_COLOURS, "", redacted(str(error))).strip().removeprefix("ERROR: ")
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    whole = " ".join(line if line[-1] in ".:;,!?" else f"{line}." for line in lines[:-1]) + f" {lines[-1]}"
+    return shown(whole.strip()[:300])
 
 
 def clean(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from hopscope.circuits.compare import Comparison, strategy
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.strict_reading import Fill, StrictReading
+from hopscope.words import counted
 
 
 def describe(circuit: Circuit) -> str:
@@ -33,7 +34,9 @@ def describe(circuit: Circuit) -> str:
     if circuit.others:
         lines += ["", "Other circuits the search ended in:"]
         for other in circuit.others:
-            lines.append(f"  {len(other.paths)} paths, loss {other.mse:.3f}, {other.overlap:.0%} shared with this one")
+            lines.append(
+                f"  {counted(len(other.paths), 'path')}, loss {other.mse:.3f}, {other.overlap:.0%} shared with this one"
+            )
     if circuit.strict:
         lines += ["", *_strict(circuit.strict, circuit.bar)]
     return "\n".join(lines) + "\n"
@@ -42,7 +45,8 @@ def describe(circuit: Circuit) -> str:
 def _strict(strict: StrictReading, bar: float) -> list[str]:
     """What the paper's own procedure found."""
     lines = [
-        f"Strict reading (Appendix E): {len(strict.paths)} paths in {len(strict.heads)} heads, loss "
+        f"Strict reading (Appendix E): {counted(len(strict.paths), 'path')} in {counted(len(strict.heads), 'head')}, "
+        "loss "
         + ", ".join(f"{strict.loss(fill).mse:.3f} ({fill})" for fill in get_args(Fill))
         + " with other rows so filled",
     ]
@@ -75,7 +79,8 @@ def _tried(circuit: Circuit) -> list[str]:
     """Where it was searched for at several bars, how clear of each its circuit stands."""
     tried = circuit.search.get("bars", [])
     told = [
-        f"{one['bar']:g} ({one['paths']} paths, loss {one['mse']:.3f}, without a row {one['least']:.3f} or more)"
+        f"{one['bar']:g} ({counted(one['paths'], 'path')}, loss {one['mse']:.3f}, without a row {one['least']:.3f} or "
+        "more)"
         if one["paths"]
         else f"{one['bar']:g} (none)"
         for one in tried
@@ -94,9 +99,10 @@ def _headline(circuit: Circuit) -> str:
     if not circuit.found:
         return f"no circuit: {what}, loss {circuit.losses['full']:.3f}"
     verdict = f"certified ({', '.join(circuit.certified)})" if circuit.certified else "not certified"
+    paths, heads = counted(len(circuit.paths), "path"), counted(len(circuit.used_heads), "head")
     return (
-        f"{verdict} circuit: {what}; {len(circuit.paths)} paths in {len(circuit.used_heads)} heads, "
-        f"{strategy(circuit)}; loss {circuit.losses['imposed']:.3f} alone, {circuit.losses['full']:.3f} in the model"
+        f"{verdict} circuit: {what}; {paths} in {heads}, {strategy(circuit)}; loss {circuit.losses['imposed']:.3f} "
+        f"alone, {circuit.losses['full']:.3f} in the model"
     )
 
 
@@ -124,7 +130,7 @@ def describe_comparison(names: Sequence[str], comparison: Comparison) -> str:
 def describe_census(census: dict[str, Any]) -> str:
     """Many circuits in a few lines."""
     lines = [
-        f"{census['with_circuit']} of {census['models']} models have a circuit, "
+        f"{census['with_circuit']} of {counted(census['models'], 'model')} have a circuit, "
         f"{census['certified']['natural']} certified in the natural reading, {census['certified']['strict']} in the "
         "strict one; "
         f"in {census['first_head_ties_pairs']} the first layer in use ties the members of pairs"

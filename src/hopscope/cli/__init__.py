@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 
 import click
 
 import hopscope
-from hopscope.cli._trouble import readable, trouble_of_the_machine
-from hopscope.errors import InputError
+from hopscope.ending import run_to_its_end
 from hopscope.interrupts import raise_on_every_order
 from hopscope.own_process import claim
 
@@ -61,36 +59,11 @@ def program() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program and exit: 0 when all went well, 1 on trouble of the machine, 2 on bad input, 130 when stopped.
+    """Run the program and exit, see `hopscope.ending`.
 
     Without `arguments` those of the process are taken, which then is the program's own.
     """
     if arguments is None:
         claim()
         raise_on_every_order()
-    try:
-        status = program.main(arguments, prog_name="hopscope", standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else 0)
-    except click.ClickException as error:
-        error.message = readable(error.message)  # type: ignore[misc]
-        error.show()
-        sys.exit(error.exit_code if isinstance(error, click.UsageError) else 2)
-    except InputError as error:
-        _say(str(error))
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        _say("interrupted; the same command continues from what is on disk")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except Exception as error:
-        trouble = trouble_of_the_machine(error)
-        if trouble is None:
-            raise
-        _say(f"{trouble}; nothing finished was lost")
-        sys.exit(1)
-
-
-def _say(sentence: str) -> None:
-    click.echo(f"hopscope: {readable(sentence)}", err=True)
+    run_to_its_end(program, "hopscope", arguments)

@@ -8,9 +8,11 @@ import re
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
+from click.core import ParameterSource
 
 from hopscope.checks import MOST_SEED
 from hopscope.errors import InputError
@@ -54,6 +56,34 @@ def given(values: dict[str, Any], record: type) -> dict[str, Any]:
     names = {field.name for field in dataclasses.fields(record)}
     chosen = {name: value for name, value in values.items() if name in names and value is not None}
     return {name: None if value == "none" else value for name, value in chosen.items()}
+
+
+def refuse_given(why: str, *names: str) -> None:
+    """See that options that would do nothing were not given.
+
+    Args:
+        why: they would do nothing.
+        names: of their parameters.
+
+    Raises:
+        InputError: one was.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
+            off = parameter.secondary_opts if context.params[parameter.name] is False else []
+            raise InputError(f"{why}; leave {(off or parameter.opts)[0]} out")
+
+
+def check_folder(folder: Path) -> None:
+    """See that there can be a folder at a path.
+
+    Raises:
+        InputError: it, or what it would stand in, is a file.
+    """
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file; give a folder")
 
 
 def numbers(text: str, what: str, least: int = 1) -> list[int]:
@@ -105,6 +135,8 @@ class FieldType(click.ParamType[Any]):
         if self._parsers and isinstance(value, str):
             try:
                 return tuple(self._parsers[0](part) for part in value.split(","))
+            except InputError:
+                raise
             except ValueError:
                 self.fail(f"{value!r} is not a list of numbers, as in 1,3")
         for kind in (int, float):

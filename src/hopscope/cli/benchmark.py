@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ import click
 
 from hopscope.benchmark.names import is_secret, shown
 from hopscope.benchmark.settings import Settings, cells
-from hopscope.cli._common import field_options, for_people, given, numbers
+from hopscope.cli._common import check_folder, field_options, for_people, given, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import formulation
@@ -85,6 +86,8 @@ def command(
         formulation(point.formulation).check(point.hops, 4, settings.extensions)
     if len(set(models)) != len(models):
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
+    _refuse_idle_options(models)
+    check_folder(out)
     opening = {
         name: options[name] for name in ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
     }
@@ -104,6 +107,20 @@ def command(
         click.echo((out / "summary.json").read_text(), nl=False)
     else:
         _tell(summary, out)
+
+
+def _refuse_idle_options(models: Sequence[str]) -> None:
+    """See that no option was given that none of the models takes.
+
+    Raises:
+        InputError: one was.
+    """
+    folders = [Path(name).is_dir() for name in models]
+    if all(folders):
+        why = "a model folder runs here and has no provider"
+        refuse_given(why, "base_url", "arguments", "connections", "timeout", "price", "reasoning_effort")
+    if not any(folders):
+        refuse_given("no model is a folder", "device", "batch", "trust_remote_code")
 
 
 @contextmanager
@@ -133,9 +150,11 @@ def _tell(summary: Summary, folder: Path) -> None:
         table.add_row(Text(shown(point.model)), *(row[name] for name in names))
     notes = [f"results in {shown(str(folder))}"]
     if never := round(sum(point.never_accepted for point in summary.points), 1):
-        notes.append(f"{never:g} questions without an acceptable answer: accuracy.md has the worst and the best case")
+        what = "question" if never == 1 else "questions"
+        notes.append(f"{never:g} {what} without an acceptable answer: accuracy.md has the worst and the best case")
     if unanswered := sum(point.unanswered for point in summary.points):
-        notes.append(f"{unanswered} questions are unanswered because calls failed; the same command asks them again")
+        what = "question is" if unanswered == 1 else "questions are"
+        notes.append(f"{unanswered} {what} unanswered because calls failed; the same command asks again")
     if any(point.reasoned for point in summary.points):
         notes.append(
             "a provider reported hidden reasoning: those answers are not direct, see `reasoned` in summary.json"
@@ -168,5 +187,7 @@ def _price(text: str | None) -> tuple[float, float] | None:
     try:
         into, out = (float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"--price takes two numbers such as 2.5,10, got {text!r}") from None
+        into = out = -1.0
+    if not (0 <= into < math.inf and 0 <= out < math.inf):
+        raise InputError(f"--price takes two numbers such as 2.5,10, got {text!r}")
     return into, out

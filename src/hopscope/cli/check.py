@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli._trouble import readable
+from hopscope.ending import readable
+from hopscope.words import counted
 
 
 @click.command()
@@ -36,5 +37,5 @@ def command(folder: Path, as_json: bool) -> int:
             click.echo(readable(one.trouble))
         old = sum(not one.sealed and not one.trouble for one in found)
         told = f", {old} of them without a checksum" if old else ""
-        click.echo(f"{len(found)} files{told}; {len(damaged) or 'none'} damaged")
+        click.echo(f"{counted(len(found), 'file')}{told}; {len(damaged) or 'none'} damaged")
     return 1 if damaged else 0

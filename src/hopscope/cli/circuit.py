@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import SEED, FieldType, for_people
+from hopscope.cli._circuits import census, compare
+from hopscope.cli._common import SEED, FieldType, for_people, refuse_given
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from hopscope.circuits.record import Circuit
+    from hopscope.circuits.texts import TextTask
     from hopscope.training.run import RunFolder
 
 
@@ -33,6 +33,10 @@ class _RunOrVerb(click.Group):
 @click.group(cls=_RunOrVerb, add_help_option=False)
 def command() -> None:
     """Find circuits and compare them."""
+
+
+command.add_command(compare)
+command.add_command(census)
 
 
 @command.command("find")
@@ -54,7 +58,9 @@ def command() -> None:
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
 @click.option("--show", is_flag=True, help="Print the circuit that is there; search nothing.")
 @click.option("--anew", is_flag=True, help="Search again even if a circuit is there.")
-@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw the circuit and attention maps.")
+@click.option(
+    "--figures/--no-figures", default=None, help="Draw the circuit and attention maps [default: after a search]."
+)
 @click.option("--formulation", help="Of the questions that a language model is asked: equations, ...")
 @click.option("--hops", type=click.IntRange(min=1), help="D of those questions [default: the paper's].")
 @click.option("--faithfulness", type=float, help="Way from guessing to a language model that its circuit goes [0.95].")
@@ -66,7 +72,7 @@ def find(
     step: int | None,
     show: bool,
     anew: bool,
-    figures: bool,
+    figures: bool | None,
     as_json: bool,
     formulation: str | None,
     hops: int | None,
@@ -81,7 +87,13 @@ def find(
 
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
-    interrupted search of a run continues.
+    interrupted search of a run continues. A circuit that is there already is printed, and drawn with --figures.
+
+    \b
+    Strategies, how an answer comes about:
+      serial        the query walks the chain alone, from pair to pair
+      line by line  pairs, or lines, take over what their neighbour has taken over, one more a layer
+      doubling      pairs take over what others hold, all of it, so that reach doubles
 
     \b
     Columns of the table:
@@ -95,6 +107,7 @@ def find(
     Examples:
       hopscope circuit runs/first                       find, certify, draw
       hopscope circuit runs/first --show                print what was found
+      hopscope circuit runs/first --figures             and draw it again
       hopscope circuit results/explorers/d --show       what somebody else found
       hopscope circuit runs/first --model 3 --json
       hopscope circuit runs/first --bar 0.05,0.07,0.1   at each; the one that hangs least on where the bar is
@@ -103,6 +116,10 @@ def find(
       hopscope circuit compare runs/a runs/b runs/c     circuits side by side
       hopscope circuit census runs/sweep/*              what many models learned
     """
+    if show:
+        refuse_given("--show searches nothing", "bar", "effort", "seed", "anew", "faithfulness", "trust_remote_code")
+        if figures:
+            refuse_given("--show draws nothing", "figures")
     if formulation is not None:
         asked = {"formulation": formulation, "hops": hops, "faithfulness": faithfulness}
         if number or step is not None or settings["bar"] is not None:
@@ -110,8 +127,10 @@ def find(
         circuit, written = _of_language_model(Path(run), asked, show, anew, figures, trust_remote_code, settings)
         _tell(circuit, written, as_json)
         return
+    _refuse_language_model(Path(run))
     if hops is not None or faithfulness is not None or trust_remote_code:
         raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
+    from hopscope.circuits.find import record_path
     from hopscope.training.run import RunFolder
 
     if show:
@@ -120,8 +139,28 @@ def find(
     if Path(run).is_file():
         raise InputError(f"{run} is a file, and a circuit is found in the folder of a run; --show prints a record")
     folder = RunFolder(run)
+    record = record_path(folder.path, number, step)
+    before = _written_at(record)
     circuit = _found(folder, number, step, anew, settings)
-    _tell(circuit, _draw(folder, circuit, step) if figures else [], as_json)
+    draws = before != _written_at(record) if figures is None else figures
+    _tell(circuit, _draw(folder, circuit, step) if draws else [], as_json)
+
+
+def _written_at(record: Path) -> int | None:
+    """When a record was written; None where there is none."""
+    return record.stat().st_mtime_ns if record.exists() else None
+
+
+def _refuse_language_model(folder: Path) -> None:
+    """See that a folder is none of a language model, of which it must be said what it is asked.
+
+    Raises:
+        InputError: it is.
+    """
+    from hopscope.model.model_folder import is_model_folder
+
+    if is_model_folder(folder) and not (folder / "run.json").exists():
+        raise InputError(f"{folder} is a language model; pass --formulation equations")
 
 
 def _tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
@@ -136,89 +175,61 @@ def _tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
         click.echo(f"wrote {path}")
 
 
-@command.command("compare")
-@click.argument("runs", nargs=-1, required=True, type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print the comparisons as JSON.")
-def compare(runs: tuple[str, ...], as_json: bool) -> None:
-    """Set circuits side by side, each pair: same paths, same up to layer numbers, same mechanism?
-
-    RUN is a folder whose circuit was found, or a circuit.json.
-
-    \b
-    Examples:
-      hopscope circuit compare runs/a runs/b runs/c
-      hopscope circuit compare runs/a/circuit.json runs/a/circuit-1.json --json
-    """
-    if len(runs) < 2:
-        raise InputError(f"compare needs at least two circuits, got {len(runs)}; name another run")
-
-    from hopscope.circuits.compare import compare as side_by_side
-    from hopscope.circuits.text import describe_comparison
-
-    circuits = {name: _load(name) for name in runs}
-    for first, second in combinations(circuits, 2):
-        comparison = side_by_side(circuits[first], circuits[second])
-        if as_json:
-            click.echo(json.dumps({"first": first, "second": second, **asdict(comparison)}))
-        else:
-            click.echo(describe_comparison((first, second), comparison), nl=False)
-
-
-@command.command("census")
-@click.argument("runs", nargs=-1, required=True, type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print the census as JSON.")
-def census(runs: tuple[str, ...], as_json: bool) -> None:
-    """Count what many models learned: heads, strategies, mechanisms. Counts every circuit*.json of each folder.
-
-    \b
-    Examples:
-      hopscope circuit census runs/*
-      hopscope circuit census runs/a runs/b --json
-    """
-    from hopscope.circuits.compare import census as count
-    from hopscope.circuits.text import describe_census
-
-    circuits = [circuit for name in runs for circuit in _load_all(name)]
-    counted = count(circuits)
-    click.echo(json.dumps(counted) if as_json else describe_census(counted), nl=as_json)
-
-
 def _of_language_model(
     folder: Path,
     asked: dict[str, Any],
     show: bool,
     anew: bool,
-    figures: bool,
+    figures: bool | None,
     trust_remote_code: bool,
     settings: dict[str, Any],
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
     from hopscope.circuits.record import Circuit
     from hopscope.circuits.text_model import TextModel, record_path
-    from hopscope.circuits.texts import TextTask
     from hopscope.plot import figure_5, save
     from hopscope.training.engine import Engine, available_cores, using_threads
 
-    path = record_path(folder, TextTask.of(asked["formulation"], asked["hops"]))
+    path = record_path(folder, _task(asked["formulation"], asked["hops"]))
     if show:
         return Circuit.load(path), []
     search = {"effort": settings["effort"], "seed": settings["seed"]}
     if asked["faithfulness"] is not None:
         search["faithfulness"] = asked["faithfulness"]
+    before = _written_at(path)
     with using_threads(Engine(threads=available_cores())), _progress() as watch:
         model = TextModel(folder, trust_remote_code)
         circuit = model.circuit(asked["formulation"], asked["hops"], anew=anew, watch=watch, **search)
-    return circuit, save(figure_5(circuit), path.with_suffix("")) if figures and circuit.found else []
+    draws = before != _written_at(path) if figures is None else figures
+    return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []
+
+
+def _task(formulation: str, hops: int | None) -> TextTask:
+    """What a language model is asked.
+
+    Raises:
+        InputError: hops that the paper's format lacks: there is no other here.
+    """
+    from hopscope.circuits.texts import TextTask
+
+    try:
+        return TextTask.of(formulation, hops)
+    except InputError as error:
+        raise InputError(str(error).partition("; pass names=")[0]) from None
 
 
 def _shown(path: Path, number: int, step: int | None) -> Circuit:
-    """The circuit of a run; or a record that stands by itself, as those under `results/` do."""
+    """The circuit of a run, and no other's; or a record that stands by itself, as those under `results/` do."""
     from hopscope.circuits.find import record_path
     from hopscope.circuits.record import Circuit
+    from hopscope.training.run import RunFolder
 
-    if path.is_file() and (number or step is not None):
-        raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
-    return Circuit.load(path if path.is_file() else record_path(path, number, step))
+    if path.is_file():
+        if number or step is not None:
+            raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
+        return Circuit.load(path)
+    run = RunFolder(path).record.content_hash if (path / "run.json").exists() else None
+    return Circuit.load(record_path(path, number, step), run)
 
 
 def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
@@ -261,22 +272,3 @@ def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     prompt = torch.stack([pattern[0, 0] for pattern in patterns])
     written += save(one_prompt(prompt), folder.path / "figures" / f"prompt{suffix}")
     return written
-
-
-def _load(name: str) -> Circuit:
-    from hopscope.circuits.record import Circuit
-
-    path = Path(name)
-    return Circuit.load(path / "circuit.json" if path.is_dir() else path)
-
-
-def _load_all(name: str) -> list[Circuit]:
-    from hopscope.circuits.record import Circuit
-
-    path = Path(name)
-    if not path.is_dir():
-        return [Circuit.load(path)]
-    found = sorted(path.glob("circuit*.json"))
-    if not found:
-        raise InputError(f"{path} holds no circuit; `hopscope circuit {path}` finds it")
-    return [Circuit.load(file) for file in found]

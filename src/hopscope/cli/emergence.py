@@ -45,14 +45,14 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
             click.echo(f"\rcheckpoint of step {step} of {last}", nl=step == last, err=True)
 
     emergence = emergence_of_run(run, model, settings, watch=watch, anew=anew)
-    drawn: list[str] = []
+    drawn: list[Path] = []
     if figures:
         from hopscope.circuits.find import record_path
         from hopscope.circuits.record import Circuit
         from hopscope.report.section_9 import save_figures
 
         circuit = Circuit.load(record_path(run.path, model))
-        drawn = [str(stem) for stem in save_figures(run.metrics, emergence, circuit, run.path / "figures").values()]
+        drawn = [*save_figures(run.metrics, emergence, circuit, run.path / "figures").values()]
     for trouble in emergence.troubles:
         click.echo(f"left out: {trouble}", err=True)
     if as_json:
@@ -60,8 +60,8 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
         return
     for line in _lines(emergence):
         click.echo(line)
-    for path in drawn:
-        click.echo(path)
+    for stem in drawn:
+        click.echo(f"wrote {stem}.png, .svg and .pdf")
 
 
 def _lines(emergence: Emergence) -> list[str]:
@@ -78,9 +78,14 @@ def _lines(emergence: Emergence) -> list[str]:
     ]
     lines.append(f"delivered by the paths that have emerged: {', '.join(hops)}")
     left, learned = emergence.plateau.left, emergence.plateau.learned
-    end = "not left" if left is None else f"left at step {left} (epoch {emergence.epoch(left):.0f})"
+    if left is not None:
+        stay = f"plateau at {emergence.plateau.level:g} left at step {left} (epoch {emergence.epoch(left):.0f})"
+    elif learned and learned[0] is not None:  # with two chains what is on its level counts as learned
+        stay = "no plateau was seen"
+    else:
+        stay = f"plateau at {emergence.plateau.level:g} not left"
     below = ", ".join("never" if step is None else str(step) for step in learned)
-    lines.append(f"plateau at {emergence.plateau.level:g} {end}; losses by hop below 0.5 at step {below or 'unknown'}")
+    lines.append(f"{stay}; losses by hop below 0.5 at step {below or 'unknown'}")
     for measure in emergence.measures:
         heads = " and ".join(f"{layer}.{head}" for layer, head in measure.heads)
         settled = "never" if measure.settled is None else f"from step {measure.settled:.0f}"

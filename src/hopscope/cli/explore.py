@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli._common import for_people
+from hopscope.cli._common import check_folder, for_people
 
 
 @click.command()
@@ -48,6 +48,8 @@ def command(
     from hopscope.explorer.page import explore
     from hopscope.training.run import RunFolder
 
+    if out is not None:
+        check_folder(out.parent)
     runs = [RunFolder(folder) for folder in folders]
     if keepsake is not None:
         if len(runs) != 1:

@@ -35,6 +35,8 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
 
     of_text = is_model_folder(source) and not (source / "run.json").exists()
     wanted = cast(Literal["transformer-lens", "huggingface"], form)
+    if not of_text and not (source / "run.json").exists():
+        raise InputError(f"{source} holds neither a run nor a model of text; give the folder of one")
     if wanted == "huggingface" and not of_text:
         raise InputError(
             f"{source} is no folder with a model of text, and models of vectors have no tokens for Hugging Face's "

@@ -12,6 +12,7 @@ import click
 
 from hopscope.cli._common import for_people
 from hopscope.cli._engine import engine_options, say_precision
+from hopscope.cli._keeping import check_no_run
 
 if TYPE_CHECKING:
     from hopscope.paper.claims import Claim
@@ -49,7 +50,7 @@ def command(
       hopscope reproduce --preset figure-4   five hops with the curriculum, three without, 1 to 8 layers: hours
       hopscope reproduce --preset paper      the exact recipes: for a GPU
       hopscope reproduce --preset paper-short    ten transformers of A's shape, over a sixth of its steps: hours
-      hopscope reproduce --preset tiny       seconds: does everything work here?
+      hopscope reproduce --preset tiny       a minute: does everything work here?
       hopscope reproduce --out elsewhere --workers 1
     """
     from hopscope.cli._studies import study_bars, waiting
@@ -57,10 +58,14 @@ def command(
     from hopscope.report.reproduction import write_report
     from hopscope.studies.work import Work
 
+    if out is not None:
+        check_no_run(out)
     say_precision(device, precision)
     seen = for_people()
     work = Work(workers, device, precision, compiled, study_bars if seen else None, waiting if seen else None)
     found = reproduce(preset, out, work, held_head=held_head)
+    if preset == "tiny" and not as_json:
+        click.echo("tiny models learn next to nothing: no verdict below means anything, only that all of it runs")
     show(found.claims, write_report(found), as_json)
 
 

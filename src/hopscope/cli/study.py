@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
+
+from hopscope.cli._common import for_people, refuse_given
+from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,30 +26,38 @@ def _of_recipe(
     """A study that trains a recipe: the file of that name in `studies/`, its figure in `plot/`."""
 
     def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
+        from hopscope.paper import presets, recipes
+
         asked = import_module(f"hopscope.studies.{name}")
-        found = _found(asked, folder, name, quick, work, recipe)
+        study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.BY_NAME[recipe].recipe)
+        found = _found(name, asked, study, folder, quick, work)
         drawn = getattr(import_module(f"hopscope.plot.{figure or name}"), figure or name)
         return _told(name, asked, found, folder, lambda: drawn(found))
 
     return ask
 
 
-def _found(asked: Any, folder: Path, name: str, quick: bool, work: Work, recipe: str) -> Any:
-    """What the study comes to; where nothing is to be run and no run is there, what it kept of them."""
-    from hopscope.paper import presets, recipes
+def _found(name: str, asked: Any, study: Any, folder: Path, quick: bool, work: Work, made: str = "runs") -> Any:
+    """What a study comes to; where nothing is to be run and nothing of it is in the folder `made`, what it kept."""
+    from hopscope.cli._keeping import RecordedStudy
     from hopscope.studies.kept import kept
 
-    if work.idle and not (folder / "runs").exists():
-        found = kept(name, folder, get_type_hints(asked.run)["return"])
-        if found is not None:
-            return found
-    study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.BY_NAME[recipe].recipe)
-    return asked.run(study, folder, work)
+    before = kept(name, folder, get_type_hints(asked.run)["return"])
+    asking = RecordedStudy(folder / f"{name}.json", before, folder / made, partial(asked.run, study, folder), quick)
+    if not work.idle:
+        asking.check()
+    found = asking.found(work)
+    if found is None:
+        raise _nothing(name, folder)
+    return found
+
+
+def _nothing(name: str, folder: Path) -> InputError:
+    return InputError(f"{folder} holds nothing finished of the study {name}; leave --judge out, or name another folder")
 
 
 def _told(name: str, asked: Any, found: Any, folder: Path, draw: Callable[[], Figure]) -> str:
     """What a study found, judged, drawn and written down; its tables."""
-    from hopscope.errors import InputError
     from hopscope.plot.style import save
 
     told = _written(name, asked, found, folder)
@@ -74,7 +86,7 @@ def _text(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
     from hopscope.studies import text
 
     study = text.quick() if quick else text.TextStudy()
-    found = text.run(study, folder, work)
+    found = _found("text", text, study, folder, quick, work, made="circuits")
     for arm in study.arms:
         circuits = [Circuit.load(path) for path in sorted((folder / "circuits").glob(f"{arm.name}-seed-*.json"))]
         if any(one.found for one in circuits):
@@ -83,18 +95,33 @@ def _text(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
 
 
 def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
-    from hopscope.records import write_record
-    from hopscope.studies import calibration, calibration_summary
+    from hopscope.cli._keeping import RecordedStudy
+    from hopscope.studies import calibration
+    from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, table
 
     study = calibration.CalibrationStudy(runs=runs)
     if quick:
         study = replace(study, built=study.built[:1], runs=(), each=1, proof=calibration.QUICK)
+    senses = [
+        (
+            one.sense,
+            RecordedStudy(
+                at / "calibration.json", kept_summary(at), at / "runs", partial(summarised, one, at / "runs"), quick
+            ),
+        )
+        for one, at in ((study, folder), (study.strict, folder / study.strict.sense))
+    ]
+    if not work.idle:
+        for _, asked in senses:
+            asked.check()
     told = []
-    for one in (study, study.strict):
-        at = folder if one.sense == "natural" else folder / one.sense
-        found = calibration_summary.summary(calibration.run(one, at / "runs", work), one.proof)
-        write_record(at / "calibration.json", found, kind="hopscope calibration summary", schema=1)
-        told.append(f"{one.sense}\n\n{calibration_summary.table(found)}")
+    for sense, asked in senses:
+        found = asked.found(work)
+        if found is not None:
+            keep_summary(asked.record.parent, found)
+            told.append(f"{sense}\n\n{table(found)}")
+    if not told:
+        raise _nothing("calibration", folder)
     return "\n".join(told)
 
 
@@ -119,7 +146,7 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     "descent": ("Does the last circuit descend from the first, and do spikes rebuild it?", _of_recipe("descent")),
     "conditional": (
         "Are questions in which look-ups meet learned at the theory's depth, and how?",
-        _of_recipe("conditional"),
+        _of_recipe("conditional", recipe="laptop"),
     ),
     "text": ("Which circuits answer questions in language models of our own?", _text),
     "calibration": ("How often does a certificate pass a false circuit?", _calibration),
@@ -140,32 +167,29 @@ STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str
     help="A trained run to ask as well, for calibration and searches; may be repeated.",
 )
 @click.option("--judge", "idle", is_flag=True, help="Run nothing: judge what is finished.")
-@click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
+@click.option("--workers", type=click.IntRange(min=1), default=None, help="Processes that train [default: one a core]")
 def command(
     name: str, folder: Path | None, quick: bool, runs: tuple[Path, ...], idle: bool, workers: int | None
 ) -> None:
     """Run a study, or go on where it was stopped, and print its table.
 
-    FOLDER (by default runs/studies/NAME) gets its numbers and verdicts as JSON and its figure; what it trains goes into
-    FOLDER/runs. The rules stand in the files of hopscope.studies, and in docs/studies.
+    FOLDER (by default runs/studies/NAME, or NAME-quick) gets its numbers and verdicts as JSON and its figure; what it
+    trains goes into FOLDER/runs. A record that knows more than what would be written is left as it is, and said so: the
+    quick version wants a folder of its own. The rules stand in the files of hopscope.studies, and in docs/studies.
 
     \b
     Examples:
       hopscope study learning
       hopscope study learning --quick
       hopscope study depth --judge                          what is finished so far
-      hopscope study calibration results/studies/calibration --run runs/laptop/sweep/ic-layers-4
+      hopscope study calibration calibration --run runs/laptop/sweep/ic-layers-4
     """
-    from hopscope.cli._common import for_people
     from hopscope.cli._studies import study_bars, waiting
-    from hopscope.errors import InputError
     from hopscope.studies.work import Work
 
-    if idle and name == "searches":
-        raise InputError(
-            "searches cannot be judged without running it; leave --judge out, what is done is not done again"
-        )
+    _refuse_idle_options(name, quick, idle)
     folder = folder or Path("runs/studies") / (f"{name}-quick" if quick else name)
+    _check_folder(name, folder)
     click.echo(
         STUDIES[name][1](
             folder,
@@ -174,3 +198,37 @@ def command(
             Work(workers=workers, idle=idle, bars=study_bars, waiting=waiting if for_people() else None),
         )
     )
+
+
+def _refuse_idle_options(name: str, quick: bool, idle: bool) -> None:
+    """See that no option was given that would do nothing.
+
+    Raises:
+        InputError: one was.
+    """
+    if idle and name == "searches":
+        raise InputError(
+            "searches cannot be judged without running it; leave --judge out, what is done is not done again"
+        )
+    if name not in ("calibration", "searches"):
+        refuse_given(f"{name} trains its own models", "runs")
+    if name == "searches":
+        refuse_given("searches is one process", "workers")
+    if quick:
+        refuse_given("the quick version asks no run", "runs")
+    if idle:
+        refuse_given("--judge runs nothing", "runs", "workers")
+
+
+def _check_folder(name: str, folder: Path) -> None:
+    """See that a folder is not in use for something else.
+
+    Raises:
+        InputError: it is a run, or holds another study.
+    """
+    from hopscope.cli._keeping import check_no_run
+
+    check_no_run(folder)
+    for other in STUDIES:
+        if other != name and (folder / f"{other}.json").exists():
+            raise InputError(f"{folder} holds the study {other}; choose another folder for {name}")

@@ -11,6 +11,7 @@ import click
 
 from hopscope.cli._common import field_options, given, numbers
 from hopscope.cli._engine import engine_options, say_precision
+from hopscope.cli._keeping import check_no_run
 from hopscope.errors import InputError
 from hopscope.paper import recipes
 from hopscope.training.cluster import RayCluster
@@ -78,6 +79,7 @@ def command(
     from hopscope.training.many import train_all
     from hopscope.training.on_ray import train_all_on_ray
 
+    check_no_run(folder)
     here: dict[str, Any] = {"workers": workers, "device": device}
     on_ray = given(fields, RayCluster)
     _refuse(here if engine == "ray" else on_ray, engine)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopscope.cli._common import numbers
+from hopscope.cli._common import numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory import orders
 from hopscope.theory.depth import depths, minimum_best_order, minimum_causal, minimum_in_order
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,8 +76,13 @@ def command(
     if graph is not None:
         if ordered:
             raise InputError("a graph's facts stand in the order of its text; --order and --best-order are for chains")
+        refuse_given("--graph tells its depth alone", "hops", "show", "figure", "causal", "one_head", "witness")
         _conditional(graph, as_json)
         return
+    if one_head and not show:
+        raise InputError("--one-head is for --show; add that, or leave it out")
+    if witness:
+        refuse_given("--witness builds and runs a transformer, and shows no flow", "show", "figure", "one_head")
     chains = sorted(numbers(hops, "hops"))
     if show or witness or figure is not None:
         if len(chains) > 1:
@@ -87,11 +93,14 @@ def command(
         if witness:
             _witness(problem, as_json)
         else:
+            if not (show or causal):
+                raise InputError("the figure has both masks; leave --no-mask out")
             _one_chain(problem, show, figure, one_head, as_json)
         return
+    if not causal:
+        why = "without a mask the order of the pairs makes no difference" if ordered else "the table has both masks"
+        raise InputError(f"{why}; leave --no-mask out")
     if ordered:
-        if not causal:
-            raise InputError("without a mask the order of the pairs makes no difference; leave out --no-mask")
         _orders([_ordered(number, order, best_order) for number in chains], as_json)
         return
     rows = [asdict(depths(number)) for number in chains]
@@ -190,7 +199,8 @@ def _witness(problem: RetrievalProblem, as_json: bool) -> None:
         without = [asdict(one) | {"layer": one.layer + 1} for one in trial.without]
         click.echo(json.dumps(asdict(trial) | {"circuit": circuit, "without": without}))
         return
-    click.echo(f"{trial.layers} layers, {trial.heads} head(s) a layer, {len(trial.circuit)} attention paths:")
+    heads = counted(trial.heads, "head")
+    click.echo(f"{counted(trial.layers, 'layer')}, {heads} a layer, {counted(len(trial.circuit), 'attention path')}:")
     for path in trial.circuit:
         click.echo(f"  {path.describe(problem.roles)}")
     click.echo(f"loss of x1 ... x{hops} on {trial.sequences} random sequences: {max(trial.losses):.1e} at most")
@@ -210,7 +220,8 @@ def _conditional(source: str, as_json: bool) -> None:
         return
     for mask, flow in flows.items():
         name = {"causal": "causal mask", "no_mask": "no mask"}[mask]
-        click.echo(f"{source}, {name}: {len(flow) - 1} layers to {problem.target}")
+        layers = counted(len(flow) - 1, "layer")
+        click.echo(f"{source}, {name}: {layers} until the answer, {problem.target}, is known")
         for layer, held in enumerate(flow):
             label = f"layer {layer}" if layer else "start"
             click.echo(f"  {label:<8} {', '.join(held)}")

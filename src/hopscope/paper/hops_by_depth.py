@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.groups import Group
-from hopscope.paper.judging import counted
 from hopscope.studies.statistics import clopper_pearson
+from hopscope.words import counted
 
 FAILED = 0.7
 """Training failed when the final validation loss stays above this (Section 7.2)."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from hopscope.paper.claims import Verdict
+from hopscope.words import counted
 
 LEAST_MODELS = 3
 """Fewer models, or trained runs, do not carry a verdict of `reproduced`. The paper has three: A, B and C."""
@@ -44,11 +45,6 @@ def every_model(
     if len(outcomes) < least:
         return "inconclusive", f"too few models: {len(outcomes)}, and the rule asks for {least}"
     return "reproduced", ""
-
-
-def counted(number: int, what: str) -> str:
-    """`1 model`, `2 models`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def by_reason(reasons: Sequence[str]) -> str:

@@ -12,11 +12,12 @@ from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
-from hopscope.paper.judging import BAR, counted
+from hopscope.paper.judging import BAR
 from hopscope.records import content_hash
 from hopscope.studies.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+from hopscope.words import counted
 
 
 @dataclass(frozen=True)

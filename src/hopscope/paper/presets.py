@@ -1,5 +1,5 @@
 """The scales of everything: `laptop`, in minutes on two cores; `figure-4`, all its depths at the laptop's width;
-`paper`, the exact recipes; `paper-short`, A's shape from many seeds; `tiny`, in seconds."""
+`paper`, the exact recipes; `paper-short`, A's shape from many seeds; `tiny`, in a minute."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ TINY = _on_one_ladder(
         followed=2,
         checkpoint_every=50,
     ),
-    "two layers, one hop, its first head handed over: that everything works, seconds",
+    "two layers, one hop, its first head handed over: that everything works, a minute",
     "quick",
     benchmark=BenchmarkStudy(count=20),
     theory=TheoryStudy("tiny", 4),

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hopscope.circuits.strict_reading import StrictReading
-from hopscope.paper.judging import BAR, by_reason, counted
+from hopscope.paper.judging import BAR, by_reason
 from hopscope.paper.models import Studied
+from hopscope.words import counted
 
 GIVEN_UP = "whose search was given up"
 ANOTHER_BAR = "searched at another bar"

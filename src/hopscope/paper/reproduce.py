@@ -70,7 +70,7 @@ def reproduce(
 
     Examples:
         >>> import hopscope as hs
-        >>> found = hs.reproduce("tiny", workers=2, precision="fp32")  # seconds; into runs/tiny
+        >>> found = hs.reproduce("tiny", workers=2, precision="fp32")  # a minute; into runs/tiny
         >>> claim = found.claims[4]
         >>> claim.id, claim.verdict, claim.reason
         ('C5', 'inconclusive', 'no informative run: none learned two hops')

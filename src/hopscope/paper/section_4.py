@@ -10,8 +10,8 @@ from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.statistics import wilson
 from hopscope.paper.claims import Finding, Verdict
-from hopscope.paper.judging import counted
 from hopscope.problem.text.questions import FORMULATIONS, questions
+from hopscope.words import counted
 
 NEAR_PERFECT = 0.9
 """The lower bound of accuracy at every point."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group
-from hopscope.paper.judging import LEAST_MODELS, counted
+from hopscope.paper.judging import LEAST_MODELS
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.statistics import clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.theory.information_flow import spread
 from hopscope.theory.scene import Scene, chain_scene
+from hopscope.words import counted
 
 
 @dataclass(frozen=True)

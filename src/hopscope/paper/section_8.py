@@ -17,7 +17,6 @@ from hopscope.paper.judging import (
     LEAST_MODELS,
     Outcome,
     below,
-    counted,
     every_model,
     losses,
     ranged,
@@ -29,6 +28,7 @@ from hopscope.studies.statistics import clopper_pearson
 from hopscope.studies.work import Work
 from hopscope.theory.depth import depths
 from hopscope.training.setup import Setup
+from hopscope.words import counted
 
 LOW = 0.01
 """Transformers A, B and C have a validation loss below this (Section 8.2)."""

@@ -18,12 +18,13 @@ from hopscope.emergence.history import Emergence
 from hopscope.paper import section_8
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.followed import FollowedModel, all_learned_at, read_followed
-from hopscope.paper.judging import BAR, Outcome, below, counted, every_model, losses, spans
+from hopscope.paper.judging import BAR, Outcome, below, every_model, losses, spans
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.readings import Readings
 from hopscope.studies.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from hopscope.training.many import Then

@@ -95,7 +95,7 @@ def load(source: str) -> ConditionalProblem:
         return NAMED[source]
     what = "a graph of lookups"
     told = read_json(Path(source), f"{what} (or name functions or relatives)")
-    return convert(told, ConditionalProblem, f"{source}, {what},")
+    return convert(told, ConditionalProblem, f"{source} as {what}")
 
 
 def growth(problem: ConditionalProblem) -> tuple[tuple[str, ...], ...]:

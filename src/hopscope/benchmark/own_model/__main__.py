@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hopscope.ending import run_to_its_end
 from hopscope.errors import InputError
+from hopscope.interrupts import raise_on_every_order
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a value of the recipe.")
 @click.option("--show", is_flag=True, help="Print the recipe as JSON and train nothing.")
-def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
+def command(folder: Path | None, changes: tuple[str, ...], show: bool) -> None:
     """Train a small language model on the text of equations and write it to FOLDER.
 
     Interrupted, it goes on from where it was. Threads are PyTorch's: set OMP_NUM_THREADS.
@@ -25,6 +26,7 @@ def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
     \b
     Examples:
       python -m hopscope.benchmark.own_model own
+      python -m hopscope.benchmark.own_model --show
       python -m hopscope.benchmark.own_model own-3 --set most_hops=3 --set layers=5 --set steps=3400
       hopscope benchmark --model own --formulation equations --hops 1,2,3 --exact
     """
@@ -34,6 +36,8 @@ def command(folder: Path, changes: tuple[str, ...], show: bool) -> None:
     if show:
         click.echo(json.dumps(asdict(recipe), indent=2))
         return
+    if folder is None:
+        raise click.UsageError("Missing argument 'FOLDER'; only --show does without")
     from hopscope.benchmark.own_model.training import train_text_model
 
     train_text_model(recipe, folder, lambda row: click.echo(json.dumps(row)))
@@ -50,8 +54,5 @@ def _change(text: str) -> tuple[str, Any]:
 
 
 if __name__ == "__main__":
-    try:
-        command()
-    except InputError as error:
-        click.echo(f"hopscope: {error}", err=True)
-        sys.exit(2)
+    raise_on_every_order()
+    run_to_its_end(command, "python -m hopscope.benchmark.own_model")

@@ -92,4 +92,7 @@ class TextModelRecipe:
         Raises:
             InputError: a name that no recipe has, or a value out of range.
         """
+        for name in changes:
+            if name not in asdict(self):
+                raise InputError(f"a recipe has no field {name}; it has {', '.join(asdict(self))}")
         return convert(asdict(self) | dict(changes), TextModelRecipe, "a recipe")

@@ -16,7 +16,7 @@ import torch
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
-from hopscope.records import content_hash
+from hopscope.records import content_hash, convert
 from hopscope.tensor_files import load_tensors, save_tensors
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -43,11 +43,10 @@ class Unfinished:
         """
         training = folder / "training"
         mine = training / "recipe.json"
-        begun = mine.is_file() and not (folder / "config.json").exists()
-        if not begun and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if mine.is_file():
+            _see_the_same(recipe, mine, finished=(folder / "config.json").exists())
+        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} is in use; choose a new or empty folder")
-        if begun and read_json(mine, "the recipe of a model of our own") != asdict(recipe):
-            raise InputError(f"{mine} is another recipe, of a training that was interrupted; choose another folder")
         training.mkdir(parents=True, exist_ok=True)
         write_json(mine, asdict(recipe))
         return cls(training, content_hash(asdict(recipe)))
@@ -89,3 +88,22 @@ class Unfinished:
         """The model is written."""
         self._tensors.unlink(missing_ok=True)
         self._history.unlink(missing_ok=True)
+
+
+def _see_the_same(recipe: TextModelRecipe, path: Path, *, finished: bool) -> None:
+    """See that a training that was begun is by this recipe, and goes on.
+
+    Raises:
+        InputError: it is by another, and what differs; or it is finished.
+    """
+    wanted = asdict(recipe)
+    there = convert(read_json(path, "the recipe of a model of our own"), dict[str, Any], str(path))
+    names = [name for name in wanted | there if there.get(name) != wanted.get(name)]
+    differs = ", ".join(f"{name} is {there.get(name)} there and {wanted.get(name)} here" for name in names)
+    if finished:
+        why = f"its model is of another recipe ({differs})" if differs else "its model is finished"
+        raise InputError(f"{path.parents[1]} is in use: {why}; choose a new or empty folder")
+    if differs:
+        raise InputError(
+            f"{path} is another recipe, of a training that was interrupted ({differs}); choose another folder"
+        )

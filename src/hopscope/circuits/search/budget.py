@@ -87,7 +87,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not 0 < self.bar < 0.5:
-            raise InputError(f"bar must be above 0 and below 0.5 (averaging the candidates gives 0.75), got {self.bar}")
+            raise InputError(f"bar must be above 0 and below 0.5, got {self.bar}")
         for name, least in (("orders", 1), ("growing", 0), ("sequences", FEW), ("every_subset", 0), ("pairs", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")

@@ -1,0 +1,10 @@
+"""Words of what is told to people."""
+
+
+def counted(number: int, what: str) -> str:
+    """`1 head`, `3 heads`.
+
+    >>> counted(1, "path"), counted(0, "path")
+    ('1 path', '0 paths')
+    """
+    return f"{number} {what}{'' if number == 1 else 's'}"
