@@ -287,9 +287,6 @@ class TestC9:
 
     def test_one_order_leaves_it_open(self) -> None:
         models = [studied(replace(model.strict, others=()), model.name) for model in abc()]  # type: ignore[type-var]
-        models = [
-            replace(model, circuit=replace(model.circuit, search={"orders_ending_here": ["one"]})) for model in models
-        ]  # type: ignore[type-var]
         found = judged(*models)["C9"]
         assert found.verdict == "inconclusive"
         assert "searched in one order only" in found.reason

@@ -96,8 +96,7 @@ class Record:
     losses: dict[str, float]
     found: bool = True
     paths: tuple[StrictPath, ...] = ()
-    others: tuple[Any, ...] = ()
-    search: Any = None
+    ends: tuple[Any, ...] = ((),)
     certified: tuple[str, ...] = ("natural", "strict")
 
 
