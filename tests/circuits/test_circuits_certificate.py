@@ -23,7 +23,7 @@ from small_models import random_model
 
 from hopscope.circuits import apply
 from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, circuit_alone, no_circuit
-from hopscope.circuits.certificate.evidence import Measured
+from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator

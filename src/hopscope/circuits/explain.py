@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hopscope.circuits.certificate import Evidence, tidy
-from hopscope.circuits.certificate.evidence import Lost, by_sequence
+from hopscope.circuits.certificate.evidence import by_sequence
+from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.patching import Patcher, Use
 from hopscope.circuits.record import CircuitPath, Feed, Helper
 from hopscope.circuits.vectors import VectorEvaluator

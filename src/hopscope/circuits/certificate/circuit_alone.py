@@ -6,7 +6,8 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import Evidence, Measured, by_sequence
+from hopscope.circuits.certificate.evidence import Evidence, by_sequence
+from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.depth import minimum_paths

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.bootstrap import Interval, intervals
+from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.certificate.losses import Levels, Lost, Measured
 from hopscope.circuits.certificate.part import Sense, tidy
 from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.silent import silent_heads
@@ -28,41 +29,6 @@ _SURE = 5.0
 
 COUNTS = 0.2
 """Rise of the loss, as a share of the bar, from which a row or path counts as doing something."""
-
-
-class Measured(NamedTuple):
-    """A mean over sequences with its 95% interval, rounded for people."""
-
-    mean: float
-    interval: Interval
-
-
-class Levels(NamedTuple):
-    """Losses between which a circuit stands."""
-
-    full: float
-    nothing: float
-    own: float
-
-    def faithfulness(self, loss: float) -> float:
-        """How far a loss goes from that of nothing (0) to that of the model (1)."""
-        return (self.nothing - loss) / max(self.nothing - self.full, 1e-12)
-
-    def at(self, faithfulness: float) -> float:
-        """The loss that goes so far."""
-        return self.nothing - faithfulness * (self.nothing - self.full)
-
-
-class Lost(NamedTuple):
-    """Losses by sequence without a row, and of the program that it is judged in, on the same sequences."""
-
-    without: Float[Tensor, " sequence"]
-    own: Float[Tensor, " sequence"]
-
-    @property
-    def rise(self) -> Float[Tensor, " sequence"]:
-        """How much more is lost without the row."""
-        return self.without - self.own
 
 
 class Evidence:

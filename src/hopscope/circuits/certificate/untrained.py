@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence, Lost, by_sequence
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
+from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.theory.path import Row

@@ -1,0 +1,45 @@
+"""Losses as a certificate has them: measured, between what levels, and what is lost without a part."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.bootstrap import Interval
+
+
+class Measured(NamedTuple):
+    """A mean over sequences with its 95% interval, rounded for people."""
+
+    mean: float
+    interval: Interval
+
+
+class Levels(NamedTuple):
+    """Losses between which a circuit stands."""
+
+    full: float
+    nothing: float
+    own: float
+
+    def faithfulness(self, loss: float) -> float:
+        """How far a loss goes from that of nothing (0) to that of the model (1)."""
+        return (self.nothing - loss) / max(self.nothing - self.full, 1e-12)
+
+    def at(self, faithfulness: float) -> float:
+        """The loss that goes so far."""
+        return self.nothing - faithfulness * (self.nothing - self.full)
+
+
+class Lost(NamedTuple):
+    """Losses by sequence without a row, and of the program that it is judged in, on the same sequences."""
+
+    without: Float[Tensor, " sequence"]
+    own: Float[Tensor, " sequence"]
+
+    @property
+    def rise(self) -> Float[Tensor, " sequence"]:
+        """How much more is lost without the row."""
+        return self.without - self.own
