@@ -22,6 +22,19 @@ class MachineError(OSError):
     """Trouble of the machine and not of the input: a disk that is full, a worker that was killed; status 1."""
 
 
+def needs_extra(what: str, library: str, extra: str) -> InputError:
+    """What to raise where a library that an extra of this package brings is not installed.
+
+    >>> from hopscope.errors import needs_extra
+    >>> str(needs_extra("a frame", "pandas", "frames"))
+    "a frame needs pandas, which is not installed; in hopscope's folder: pip install -c constraints.txt '.[frames]'"
+    """
+    return InputError(
+        f"{what} needs {library}, which is not installed; in hopscope's folder: "
+        f"pip install -c constraints.txt '.[{extra}]'"
+    )
+
+
 _RUNS_OUT = [
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE", "ENOMEM", "EROFS", "EIO", "EAGAIN")

@@ -75,7 +75,7 @@ def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SystemExit):
         main(["benchmark", "--model", "openai/gpt-4o"])
-    assert "pip install 'hopscope[llm]'" in capsys.readouterr().err
+    assert "pip install -c constraints.txt '.[llm]'" in capsys.readouterr().err
 
 
 def test_a_folder_whose_name_is_no_text_is_told_all_the_same(trained: tuple[Path, Any], tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[s
     there = json.loads((run.path / "circuit.json").read_text())
     assert there.pop("seal")["run"] == run.record.content_hash
     assert record == there
-    assert (record["found"], record["paths"], record["schema"]) == (False, [], 2)
+    assert (record["found"], record["paths"], record["schema"]) == (False, [], 3)
     assert record["model"] == run.model_hashes[0]
 
     assert call(str(run.path), "--show") == 0
@@ -128,6 +128,8 @@ def test_nothing_to_show_yet(tmp_path: Path) -> None:
 def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
     few = Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
     first = circuit_of_run(run, 0, effort=few)
+    assert circuit_of_run(run, 0, effort=few) == first
+    replace(first, rules=1).save(run.path / "circuit.json", run.record.content_hash)  # by rules of before: asked anew
     assert circuit_of_run(run, 0, effort=few) == first
     again = circuit_of_run(run, 0, effort=Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8, bar=0.1))
     assert again.bar == 0.1

@@ -14,7 +14,7 @@ import torch
 from small_models import disguised_witness
 
 from hopscope.circuits.apply import check
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
 from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.find import Origin, find_circuit
@@ -63,6 +63,7 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         program=(),
         others=(),
         search={},
+        rules=RULES,
         certificate={
             "heads": {"passed": True, "says": "", "layers_needed": 3},
             "sufficiency": {"passed": True, "says": "", "imposed_mse": 0.03, "interval": [0.02, 0.04]},
@@ -78,7 +79,7 @@ DOUBLING += ((2, 1, ">x2", ">x3"), (2, 1, "x0?", ">x1"), (3, 2, "x0?", ">x2"))
 
 def test_the_contract() -> None:
     values = json.loads(json.dumps(found().to_json(), allow_nan=False))
-    assert values["schema"] == 2
+    assert values["schema"] == 3
     assert values["hops"] == 2
     assert values["model"] == "w2"
     for path in values["paths"]:
@@ -93,6 +94,17 @@ def test_the_contract() -> None:
 def test_round_trip(tmp_path: Path) -> None:
     found().save(tmp_path / "circuit.json")
     assert Circuit.load(tmp_path / "circuit.json") == found()
+
+
+def test_a_record_of_before_says_by_which_rules_it_was_certified(tmp_path: Path) -> None:
+    """Else a circuit reads as certified that nobody has asked what is asked today."""
+    old = {name: value for name, value in found().to_json().items() if name not in ("seal", "rules")} | {"schema": 2}
+    (tmp_path / "circuit.json").write_text(json.dumps(old))
+    one = Circuit.load(tmp_path / "circuit.json")
+    assert one == replace(found(), rules=1)
+    assert describe(one).startswith(f"certified (natural, strict, by rules 1; rules {RULES} ask more) ")
+    one.save(str(tmp_path / "again.json"))
+    assert Circuit.load(str(tmp_path / "again.json")).rules == 1
 
 
 def test_the_program_in_the_record_replays() -> None:
@@ -123,7 +135,9 @@ def test_every_form_of_row_survives_json() -> None:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        ({"schema": 3}, "schema 3 and this hopscope reads 2 at most"),
+        ({"schema": 4}, "schema 4 and this hopscope reads 3 at most"),
+        ({"rules": 3}, "rules must be from 1 to 2, what this hopscope knows, got 3"),
+        ({"rules": None}, "rules"),
         ({"kind": "hopscope run"}, "is not the record of a circuit"),
         ({"hops": 4}, "hops is 4, but 2 by the rest of the record"),
         ({"found": False}, "found is False, but True by the rest of the record"),

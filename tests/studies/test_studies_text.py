@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from hopscope.circuits.certificate import RULES
 from hopscope.circuits.compare import kinds_looked_up
 from hopscope.circuits.record import Circuit
 from hopscope.cli import program
@@ -25,7 +26,7 @@ def answered(seed: int, hops: int = 2, **changes: Any) -> Answered:
     """A model in which all is as it should be."""
     good = Answered(
         "arm", seed, hops, 1.0, 0.99, 0.04, {"full": 0.0, "imposed": 0.01, "natural": 0.01, "nothing": 1.0}, True, (),
-        "doubling", 3, 3, True, {"value": 2}, DOUBLING,
+        "doubling", 3, 3, True, {"value": 2}, DOUBLING, RULES,
     )  # fmt: skip
     return replace(good, **changes)
 

@@ -102,5 +102,5 @@ def test_the_frame_is_long():
 
 def test_without_pandas_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InputError, match=r'pip install "hopscope\[frames\]"'):
+    with pytest.raises(InputError, match=r"pip install -c constraints.txt '\.\[frames\]'"):
         FALLING.frame()

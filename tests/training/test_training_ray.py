@@ -67,7 +67,7 @@ def wait_until(condition, seconds: float = 90.0) -> None:
 @pytest.fixture(scope="module")
 def cluster():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    pytest.importorskip("ray", reason="ray is not installed; pip install 'hopscope[ray]'")
+    pytest.importorskip("ray", reason="ray is not installed, it is the extra `ray`")
     from ray.cluster_utils import Cluster
 
     here = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
@@ -163,5 +163,5 @@ def test_an_option_of_the_other_engine_is_refused(tmp_path, engine, option):
 
 def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"pip install 'hopscope\[ray\]'"):
+    with pytest.raises(InputError, match=r"pip install -c constraints.txt '\.\[ray\]'"):
         train_all_on_ray(SETUPS, tmp_path, RayCluster())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hopscope.benchmark.names import is_secret, redacted
 from hopscope.benchmark.settings import Settings
 from hopscope.benchmark.trial import Keep
-from hopscope.errors import InputError, MachineError
+from hopscope.errors import InputError, MachineError, needs_extra
 from hopscope.problem.text.questions import FORMULATIONS, Question
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class HostedModel:
 
             from hopscope.benchmark.guard import Calls, guard, said
         except ImportError:
-            raise InputError("models behind a provider need inspect-ai; pip install 'hopscope[llm]'") from None
+            raise needs_extra("a model behind a provider", "inspect-ai", "llm") from None
         public = {key: str(value) for key, value in (arguments or {}).items() if not is_secret(key)}
         self.name, self.identity = name, {"arguments": public}
         self._logs, self._display = logs, display

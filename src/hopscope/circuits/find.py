@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.certificate import Evidence, Proof, certify, no_circuit, tidy
+from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
 from hopscope.circuits.foreign import ForeignEvaluator
@@ -145,6 +145,7 @@ def circuit_in(
         "bar": budget.bar,
         "strict": _strict(evaluator, units, budget, seed, journal, proof) if strict and not given_up else None,
         "search": _described(searched, evaluator, seed),
+        "rules": RULES,
     }
     if not outcome.found:
         certificate = no_circuit(outcome.full_mse, budget.bar, seed, rows_left=outcome.left).to_json()
@@ -179,8 +180,9 @@ def circuit_of_run(
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `record_path`).
 
-    A record that is there is returned as it is, unless it was made otherwise than asked or `anew`; one that is
-    certified at another bar is not replaced but `anew`. A search that was interrupted goes on where it was.
+    A record that is there is returned as it is, unless it was made otherwise than asked, by rules that have been
+    sharpened since, or `anew`; one that is certified at another bar is not replaced but `anew`. A search that was
+    interrupted goes on where it was.
 
     Args:
         run: finished or still training.
@@ -203,12 +205,12 @@ def circuit_of_run(
     path = record_path(run.path, number, step)
     at = max(run.checkpoints, default=0) if step is None else step
     model = run.model_hashes[number] if at == run.plans.end else content_hash([run.model_hashes[number], at])
-    asked = _asked(budgets[0], seed) | {"model": model, "bars": bars}
+    asked = _asked(budgets[0], seed) | {"model": model, "bars": bars, "rules": RULES}
     search = Interrupted.beside(path, asked | {"proof": asdict(proof or Proof())}, run.record.content_hash)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run.record.content_hash)
         there = [one["bar"] for one in circuit.search.get("bars", [])] or [circuit.bar]
-        if asked.items() <= (circuit.search | {"model": circuit.model, "bars": there}).items():
+        if asked.items() <= (circuit.search | {"model": circuit.model, "bars": there, "rules": circuit.rules}).items():
             search.forget()
             return circuit
         if circuit.certified and circuit.model == model and there != bars:

@@ -9,7 +9,7 @@ from typing import Any
 from scipy.stats import binomtest
 
 from hopscope.checks import check_number
-from hopscope.circuits.certificate import Part, Proof, tidy
+from hopscope.circuits.certificate import RULES, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.programs import from_json
@@ -146,6 +146,6 @@ def _none(
     part = Part(False, says, {"full_mse": tidy(full), "bar": bar}, origin.seed)
     return Circuit(
         **asdict(origin), problem=evaluator.problem, layers=evaluator.shape.layers, heads=evaluator.shape.heads,
-        bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search=search,
+        bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search=search, rules=RULES,
         certificate={"sufficiency": part.to_json()}, text=told,
     )  # fmt: skip

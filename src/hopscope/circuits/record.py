@@ -1,6 +1,7 @@
 """The record of a circuit: `circuit.json`, which outlives the program.
 
-schema       of this record, 2; records of schema 1 have no strict reading and are read all the same
+schema       of this record, 3; records of schema 1 have no strict reading, those before 3 did not say by which rules
+             they were certified, and all are read all the same
 kind         "hopscope circuit"
 model        hash of the model; `seed` and `number` say which of its run
 problem      the problem, every field
@@ -17,6 +18,7 @@ program      every row that is not uniform, so that the circuit can be replayed
 others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
 search       what was spent on it, its seed, minimality, evaluations, the share of the room that it might use; `bars`,
              where it was searched for at several: of each the paths, the circuit's loss, the least without a row
+rules        version of what the parts of its certificates ask, see `hopscope.circuits.certificate.part.RULES`
 certificate  parts by name, each with `passed`, its numbers and its seed
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
 text         of a language model: what was asked and how well it answers (`text_record`); else null
@@ -30,7 +32,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hopscope.circuits.bootstrap import Interval
-from hopscope.circuits.certificate.part import Sense
+from hopscope.circuits.certificate.part import RULES, Sense
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
@@ -39,7 +41,7 @@ from hopscope.problem.roles import role_number
 from hopscope.records import convert, plain, read_record, write_record
 from hopscope.theory.path import AttentionPath, Row
 
-SCHEMA = 2
+SCHEMA = 3
 """Of circuit.json; newer ones are refused."""
 
 KIND = "hopscope circuit"
@@ -165,6 +167,7 @@ class Circuit:
     program: tuple[dict[str, Any], ...]
     others: tuple[OtherCircuit, ...]
     search: dict[str, Any]
+    rules: int
     certificate: dict[str, dict[str, Any]] = field(default_factory=dict)
     helpers: tuple[Helper, ...] = ()
     strict: StrictReading | None = None
@@ -177,6 +180,8 @@ class Circuit:
                     raise InputError(
                         f"{one.path.describe(self.roles)} has {name} {value + 1}, but the model has {most}"
                     )
+        if not 1 <= self.rules <= RULES:
+            raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
         for name, part in (*self.certificate.items(), *(self.strict.certificate.items() if self.strict else ())):
             if not isinstance(part.get("passed"), bool):
                 raise InputError(f"part {name!r} of the certificate lacks `passed`")
@@ -194,6 +199,14 @@ class Circuit:
             "strict": self.strict is not None and _passed(self.strict.certificate),
         }
         return tuple(sense for sense in holds if holds[sense])
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is certified, in which senses, and whether by rules that are sharper today; in words."""
+        if not self.certified:
+            return "not certified"
+        before = "" if self.rules == RULES else f", by rules {self.rules}; rules {RULES} ask more"
+        return f"certified ({', '.join(self.certified)}{before})"
 
     @property
     def hops(self) -> int:
@@ -229,18 +242,19 @@ class Circuit:
         """The record as plain values."""
         return {"kind": KIND, "schema": SCHEMA, **self._fields()}
 
-    def save(self, path: Path, run: str = "") -> None:
+    def save(self, path: Path | str, run: str = "") -> None:
         """Write the record, atomically, as one of the run of that content hash."""
-        write_record(path, self._fields(), kind=KIND, schema=SCHEMA, run=run)
+        write_record(Path(path), self._fields(), kind=KIND, schema=SCHEMA, run=run)
 
     @classmethod
-    def load(cls, path: Path, run: str | None = None) -> Circuit:
+    def load(cls, path: Path | str, run: str | None = None) -> Circuit:
         """Read a record; of the run of that content hash, if one is given.
 
         Raises:
             InputError: the file is missing, damaged, newer, of another run, or no record of a circuit; the sentence
                 says which.
         """
+        path = Path(path)
         fields = read_record(path, dict[str, Any], kind=KIND, schema=SCHEMA, what=_WHAT, upgrade=_upgrade, run=run)
         if "strict" not in fields:
             raise InputError(f"{path} is not {_WHAT}; it was left untouched")
@@ -301,8 +315,13 @@ def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[s
 
 
 def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Schema 1 had no strict reading, and one sense of being certified. All records said what they are."""
-    return {**fields, "strict": None} if schema == 1 else {}
+    """Schema 1 had no strict reading, and one sense of being certified; schema 2 was of rules 1, and did not say so.
+
+    All records said what they are.
+    """
+    if not schema:
+        return {}
+    return {**fields, "rules": 1} | ({"strict": None} if schema == 1 else {})
 
 
 def _circuit(fields: dict[str, Any]) -> Circuit:

@@ -98,11 +98,10 @@ def _headline(circuit: Circuit) -> str:
     what += f"{circuit.layers} layers x {circuit.heads}"
     if not circuit.found:
         return f"no circuit: {what}, loss {circuit.losses['full']:.3f}"
-    verdict = f"certified ({', '.join(circuit.certified)})" if circuit.certified else "not certified"
     paths, heads = counted(len(circuit.paths), "path"), counted(len(circuit.used_heads), "head")
     return (
-        f"{verdict} circuit: {what}; {paths} in {heads}, {strategy(circuit)}; loss {circuit.losses['imposed']:.3f} "
-        f"alone, {circuit.losses['full']:.3f} in the model"
+        f"{circuit.verdict} circuit: {what}; {paths} in {heads}, {strategy(circuit)}; "
+        f"loss {circuit.losses['imposed']:.3f} alone, {circuit.losses['full']:.3f} in the model"
     )
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hopscope.circuits.certificate.part import RULES
 from hopscope.circuits.find_text import Named, asked, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.interrupted import Interrupted
@@ -87,19 +88,20 @@ class TextModel:
             watch: told where things stand: what is being done, stages finished, stages in all.
             search: as in `find_text_circuit`: `effort`, `faithfulness`, `seed`; and `extensions`.
 
-        A record of another model, or of another search, is replaced.
+        A record of another model, of another search, or by rules that have been sharpened since, is replaced.
 
         Raises:
             InputError: a formulation, tokenizer or value that does not do, or a damaged record.
         """
         task = TextTask.of(formulation, hops, search.pop("extensions", None))
         path = record_path(self.path, task)
-        wanted = asked(**search)
+        wanted, made = asked(**search), {"model": self.named.content, "rules": RULES}
         proof = asdict(search["proof"]) if search.get("proof") else {}
-        unfinished = Interrupted.beside(path, wanted | {"model": self.named.content, "proof": proof})
+        unfinished = Interrupted.beside(path, wanted | made | {"proof": proof})
         if path.exists() and not anew:
             circuit = Circuit.load(path)
-            if circuit.model == self.named.content and wanted.items() <= circuit.search.items():
+            here = circuit.search | {"model": circuit.model, "rules": circuit.rules}
+            if (wanted | made).items() <= here.items():
                 unfinished.forget()
                 return circuit
         path.parent.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from hopscope.cli._common import SEED, field_options, given
-from hopscope.errors import InputError
+from hopscope.errors import InputError, needs_extra
 from hopscope.files import check_fits, replacing
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
@@ -140,9 +140,7 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise InputError(
-            "Parquet needs pyarrow, which is not installed; pip install 'hopscope[parquet]', or write a .jsonl file"
-        ) from None
+        raise needs_extra("a .parquet file (a .jsonl file needs nothing)", "pyarrow", "parquet") from None
     # Their shape differs between formulations, and Parquet wants one a column: they travel as JSON.
     rows = [{key: json.dumps(v) if key in {"latent", "extensions"} else v for key, v in row.items()} for row in records]
     with replacing(path) as temporary:

@@ -120,6 +120,7 @@ def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
     return {
         "found": circuit.found,
         "certified": list(circuit.certified),
+        "verdict": circuit.verdict,
         "bar": circuit.bar,
         "losses": circuit.losses,
         "paths": [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from hopscope.errors import InputError
+from hopscope.errors import InputError, needs_extra
 from hopscope.files import write_bytes, write_text
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.transformer import Block, Transformer
@@ -63,7 +63,7 @@ def to_transformer_lens(transformer: Transformer, positions: int) -> Transformer
         from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
         from transformer_lens.model_bridge.sources.native import NativeModel
     except ImportError:
-        raise InputError("TransformerLens 4 is not installed; pip install 'hopscope[transformer-lens]'") from None
+        raise needs_extra("this export", "TransformerLens 4", "transformer-lens") from None
     made = TransformerBridgeConfig(**config)
     native = NativeModel(made)
     native.head = nn.Linear(made.d_model, made.d_vocab_out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.errors import InputError
+from hopscope.errors import InputError, needs_extra
 from hopscope.files import in_words, memory
 
 
@@ -47,7 +47,7 @@ def open_model_folder(folder: Path, trust_remote_code: bool = False) -> ModelFol
     try:
         import transformers as library
     except ImportError:
-        raise InputError("model folders need transformers; pip install 'hopscope[llm]'") from None
+        raise needs_extra("a model folder", "transformers", "llm") from None
     if not is_model_folder(folder):
         raise InputError(f"{folder} is no model folder: it has no config.json; give what save_pretrained wrote")
     needed, there = sum(path.stat().st_size for path in folder.glob("*.safetensors")), memory()

@@ -250,7 +250,7 @@ def table(result: TextResult) -> str:
         "strategy": lambda one: one.strategy,
         "look-ups land on": lambda one: ", ".join(f"{kind} {count}" for kind, count in one.looked_up.items()) or "-",
         "loss alone": lambda one: f"{one.losses['imposed']:.3f}" if one.paths else "-",
-        "certified": lambda one: "yes" if one.certified else "no: " + ", ".join(one.failed),
+        "certified": lambda one: f"yes, by rules {one.rules}" if one.certified else "no: " + ", ".join(one.failed),
     }
     if not result.found:
         raise InputError("no model is finished")

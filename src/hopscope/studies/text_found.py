@@ -35,6 +35,7 @@ class Answered:
         delivers: whether the paths carry x{D} to where the answer is written, by theory.
         looked_up: how many look-ups into lines land on each kind of token.
         paths: of the circuit.
+        rules: version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`.
     """
 
     arm: str
@@ -52,6 +53,7 @@ class Answered:
     delivers: bool
     looked_up: dict[str, int]
     paths: tuple[Where, ...]
+    rules: int
 
     @property
     def answers(self) -> bool:
@@ -79,6 +81,7 @@ class Answered:
             delivers=bool(flow.get("passed", False)),
             looked_up=kinds_looked_up(circuit),
             paths=tuple(one.path.names(circuit.roles) for one in circuit.paths),
+            rules=circuit.rules,
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from hopscope.errors import InputError
+from hopscope.errors import InputError, needs_extra
 from hopscope.files import number_or_null
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Metrics:
         try:
             import pandas
         except ImportError:
-            raise InputError('a frame needs pandas, which is not installed; pip install "hopscope[frames]"') from None
+            raise needs_extra("a frame", "pandas", "frames") from None
         shape = self.partial_losses.shape
         columns = {
             "step": self.steps[:, None, None],

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hopscope import own_process
-from hopscope.errors import InputError
+from hopscope.errors import InputError, needs_extra
 from hopscope.model.precision import Precision
 from hopscope.training.cluster import RayCluster
 from hopscope.training.many import train_one, unfinished
@@ -89,7 +89,7 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
     try:
         import ray
     except ImportError:
-        raise InputError("the engine ray needs Ray, which is not installed; pip install 'hopscope[ray]'") from None
+        raise needs_extra("the engine ray", "Ray", "ray") from None
     if ray.is_initialized():
         yield ray
         return

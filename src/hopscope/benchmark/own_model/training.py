@@ -33,7 +33,7 @@ from hopscope.benchmark.own_model.text import (
     vocabulary,
 )
 from hopscope.benchmark.own_model.unfinished import Unfinished
-from hopscope.errors import InputError
+from hopscope.errors import needs_extra
 from hopscope.files import json_lines, number_or_null, write_text
 from hopscope.model.precision import best_precision
 from hopscope.problem.counter import derive_seed
@@ -152,7 +152,7 @@ def make_model(recipe: TextModelRecipe) -> Any:
     try:
         from transformers import LlamaConfig, LlamaForCausalLM
     except ImportError:
-        raise InputError("a model of our own needs transformers; pip install 'hopscope[llm]'") from None
+        raise needs_extra("a model of our own", "transformers", "llm") from None
     config = LlamaConfig(
         vocab_size=len(vocabulary(recipe.cut)), hidden_size=recipe.d_model, intermediate_size=MLP,
         num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads, max_position_embeddings=4096,
