@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MOST 64 /* positions */
+#define MOST 80 /* positions */
 #define WIDEST 128 /* numbers a head */
 #define NUMBERS 4096 /* of all positions of a head, with what fills them up to whole vectors */
 #define SQUARE (MOST * (MOST + 1)) /* of queries and keys, with an odd number of keys for a query */

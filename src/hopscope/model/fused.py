@@ -26,7 +26,7 @@ from torch import Tensor
 
 from hopscope.model.edit import FixedRows
 
-MOST = 64
+MOST = 80
 """Positions at most."""
 
 _WIDEST, _NUMBERS, _VECTOR = 128, 4096, 16
