@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from planted_arms import arm, learns
 from planted_circuits import DOUBLING, seen
 
-from hopscope.cli._keeping import RecordedStudy, told
+from hopscope.cli._keeping import RecordedStudy
 from hopscope.cli.study import STUDIES, command
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP, PLAIN
@@ -22,7 +22,7 @@ from hopscope.studies import arms, heads, learning
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.circuits import HASTY, Search
 from hopscope.studies.judgements import Judgement, as_many_as, judgements_table, never
-from hopscope.studies.kept import Models, made_by
+from hopscope.studies.kept import Models, made_by, told
 from hopscope.studies.work import Work
 from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hopscope.errors import InputError
 
@@ -60,6 +60,8 @@ class RecordedStudy(Generic[Result]):
         Raises:
             InputError: it comes to less than the record.
         """
+        from hopscope.studies.kept import told
+
         if work.idle and self.before is not None and not self.made.exists():
             return self.before
         found = self.ask(work)
@@ -68,6 +70,8 @@ class RecordedStudy(Generic[Result]):
         return found if told(found) or not work.idle else None
 
     def _keeps(self, before: Result, after: Result, *, planned: bool = False) -> None:
+        from hopscope.studies.kept import told
+
         known = told(before)
         left = known & told(after, planned=planned)
         if left != known:
@@ -75,36 +79,3 @@ class RecordedStudy(Generic[Result]):
                 f"{self.record} tells of {len(known)} results, of which the {'quick' if self.quick else 'whole'} study "
                 f"would keep {len(left) or 'none'}; no record is replaced by one that knows less, choose another folder"
             )
-
-
-def told(found: Any, *, planned: bool = False) -> set[str]:
-    """What a study's result tells of, by name: seeds of arms, models, certificates.
-
-    Args:
-        found: the result, or a part of it.
-        planned: whether seeds count that are not finished.
-    """
-    from hopscope.records import content_hash, plain
-    from hopscope.studies.arms import ArmLearned, runs_of
-    from hopscope.studies.calibration_summary import CalibrationSummary
-    from hopscope.studies.kept import made_by
-    from hopscope.studies.text_found import Answered, Grown
-
-    match found:
-        case ArmLearned(setup=setup, seeds=seeds):  # a budget may grow: what is learned in the shorter one is known
-            runs = [run for run in runs_of(setup) if planned or run.seeds[0] in seeds]
-            return {made_by(replace(run, recipe=replace(run.recipe, steps=1))) for run in runs}
-        case CalibrationSummary(proof=proof, counts=counts):
-            by = content_hash(plain(proof))
-            return {f"{by} {one.family} {one.planted} {n}" for one in counts for n in range(one.certified)}
-        case Answered():
-            return {f"{found.arm} {found.seed} {found.hops}"}
-        case Grown():
-            return {f"{found.arm} {found.seed}"}
-        case tuple():
-            return {name for one in found for name in told(one, planned=planned)}
-    if hasattr(found, "made"):
-        return {found.made or content_hash(plain(found))}
-    if is_dataclass(found):
-        return {name for one in fields(found) for name in told(getattr(found, one.name), planned=planned)}
-    return set()

@@ -89,6 +89,11 @@ class ArmLearned:
         """Layers that theory asks for so that such a model can answer with that hop."""
         return minimum_of_hop(self.setup.problem, hop, one_head=self.setup.recipe.heads == 1)
 
+    def tells_of(self, *, planned: bool) -> set[str]:
+        """Its runs, whatever their budget: that may grow, and what is learned in the shorter one is known."""
+        runs = [run for run in runs_of(self.setup) if planned or run.seeds[0] in self.seeds]
+        return {made_by(replace(run, recipe=replace(run.recipe, steps=1))) for run in runs}
+
     @property
     def beyond_theory(self) -> int:
         """Seeds that learned a hop for which the model has too few layers."""

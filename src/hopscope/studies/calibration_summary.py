@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from hopscope.circuits.certificate import PARTS, Proof
-from hopscope.records import read_record, write_record
+from hopscope.records import content_hash, plain, read_record, write_record
 from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult, CalibrationStudy, run
 from hopscope.studies.hosts import MARGIN
 from hopscope.studies.planting import Kind
@@ -61,6 +61,11 @@ class CalibrationSummary:
     upper: float
     holds: bool
     seconds: int
+
+    def tells_of(self, *, planned: bool) -> set[str]:
+        """Every certificate, by its proof."""
+        by = content_hash(plain(self.proof))
+        return {f"{by} {one.family} {one.planted} {n}" for one in self.counts for n in range(one.certified)}
 
 
 def kept_summary(folder: Path) -> CalibrationSummary | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from hopscope.records import as_before, content_hash, plain, read_record
 from hopscope.training.setup import Setup
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
         @property
         def made(self) -> str:
             """How it was trained and looked at, see `made_by`; empty if it is not known."""
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A part of a study's result, of which nobody but itself knows what it tells of."""
+
+    def tells_of(self, *, planned: bool) -> set[str]:
+        """Names of what it tells of; with `planned` also of what it will, once the study is finished."""
 
 
 _ADDED = {"most_rows": 64}
@@ -46,6 +54,24 @@ def made_by(setup: Setup, *looked_at: Any) -> str:
     from hopscope.training.run_records import ADDED
 
     return content_hash(as_before([plain(replace(setup, name="")), *map(plain, looked_at)], ADDED | _ADDED))
+
+
+def told(found: Any, *, planned: bool = False) -> set[str]:
+    """What a study's result tells of, by name: seeds of arms, models, certificates.
+
+    Args:
+        found: the result, or a part of it.
+        planned: whether seeds count that are not finished.
+    """
+    if isinstance(found, Telling):
+        return found.tells_of(planned=planned)
+    if isinstance(found, tuple):
+        return {name for one in found for name in told(one, planned=planned)}
+    if hasattr(found, "made"):
+        return {found.made or content_hash(plain(found))}
+    if is_dataclass(found):
+        return {name for one in fields(found) for name in told(getattr(found, one.name), planned=planned)}
+    return set()
 
 
 class Models(Generic[OfModel]):

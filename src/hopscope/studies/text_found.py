@@ -35,7 +35,8 @@ class Answered:
         delivers: whether the paths carry x{D} to where the answer is written, by theory.
         looked_up: how many look-ups into lines land on each kind of token.
         paths: of the circuit.
-        rules: version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`.
+        rules: version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; the first
+            studies did not say.
     """
 
     arm: str
@@ -53,7 +54,11 @@ class Answered:
     delivers: bool
     looked_up: dict[str, int]
     paths: tuple[Where, ...]
-    rules: int
+    rules: int = 1
+
+    def tells_of(self, *, planned: bool) -> set[str]:
+        """A model at a number of hops."""
+        return {f"{self.arm} {self.seed} {self.hops}"}
 
     @property
     def answers(self) -> bool:
@@ -102,6 +107,10 @@ class Grown:
     steps: tuple[int, ...]
     accuracy: dict[str, tuple[float, ...]]
     attention: dict[str, dict[str, tuple[float, ...]]]
+
+    def tells_of(self, *, planned: bool) -> set[str]:
+        """A model."""
+        return {f"{self.arm} {self.seed}"}
 
     def learned(self, hops: int) -> int | None:
         """The first checkpoint from which on the accuracy is half-way; None if there is none."""
