@@ -30,6 +30,8 @@ HOLDS = {
 }  # fmt: skip
 MEETING = {"functions": ("a>", "0>", ">3"), "relatives": ("Eve>Lily", "mother>", ">Lily")}
 
+ONWARD = {"functions": (), "relatives": ("Lily>", ">Brazil")}
+
 
 def conditional(name: str, **others: object) -> RetrievalProblem:
     return RetrievalProblem(hops=len(CONDITIONAL[name].steps), graph=name, **others)  # type: ignore[arg-type]
@@ -58,11 +60,9 @@ def held(problem: RetrievalProblem, inputs: torch.Tensor) -> list[Vector]:
 def solve(problem: RetrievalProblem, inputs: torch.Tensor) -> list[list[float]]:
     """Look facts up by all their keys, knowing only the widths of the rows and the order of their blocks."""
     symbols, n = held(problem, inputs), problem.chains
-    widths = {"functions": [3] * 3 * n + [2] * 2 * n, "relatives": [2] * n + [3] * 3 * n + [2] * 2 * n}[problem.graph]
-    if problem.order == "shallowest-first":
-        widths = {"functions": [2] * 2 * n + [3] * 3 * n, "relatives": [2] * 2 * n + [3] * 3 * n + [2] * n}[
-            problem.graph
-        ]
+    blocks = {"functions": [[3] * 3, [2] * 2], "relatives": [[2] * 3, [3] * 3, [2] * 2]}[problem.graph]
+    ordered = blocks if problem.order == "deepest-first" else blocks[::-1]
+    widths = [width for block in ordered for width in block * n]
     facts, here = {}, 0
     for width in widths:
         facts[tuple(symbols[here : here + width - 1])] = symbols[here + width - 1]
@@ -114,7 +114,8 @@ def test_every_role_holds_its_symbol_and_place_inverts_the_shuffle(problem: Retr
 def test_a_distractor_differs_in_one_key_and_the_value(problem: RetrievalProblem) -> None:
     batch, n = draw(problem), problem.chains
     roles = [problem.roles.index(name) for name in MEETING[problem.graph]]
-    others = [role for role in range(len(problem.roles)) if role not in roles]
+    onward = [problem.roles.index(name) for name in ONWARD[problem.graph]]
+    others = [role for role in range(len(problem.roles)) if role not in roles + onward]
     for inputs, place in zip(batch.inputs, batch.place.tolist(), strict=True):
         symbols = held(problem, inputs)
         assert len(place) == 3 * n
@@ -126,9 +127,21 @@ def test_a_distractor_differs_in_one_key_and_the_value(problem: RetrievalProblem
                 assert [row[role] - row[roles[0]] for role in roles] == [0, 1, 2]
                 same = [symbols[row[role]] == own for role, own in zip(roles, fact, strict=True)]
                 assert same == [kind != 1, kind != 2, False]
-                assert all(
-                    symbols.count(symbols[row[role]]) == 1 for role, old in zip(roles, same, strict=True) if not old
-                )
+                key, value = next(r for r, old in zip(roles, same, strict=True) if not old), roles[-1]
+                assert symbols.count(symbols[row[key]]) == 1
+                assert symbols.count(symbols[row[value]]) == 1 + len(onward) // 2
+                if onward:  # what it leads to is another symbol too
+                    assert symbols[row[onward[0]]] == symbols[row[value]]
+                    assert symbols.count(symbols[row[onward[1]]]) == 1
+
+
+@given(problems)
+def test_no_fact_is_told_by_what_it_leads_to(problem: RetrievalProblem) -> None:
+    """Else `relatives` is answered without asking who Eve lives with: a model of too few layers learned that once."""
+    batch, meeting = draw(problem), problem.roles.index(MEETING[problem.graph][-1])
+    for inputs, place in zip(batch.inputs, batch.place.tolist(), strict=True):
+        symbols = held(problem, inputs)
+        assert len({symbols.count(symbols[row[meeting]]) for row in place}) == 1
 
 
 def test_facts_and_distractors_are_shuffled_together() -> None:
@@ -199,5 +212,5 @@ def test_sample_prints_a_conditional_question() -> None:
     done = CliRunner().invoke(program, ["sample", "vectors", "--graph", "relatives", "--chains", "2", "--json"])
     assert done.exit_code == 0, done.output
     record = json.loads(done.output)
-    assert len(record["inputs"]) == len(record["roles"]) == 32
+    assert len(record["inputs"]) == len(record["roles"]) == 40
     assert [name for _, name in record["roles"][-2:]] == ["Eve?", "Eve?"]

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hopscope.circuits.compare import Where
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.conditional import conditional as figure
@@ -16,6 +18,8 @@ from hopscope.studies.circuits import Seen
 from hopscope.studies.conditional import ConditionalResult, meeting, parallel
 from hopscope.studies.kept import made_by
 from hopscope.studies.work import Work
+from hopscope.training import many
+from hopscope.training.setup import Setup
 
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]
@@ -109,9 +113,26 @@ def test_the_table_and_the_figure_take_what_there_is() -> None:
     assert len(figure(result).axes) == 1
 
 
+def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The mean of two facts that share a key leaves half of the error: of `relatives` that is possible too early."""
+    losses = {"relatives": (0.02, 0.02, 0.45, 0.45), "functions": (0.02, 0.02, 0.45)}
+
+    class Trained:
+        def __init__(self, run: Setup) -> None:
+            self.metrics, self._losses = self, losses[run.problem.graph]
+
+        def first_below(self, threshold: float) -> tuple[tuple[int | None, ...], ...]:
+            return (tuple(20 if loss < threshold else None for loss in self._losses),)
+
+    monkeypatch.setattr(many, "finished", lambda runs, folder: {run.name: Trained(run) for run in runs})
+    found = conditional.run(replace(STUDY, seeds=(0,), beside=(-1,)), tmp_path, Work(idle=True))
+    learned = {arm.setup.problem.graph: arm.learned for arm in found.arms}
+    assert learned == {"functions": ((20, 20, 20),), "relatives": ((20, 20, None, None),)}
+
+
 def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
     """What the record has of a seed, its circuit too, is not made again; what is not finished is."""
-    study = replace(STUDY, graphs=("functions",), seeds=(9000, 9001))
+    study = replace(STUDY, chains={"functions": 4}, seeds=(9000, 9001))
     first = by_seed(replace(study, seeds=(9000,)).arms, to_the_end=True)
     models = tuple(
         replace(seen(SIDE_BY_SIDE), model=run.name, layers=run.recipe.layers, made=made_by(run, study.search))

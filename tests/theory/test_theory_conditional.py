@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
-from hopscope.problem.graph import Step
+from hopscope.problem.graph import Graph, Step
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import convert
 from hopscope.theory.conditional import (
@@ -94,6 +94,15 @@ def _learn(
         if any(shared and not any(shared <= then[k] for k in alike) for shared, then in meetings):
             learned |= now[j]
     return learned
+
+
+def test_a_distractor_goes_as_far_as_the_fact_does_in_whatever_order_the_text_is() -> None:
+    """What follows from its value is another symbol too; what does not is not."""
+    steps = (Step(("b", "c"), "d"), Step(("a",), "b"), Step(("d", "e"), "f"), Step(("d",), "g"), Step(("f", "g"), "h"))
+    for ordered in (steps, steps[::-1]):
+        (first, *_) = (one for one in Graph(("a", "c", "e"), ordered).distractors if one.others[0] == "c")
+        assert set(first.others) == {"c", "d", "f", "g", "h"}
+        assert {ordered[number - 1].value for number in first.steps} == {"d", "f", "g", "h"}
 
 
 def test_growth_in_words() -> None:

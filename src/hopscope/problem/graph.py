@@ -69,17 +69,39 @@ class Graph:
         return (*found, *(Role(f"{symbol}?", 0, member, symbol) for member, symbol in enumerate(self.known)))
 
     @cached_property
-    def distractors(self) -> tuple[tuple[int, int], ...]:
-        """One for every key of a fact that has several: the fact, from 1, and which of its keys is another symbol.
-
-        Its value is another symbol too, its other keys are those of the fact. So no key tells the fact alone.
-        """
+    def distractors(self) -> tuple[Distractor, ...]:
+        """One for every key of a fact that has several, so that no key tells the fact alone."""
         return tuple(
-            (number, key)
+            self._distractor(number, key)
             for number, step in enumerate(self.steps, start=1)
             if len(step.keys) > 1
-            for key in range(len(step.keys))
+            for key in step.keys
         )
+
+    def _distractor(self, number: int, key: str) -> Distractor:
+        values, rows = [self.steps[number - 1].value], [number]
+        for value in values:  # which grow as what follows from them is found
+            for other, step in enumerate(self.steps, start=1):
+                if value in step.keys and other not in rows:
+                    values.append(step.value)
+                    rows.append(other)
+        return Distractor((key, *values), tuple(rows))
+
+
+@dataclass(frozen=True)
+class Distractor:
+    """Rows that look like a chain's: in one fact a key and the value are other symbols, and so is what follows from it.
+
+    Where a value leads on, that of a distractor must too: else the fact is told by what it leads to, and not by its
+    keys.
+
+    Attributes:
+        others: what is another symbol there: the key, the value, and what is looked up from that.
+        steps: the facts, from 1, of which it has a row of its own.
+    """
+
+    others: tuple[str, ...]
+    steps: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -124,6 +146,11 @@ Where does Eve live?
 
 CONDITIONAL = {"functions": FUNCTIONS, "relatives": RELATIVES}
 """The graphs in which look-ups meet, by name."""
+
+
+REVISED = {"relatives": 2}
+"""Graphs whose sequences are others than they first were, and how often: a run on those of before is another run. 2: a
+distractor's value leads on, as the fact's does."""
 
 
 def look_ups(graph: str, otherwise: int = 3) -> int:

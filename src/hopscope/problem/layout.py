@@ -2,9 +2,9 @@
 
 A row is the keys of a fact and its value, side by side. A block holds the row of one fact for each of the N chains,
 shuffled. Where a fact has several keys each chain has distractors there too, rows in which one key and the value are
-other symbols: they are shuffled among the others, and counted as chains of their own that have this one row. The
-questions stand last and in columns, first symbols before second ones, so that the N positions that are asked are the
-last N of the sequence.
+other symbols, and in the facts that lead on from that value: they are shuffled among the others, and counted as chains
+of their own that have these rows alone. The questions stand last and in columns, first symbols before second ones, so
+that the N positions that are asked are the last N of the sequence.
 
     functions, N = 2:  a0 3  a'0 3'  a0'3"  ... | f a  f a | i 0  i 0 | f f i i
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import count
 
 import torch
 from jaxtyping import Bool, Int
@@ -45,21 +46,21 @@ class Layout:
 
     @property
     def symbols(self) -> int:
-        """Symbols drawn for a whole chain: its own, then for every distractor another key and another value."""
-        return len(self.problem.facts.symbols) + 2 * (self.kinds - 1)
+        """Symbols drawn for a whole chain: its own, then every distractor's: another key, another value, and so on."""
+        facts = self.problem.facts
+        return len(facts.symbols) + sum(len(distractor.others) for distractor in facts.distractors)
 
     @cached_property
     def held(self) -> Int[Tensor, "kind role"]:
         """Which of the symbols drawn for a chain a position of each kind and role holds; -1 where there is none."""
         facts = self.problem.facts
         whole = [facts.symbols.index(place.symbol) for place in facts.places]
-        table = [whole]
-        for number, (step, key) in enumerate(facts.distractors):
-            other = len(facts.symbols) + 2 * number
-            value = len(facts.steps[step - 1].keys)
-            changed = {key: other, value: other + 1}
+        table, drawn = [whole], len(facts.symbols)
+        for distractor in facts.distractors:
+            changed = dict(zip(distractor.others, count(drawn), strict=False))
             pairs = zip(facts.places, whole, strict=True)
-            table.append([changed.get(at.member, own) if at.step == step else -1 for at, own in pairs])
+            table.append([changed.get(at.symbol, own) if at.step in distractor.steps else -1 for at, own in pairs])
+            drawn += len(changed)
         return torch.tensor(table)
 
     @cached_property

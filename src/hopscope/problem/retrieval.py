@@ -140,11 +140,11 @@ class RetrievalProblem:
 
     @property
     def sequence_length(self) -> int:
-        """N(2D + 1) positions of chains; 15 or 16 N of `functions` or `relatives`."""
+        """N(2D + 1) positions of chains; 15 or 20 N of `functions` or `relatives`."""
         if self.graph == "chain":  # without its facts, which would fill the memory before D is known to be too large
             return self.chains * (2 * self.hops + 1)
         facts = self.facts
-        repeated = sum(len(facts.steps[step - 1].keys) + 1 for step, _ in facts.distractors)
+        repeated = sum(len(facts.steps[step - 1].keys) + 1 for one in facts.distractors for step in one.steps)
         return self.chains * (len(facts.places) + repeated)
 
     @property

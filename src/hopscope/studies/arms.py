@@ -29,8 +29,8 @@ class ArmLearned:
     Attributes:
         setup: what it is trained by, and from which seeds.
         seeds: finished so far.
-        learned: by seed and hop asked for, the first logged step with a validation loss below 0.5; None if there is
-            none.
+        learned: by seed and hop asked for, the first logged step with a validation loss below 0.5, or what else the
+            study calls learned; None if there is none.
     """
 
     setup: Setup
@@ -198,7 +198,14 @@ def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:
     return [Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
 
 
-def read(arms: Sequence[Setup], folder: Path, before: Sequence[ArmLearned] = (), *, to_the_end: bool = False) -> Arms:
+def read(
+    arms: Sequence[Setup],
+    folder: Path,
+    before: Sequence[ArmLearned] = (),
+    *,
+    to_the_end: bool = False,
+    below: float = LEARNED,
+) -> Arms:
     """What the seeds of which something is known came to.
 
     Known is a seed whose run is finished, and one that was known before, perhaps on another machine, of the same arm or
@@ -210,6 +217,7 @@ def read(arms: Sequence[Setup], folder: Path, before: Sequence[ArmLearned] = (),
         folder: where the run folders are.
         before: what was known.
         to_the_end: as in `by_seed`.
+        below: the validation loss below which a hop is learned.
 
     Raises:
         InputError: a run there is damaged, or another than the arm's.
@@ -219,7 +227,7 @@ def read(arms: Sequence[Setup], folder: Path, before: Sequence[ArmLearned] = (),
     known, found = _of_arms(before, to_the_end=to_the_end), []
     for arm in arms:
         runs = runs_of(arm, to_the_end=to_the_end)
-        trained = {name: run.metrics.first_below(LEARNED)[0] for name, run in finished(runs, folder).items()}
+        trained = {name: run.metrics.first_below(below)[0] for name, run in finished(runs, folder).items()}
         every = {run.seeds[0]: trained.get(run.name, _known(run, known)) for run in runs}
         there = {seed: steps for seed, steps in every.items() if steps is not None}
         found.append(ArmLearned(arm, tuple(there), tuple(there.values())))

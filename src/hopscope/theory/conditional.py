@@ -4,7 +4,7 @@ A fact `g(y) = z` has several keys: it is found by knowing all of them. A fact i
 value, that share the fact's place; the question is a row of what is known, and the last position of it is asked. Each
 position starts with its symbol and its place, and information flows as before (Assumption 2), with Assumption 1 made
 to bite: sharing one key of two is no use, because other facts share it too. So every fact with several keys stands
-among distractors, one for each key, in which that key and the value are other symbols, and
+among distractors, one for each key, in which that key, the value and what follows from it are other symbols, and
 
     a position can attend to another only if what they share tells it from the same position of its distractors,
 

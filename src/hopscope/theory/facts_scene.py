@@ -2,7 +2,7 @@
 
 A fact is a row of positions, its keys then its value, that share the fact's place; the question is a row of what is
 known. Each position starts with its symbol and the place of its row. Facts with several keys stand among distractors,
-one for each key, in which that key and the value are other symbols.
+one for each key, in which that key, the value and what follows from it are other symbols.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
     roles = graph.places
     rows = [tuple(range(len(roles)))]
     names, symbols, owners = list(graph.roles), [role.symbol for role in roles], [0] * len(roles)
-    for number, (step, key) in enumerate(graph.distractors, start=1):
-        row, changed = [-1] * len(roles), (key, len(graph.steps[step - 1].keys))
+    for number, distractor in enumerate(graph.distractors, start=1):
+        row = [-1] * len(roles)
         for role, place in enumerate(roles):
-            if place.step == step:
+            if place.step in distractor.steps:
                 row[role] = len(names)
                 names.append(f"{number}:{place.name}")
                 # A space, twice, so that the symbol is nobody's.
-                symbols.append(f"{place.symbol}  other {number}" if place.member in changed else place.symbol)
+                symbols.append(f"{place.symbol}  other {number}" if place.symbol in distractor.others else place.symbol)
                 owners.append(number)
         rows.append(tuple(row))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopscope.errors import InputError
+from hopscope.problem.graph import REVISED
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import as_before, content_hash
 from hopscope.training.engine import Engine
@@ -29,7 +30,9 @@ _ADDED_BEFORE = {
 
 def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) -> str:
     """A name for what is trained, the same for a recipe written before a field was added and after."""
-    told = {"problem": problem, "recipe": recipe, "seeds": seeds}
+    told: dict[str, Any] = {"problem": problem, "recipe": recipe, "seeds": seeds}
+    if problem.get("graph") in REVISED:
+        told["revision"] = REVISED[problem["graph"]]
     return content_hash(as_before(told, ADDED | _ADDED_BEFORE))
 
 
