@@ -37,6 +37,8 @@ class Seen:
         strict: of the strict reading; empty without one, and where that circuit does not hold the bar.
         strict_again: those that it ended in from other orders.
         made: how the model was trained and looked at, see `hopscope.studies.kept.made_by`; empty if it is not known.
+        rules: version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; the first studies
+            did not say.
     """
 
     model: str
@@ -53,6 +55,7 @@ class Seen:
     strict: tuple[Where, ...]
     strict_again: tuple[tuple[Where, ...], ...]
     made: str = ""
+    rules: int = 1
 
     @property
     def repeated(self) -> int:
@@ -102,6 +105,7 @@ class Seen:
             again=tuple(again),
             strict=tuple(path.where for path in strict.paths) if strict else (),
             strict_again=strict.others if strict else (),
+            rules=circuit.rules,
         )
 
 
@@ -163,7 +167,7 @@ def seen_table(seen: Sequence[Seen]) -> str:
     lines = ["| model | loss | strategy | paths (strict) | certified | delivers |", "|---|---|---|---|---|---|"]
     for one in seen:
         step = "" if one.step is None else f" at step {one.step}"
-        certified = ", ".join(one.certified) or "no"
+        certified = f"{', '.join(one.certified)}, by rules {one.rules}" if one.certified else "no"
         lines.append(
             f"| {one.model}{step} | {one.loss:.4f} | {one.strategy} | {len(one.paths)} ({len(one.strict) or '-'}) "
             f"| {certified} | {'yes' if one.delivers else 'no'} |"
