@@ -148,4 +148,4 @@ def test_a_circuit_that_theory_does_not_understand_is_no_proof():
     assert order_verdicts(never, never, never, (SEEN,) * 3)[2] == "as asked"
     assert order_verdicts(never, never, never, (SEEN, SEEN, strange))[2] == "not as asked"
     assert order_verdicts(never, never, never, (SEEN,))[2] == "inconclusive"
-    assert "| 1 (-) | natural | yes |" in seen_table([SEEN])
+    assert "| 1 (-) | natural, by rules 1 | yes |" in seen_table([SEEN])
