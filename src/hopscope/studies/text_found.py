@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from scipy.stats import binomtest
+
 from hopscope.circuits.compare import Where, kinds_looked_up, strategy
 from hopscope.circuits.record import Circuit
 
@@ -127,16 +129,47 @@ class Grown:
 
 
 @dataclass(frozen=True)
+class Further:
+    """How one model answers one hop more than it was trained on.
+
+    Attributes:
+        arm: of the model.
+        seed: of the model.
+        hops: D that is asked.
+        questions: so many.
+        right: of them.
+    """
+
+    arm: str
+    seed: int
+    hops: int
+    questions: int
+    right: int
+
+    def tells_of(self, *, planned: bool) -> set[str]:
+        """A model at one hop more."""
+        return {f"{self.arm} {self.seed} further"}
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the accuracy, 95%, Wilson's."""
+        low, high = binomtest(self.right, self.questions).proportion_ci(method="wilson")
+        return low, high
+
+
+@dataclass(frozen=True)
 class TextResult:
     """Everything that was found.
 
     Attributes:
         found: by arm, model and number of hops.
         grown: by arm and model, where checkpoints were kept.
+        further: by arm and model, where the model was at hand.
     """
 
     found: tuple[Answered, ...]
     grown: tuple[Grown, ...] = ()
+    further: tuple[Further, ...] = ()
 
     def at(self, arm: str, hops: int) -> list[Answered]:
         """What an arm came to at a number of hops."""
