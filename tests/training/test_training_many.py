@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from noting import note
@@ -66,6 +67,18 @@ def test_a_run_is_handed_on_by_the_process_that_trained_it_while_others_train(tm
     assert {"ic-layers-1"} in busy
     assert not busy[-1]
     assert set().union(*busy) == {"ic-layers-1"}
+
+
+def test_one_process_hands_a_run_on_before_it_trains_the_next(tmp_path):
+    """Else a study that is cut short on one core leaves trained models without a circuit."""
+    handed: list[tuple[str, int]] = []
+
+    def count(path: Path) -> None:
+        handed.append((path.name, len(list(tmp_path.glob("*/result.json")))))
+
+    setups = STUDY.setups()[:2]
+    train_all(setups, tmp_path, workers=1, precision="fp32", in_order=True, then={one.name: count for one in setups})
+    assert handed == [("ic-layers-1", 1), ("ic-layers-2", 2)]
 
 
 def test_what_was_finished_before_is_not_handed_on_again(trained):

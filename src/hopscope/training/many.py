@@ -51,8 +51,8 @@ def train_all(
         precision: as in `choose_engine`.
         compiled: as in `choose_engine`.
         in_order: keep the order of the setups: whatever cuts the work short, the first of them are there.
-        then: what is done with a run, by the setup's name, as soon as it is trained, on one thread of the process that
-            trained it. Left to the caller are runs that were finished before, and all where one process trains.
+        then: what is done with a run, by the setup's name, as soon as it is trained, on the threads of the process that
+            trained it. Left to the caller are runs that were finished before, and all where a GPU trains.
         watch: told now and then where every run stands.
 
     Raises:
@@ -74,6 +74,9 @@ def train_all(
     elif workers == 1:
         for setup in left:
             train_one(setup, folder, *options, watch and (lambda progress: watch(progress_of(setups, folder))))
+            if device == "cpu" and setup.name in then:
+                with using_threads(Engine(threads=options[1])):
+                    then[setup.name](folder / setup.name)
     else:
         jobs = [(setup, folder, options, then.get(setup.name)) for setup in left]
 
