@@ -10,7 +10,9 @@ import click
 def engine_options(function: Any) -> Any:
     """The options `device`, `precision` and `compiled`."""
     for option in (
-        click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile [default: for long runs]"),
+        click.option(
+            "--compile/--no-compile", "compiled", default=None, help="torch.compile [default: long runs of wide heads]"
+        ),
         click.option(
             "--precision",
             type=click.Choice(["auto", "fp32", "bf16"]),
