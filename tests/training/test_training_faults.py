@@ -23,6 +23,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain, write_record
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.memory import least_memory
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import _RUN, RunFolder
 from hopscope.training.setup import Setup
@@ -277,3 +278,11 @@ def test_what_is_checked_is_said(tmp_path, capsys):
         assert stop.value.code == status
         assert words in capsys.readouterr().out
     assert plain(run.record)["recipe"]["steps"] == 12
+
+
+def test_what_is_not_kept_is_not_counted():
+    """Fused attention makes patterns anew on the way back: with them a run that fits would be refused."""
+    setup = Setup("run", PROBLEM, TINY, (0, 1))
+    plain_way, fused = least_memory(setup, ENGINE), least_memory(setup, replace(ENGINE, fused=True))
+    rows, patterns = TINY.batch_size * PROBLEM.sequence_length, TINY.heads * PROBLEM.sequence_length
+    assert plain_way - fused == TINY.layers * rows * patterns * 4

@@ -23,7 +23,8 @@ def least_memory(setup: Setup, engine: Engine) -> int:
     length, number = problem.sequence_length, 4
     block = 4 * width * inner + (8 * width**2 if shape.mlp else 0)
     weights = shape.layers * block + width * (problem.input_dim + problem.target_dim)
-    kept = 3 * inner + 2 * width + (8 * width if shape.mlp else 0) + shape.heads * length
+    patterns = 0 if engine.fused else shape.heads * length  # which fused attention makes anew on the way back
+    kept = 3 * inner + 2 * width + (8 * width if shape.mlp else 0) + patterns
     rows = recipe.batch_size * length
     activations = shape.layers * rows * kept * (2 if engine.precision == "bf16" else number)
     data = models * max(rows, recipe.validation_size * length) * problem.input_dim * number
