@@ -154,7 +154,7 @@ class Further:
     def interval(self) -> tuple[float, float]:
         """Of the accuracy, 95%, Wilson's."""
         low, high = binomtest(self.right, self.questions).proportion_ci(method="wilson")
-        return low, high
+        return float(low), float(high)
 
 
 @dataclass(frozen=True)
