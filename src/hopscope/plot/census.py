@@ -45,7 +45,7 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
     axes.axvline(minimum_paths(result.models[0].hops), color=INK, linewidth=0.8, linestyle=":")
     axes.set_xlabel("paths, strict reading")
     axes.set_ylabel("share of models")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.legend()
 
