@@ -16,7 +16,7 @@ from hopscope.circuits.compare import kinds_looked_up
 from hopscope.circuits.record import Circuit
 from hopscope.cli import program
 from hopscope.studies.text import judge, table
-from hopscope.studies.text_found import Answered, Further, Grown, TextResult
+from hopscope.studies.text_found import Answered, Grown, OneMore, TextResult
 
 DOUBLING = ((1, 1, ">x2", "x1>"), (2, 2, ">x1", ">x2"), (3, 1, "answer", ">x1"))
 RECORDS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"
@@ -40,8 +40,8 @@ def verdicts(*found: Answered) -> list[str]:
     return [one.verdict for one in judge(TextResult(found))]
 
 
-def further(seed: int, right: int) -> Further:
-    return Further("arm", seed, 3, 512, right)
+def further(seed: int, right: int) -> OneMore:
+    return OneMore("arm", seed, 3, 512, right)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
 from hopscope.studies.judgements import Judgement
-from hopscope.studies.text_found import HALF_WAY, Answered, Further, Grown, TextResult
+from hopscope.studies.text_found import HALF_WAY, Answered, Grown, OneMore, TextResult
 from hopscope.studies.work import Work
 
 FEWEST = 3
@@ -140,7 +140,7 @@ def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
     return TextResult(
         tuple(Answered.of(Circuit.load(path), arm.name, seed) for arm, seed, path in records if path.exists()),
         tuple(convert(read_json(path, "how a model grew"), Grown, str(path)) for path in histories if path.exists()),
-        tuple(convert(read_json(path, "a hop more"), Further, str(path)) for path in further if path.exists()),
+        tuple(convert(read_json(path, "a hop more"), OneMore, str(path)) for path in further if path.exists()),
     )
 
 
@@ -166,14 +166,14 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
         write_json(_history(folder, arm, seed), plain(watched(arm, seed, folder, model)))
 
 
-def further(arm: TextArm, seed: int, model: Path) -> Further:
+def further(arm: TextArm, seed: int, model: Path) -> OneMore:
     """How a model answers one hop more than it was trained on."""
     from hopscope.circuits.text_model import TextModel
     from hopscope.circuits.texts import TextTask
 
     hops = arm.recipe.most_hops + 1
     scores = TextModel(model).evaluator(TextTask.of("equations", hops), FURTHER, seed=2).scores({})
-    return Further(arm.name, seed, hops, FURTHER, round(scores.accuracy * FURTHER))
+    return OneMore(arm.name, seed, hops, FURTHER, round(scores.accuracy * FURTHER))
 
 
 def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
@@ -221,7 +221,7 @@ def judge(result: TextResult) -> list[Judgement]:
     return found
 
 
-def _missing(arm: str, finished: Sequence[Answered | Grown | Further]) -> bool:
+def _missing(arm: str, finished: Sequence[Answered | Grown | OneMore]) -> bool:
     """Whether seeds of the arm are; none of an arm that is not among `ARMS`."""
     planned = {seed for one in ARMS if one.name == arm for seed in one.seeds}
     return not planned <= {one.seed for one in finished}

@@ -129,7 +129,7 @@ class Grown:
 
 
 @dataclass(frozen=True)
-class Further:
+class OneMore:
     """How one model answers one hop more than it was trained on.
 
     Attributes:
@@ -169,7 +169,7 @@ class TextResult:
 
     found: tuple[Answered, ...]
     grown: tuple[Grown, ...] = ()
-    further: tuple[Further, ...] = ()
+    further: tuple[OneMore, ...] = ()
 
     def at(self, arm: str, hops: int) -> list[Answered]:
         """What an arm came to at a number of hops."""
