@@ -102,8 +102,13 @@ def choose_engine(
     Engine(device, threads).check()
     on_cpu = torch.device(device).type == "cpu"
     shape = setup.recipe.architecture(setup.problem)
-    fusable = on_cpu and shape.d_head in fused.QUICK and fused.fits(setup.problem.sequence_length, shape.d_head)
-    fusable = fusable and not compiled and fused.available()
+    fusable = (
+        on_cpu
+        and not compiled
+        and shape.d_head in fused.QUICK
+        and fused.fits(setup.problem.sequence_length, shape.d_head)
+        and fused.available()
+    )
     if compiled is None:
         compiled = not fusable and _worth_compiling(setup, on_cpu)
     models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length

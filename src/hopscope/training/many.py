@@ -73,10 +73,10 @@ def train_all(
         pass
     elif workers == 1:
         for setup in left:
-            train_one(setup, folder, *options, watch and (lambda progress: watch(progress_of(setups, folder))))
-            if device == "cpu" and setup.name in then:
-                with using_threads(Engine(threads=options[1])):
-                    then[setup.name](folder / setup.name)
+            after = then.get(setup.name) if device == "cpu" else None
+            _train_and_then(
+                setup, folder, options, after, watch and (lambda progress: watch(progress_of(setups, folder)))
+            )
     else:
         jobs = [(setup, folder, options, then.get(setup.name)) for setup in left]
 
@@ -122,11 +122,12 @@ def _train_and_then(
     folder: Path,
     how: tuple[str, int, Precision | Literal["auto"], bool | None],
     then: Then | None,
+    watch: Callable[[Progress], None] | None = None,
 ) -> None:
     """Train one run in this process, and do with it what is done then."""
-    train_one(setup, folder, *how)
+    train_one(setup, folder, *how, watch)
     if then is not None:
-        with using_threads(Engine()):
+        with using_threads(Engine(threads=how[1])):
             then(folder / setup.name)
 
 
