@@ -150,14 +150,14 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
     from hopscope.circuits.text_model import TextModel
 
     missing = [hops for hops in arm.hops if not _record(folder, arm, seed, hops).exists()]
+    found_out = not missing and (not arm.recipe.checkpoint_every or _history(folder, arm, seed).exists())
     model = folder / "runs" / arm.name / f"seed-{seed}"
+    if not found_out and not (model / "config.json").exists():
+        train_text_model(arm.recipe.varied({"seed": seed}), model)
     if (model / "config.json").exists() and not _further(folder, arm, seed).exists():
         write_json(_further(folder, arm, seed), plain(further(arm, seed, model)))
-    if not missing and (not arm.recipe.checkpoint_every or _history(folder, arm, seed).exists()):
+    if found_out:
         return
-    if not (model / "config.json").exists():
-        train_text_model(arm.recipe.varied({"seed": seed}), model)
-        write_json(_further(folder, arm, seed), plain(further(arm, seed, model)))
     asked = TextModel(model)
     for hops in missing:
         found = asked.circuit("equations", hops, effort=arm.effort, faithfulness=arm.faithfulness)
