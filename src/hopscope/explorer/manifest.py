@@ -119,7 +119,6 @@ def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
     strict = circuit.strict
     return {
         "found": circuit.found,
-        "certified": list(circuit.certified),
         "verdict": circuit.verdict,
         "bar": circuit.bar,
         "losses": circuit.losses,
