@@ -16,7 +16,7 @@ from hopscope.circuits.compare import kinds_looked_up
 from hopscope.circuits.record import Circuit
 from hopscope.cli import program
 from hopscope.studies.text import judge, table
-from hopscope.studies.text_found import Answered, Grown, OneMore, TextResult
+from hopscope.studies.text_found import Answered, Grown, TextResult
 
 DOUBLING = ((1, 1, ">x2", "x1>"), (2, 2, ">x1", ">x2"), (3, 1, "answer", ">x1"))
 RECORDS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"
@@ -38,27 +38,6 @@ def grown(seed: int, first: list[float], second: list[float]) -> Grown:
 
 def verdicts(*found: Answered) -> list[str]:
     return [one.verdict for one in judge(TextResult(found))]
-
-
-def further(seed: int, right: int) -> OneMore:
-    return OneMore("arm", seed, 3, 512, right)
-
-
-@pytest.mark.parametrize(
-    ("right", "answers", "verdict"),
-    [
-        ((128, 130, 140), 3, "as asked"),
-        ((128, 130, 345), 3, "not as asked"),  # 67%, from 63% on
-        ((128, 130, 320), 3, "inconclusive"),
-        ((128, 130, 345), 2, "inconclusive"),  # the last has not learned what it was trained on
-        ((128, 130, 140), 0, "not run"),
-    ],
-)
-def test_one_hop_more(right: tuple[int, ...], answers: int, verdict: str) -> None:
-    """Whoever asks at the hops of training, or counts models that never learned those, passes other data."""
-    found = tuple(answered(seed, lowest=0.99 if seed < answers else 0.4) for seed in range(3))
-    result = TextResult(found, (), tuple(further(seed, n) for seed, n in enumerate(right)))
-    assert next(one.verdict for one in judge(result) if "one hop more" in one.asked) == verdict
 
 
 def test_three_good_models_are_as_asked() -> None:

@@ -36,7 +36,7 @@ from hopscope.problem.retrieval import GraphName, RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits, seen_table
-from hopscope.studies.judgements import Judgement, as_many_as, most_of
+from hopscope.studies.judgements import FEWEST, Judgement, as_many_as, most_of
 from hopscope.studies.kept import kept
 from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
@@ -54,9 +54,6 @@ STEPS: Mapping[GraphName, int] = {"functions": 2, "relatives": 4}
 BELOW: Mapping[GraphName, float] = {"functions": LEARNED, "relatives": 0.3}
 """The validation loss below which a look-up is learned, by graph. Of two facts that one key leads to the mean leaves
 half of the error, and what both keys lead to, each by itself, a third at best."""
-
-_FEWEST = 3
-"""Models from which on a share of circuits says something."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +211,7 @@ def _share(asked: str, holds: Sequence[bool]) -> Judgement:
     if not n:
         return Judgement(asked, "not run")
     ours = share_in_words(yes, n)
-    if n < _FEWEST:
+    if n < FEWEST:
         return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
     return Judgement(asked, "as asked" if 2 * yes > n else "not as asked", ours, n)
 

@@ -15,6 +15,9 @@ RARE = 0.1
 
 TOO_FEW = "too few models to tell"
 
+FEWEST = 3
+"""Models below which nothing is said of all."""
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -44,6 +47,28 @@ class Judgements:
     """
 
     judgements: tuple[Judgement, ...]
+
+
+def all_of(asked: str, models: Sequence[bool], against: bool, missing: bool) -> Judgement:
+    """Whether something is so of all models that answer, three or more, none missing; one may speak against it.
+
+    Args:
+        asked: the claim.
+        models: of which it is so.
+        against: whether one speaks against it, which is enough.
+        missing: whether one is not finished.
+    """
+    n, yes = len(models), sum(models)
+    ours = f"{yes} of {n}"
+    if not n:
+        return Judgement(asked, "not run", reason="no model answers")
+    if against:
+        return Judgement(asked, "not as asked", ours, n)
+    if n < FEWEST:
+        return Judgement(asked, "inconclusive", ours, n, TOO_FEW)
+    if missing:
+        return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
+    return Judgement(asked, "as asked", ours, n) if yes == n else Judgement(asked, "inconclusive", ours, n, "some are")
 
 
 def most_of(asked: str, models: Sequence[bool], told: str = "", few: str = TOO_FEW) -> Judgement:

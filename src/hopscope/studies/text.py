@@ -35,9 +35,8 @@ Until every seed of the arm is finished nothing is as asked; not as asked is wha
 
 And by arm, of the models that answer at every number of hops: hops are learned in order, the accuracy at each passing
 half of the way from guessing to certain, on 256 questions, at no earlier checkpoint than at the hop before. As asked:
-in all. Not as asked: in one they are not. And of the models that answer at the most hops they were trained on: one hop
-more is not answered. As asked: the whole 95% Wilson interval of the accuracy on 512 questions is below half of the way,
-in all. Not as asked: in one it is above.
+in all. Not as asked: in one they are not. How they answer what is put otherwise than in training is judged by the rule
+of `hopscope.studies.text_otherwise`.
 
     hopscope study text results/studies/text
 """
@@ -46,6 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
@@ -54,18 +54,13 @@ from hopscope.circuits.search.budget import Effort
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.text_found import HALF_WAY, Answered, Grown, OneMore, TextResult
+from hopscope.studies.judgements import Judgement, all_of
+from hopscope.studies.text_found import Answered, Grown, TextResult
+from hopscope.studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise
 from hopscope.studies.work import Work
-
-FEWEST = 3
-"""Models below which nothing is said of all."""
 
 QUESTIONS = 256
 """Asked of every checkpoint."""
-
-FURTHER = 512
-"""Asked of every model, one hop more than it was trained on."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +131,11 @@ def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
     work.each("models of text", ask, [(arm, seed, folder) for arm, seed in models])
     records = [(arm, seed, _record(folder, arm, seed, hops)) for arm, seed in models for hops in arm.hops]
     histories = [_history(folder, arm, seed) for arm, seed in models]
-    further = [_further(folder, arm, seed) for arm, seed in models]
+    otherwise = [_otherwise(folder, arm, seed) for arm, seed in models]
     return TextResult(
         tuple(Answered.of(Circuit.load(path), arm.name, seed) for arm, seed, path in records if path.exists()),
         tuple(convert(read_json(path, "how a model grew"), Grown, str(path)) for path in histories if path.exists()),
-        tuple(convert(read_json(path, "a hop more"), OneMore, str(path)) for path in further if path.exists()),
+        tuple(one for path in otherwise if path.exists() for one in _read_otherwise(path)),
     )
 
 
@@ -154,8 +149,9 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
     model = folder / "runs" / arm.name / f"seed-{seed}"
     if not found_out and not (model / "config.json").exists():
         train_text_model(arm.recipe.varied({"seed": seed}), model)
-    if (model / "config.json").exists() and not _further(folder, arm, seed).exists():
-        write_json(_further(folder, arm, seed), plain(further(arm, seed, model)))
+    if (model / "config.json").exists() and not _otherwise(folder, arm, seed).exists():
+        asked_otherwise = ask_otherwise(arm.name, seed, arm.recipe.most_hops, model)
+        write_json(_otherwise(folder, arm, seed), plain(asked_otherwise))
     if found_out:
         return
     asked = TextModel(model)
@@ -164,16 +160,6 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
         found.save(_record(folder, arm, seed, hops))
     if arm.recipe.checkpoint_every:
         write_json(_history(folder, arm, seed), plain(watched(arm, seed, folder, model)))
-
-
-def further(arm: TextArm, seed: int, model: Path) -> OneMore:
-    """How a model answers one hop more than it was trained on."""
-    from hopscope.circuits.text_model import TextModel
-    from hopscope.circuits.texts import TextTask
-
-    hops = arm.recipe.most_hops + 1
-    scores = TextModel(model).evaluator(TextTask.of("equations", hops), FURTHER, seed=2).scores({})
-    return OneMore(arm.name, seed, hops, FURTHER, round(scores.accuracy * FURTHER))
 
 
 def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
@@ -210,18 +196,13 @@ def judge(result: TextResult) -> list[Judgement]:
         grown = [one for one in result.grown if one.arm == arm]
         in_order = [one.in_order for one in result.answering(arm)]
         if grown:
-            found.append(_all(f"{arm}: hops are learned in order", in_order, not all(in_order), _missing(arm, grown)))
-        asked = [one for one in result.further if one.arm == arm]
-        if asked:
-            most = {one.seed for one in result.at(arm, asked[0].hops - 1) if one.answers}
-            beyond = [one.interval for one in asked if one.seed in most]
-            above = any(low > HALF_WAY for low, _ in beyond)
-            where = f"{arm}: one hop more than in training, {asked[0].hops}, is not answered"
-            found.append(_all(where, [high < HALF_WAY for _, high in beyond], above, _missing(arm, asked)))
+            found.append(all_of(f"{arm}: hops are learned in order", in_order, not all(in_order), _missing(arm, grown)))
+        otherwise = [one for one in result.otherwise if one.arm == arm]
+        found += judge_otherwise(arm, otherwise, partial(result.seeds, arm), _missing(arm, otherwise))
     return found
 
 
-def _missing(arm: str, finished: Sequence[Answered | Grown | OneMore]) -> bool:
+def _missing(arm: str, finished: Sequence[Answered | Grown | Otherwise]) -> bool:
     """Whether seeds of the arm are; none of an arm that is not among `ARMS`."""
     planned = {seed for one in ARMS if one.name == arm for seed in one.seeds}
     return not planned <= {one.seed for one in finished}
@@ -235,34 +216,19 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
     flows = [one.delivers and one.layers_used >= one.layers_needed for one in circuits]
     kinds = sorted({kind for one in circuits for kind, count in one.looked_up.items() if count})
     found = [
-        _all(where + "every model answers", [one.answers for one in asked], len(models) < len(asked), missing),
-        _all(where + "every model has a certified circuit", certified, not all(certified), missing),
-        _all(where + "no circuit beats the theory, and each carries the answer", flows, not all(flows), missing),
+        all_of(where + "every model answers", [one.answers for one in asked], len(models) < len(asked), missing),
+        all_of(where + "every model has a certified circuit", certified, not all(certified), missing),
+        all_of(where + "no circuit beats the theory, and each carries the answer", flows, not all(flows), missing),
     ]
     if asked[0].hops > 1:
         resolved = [one.strategy != "serial" for one in circuits]
         none = not any(resolved) and not missing  # which one more circuit can change
-        found.append(_all(where + "lines are resolved where they stand", resolved, none, missing))
+        found.append(all_of(where + "lines are resolved where they stand", resolved, none, missing))
     one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason="no model answers")
     if circuits:
-        verdict = _all(one_kind.asked, [len(kinds) == 1] * len(circuits), len(kinds) > 1, missing)
+        verdict = all_of(one_kind.asked, [len(kinds) == 1] * len(circuits), len(kinds) > 1, missing)
         one_kind = replace(verdict, ours=" and ".join(f"{kind}s" for kind in kinds))
     return [*found, one_kind]
-
-
-def _all(asked: str, models: Sequence[bool], against: bool, missing: bool) -> Judgement:
-    """As asked if it is so in all of three models or more, none missing; not as asked where something is against it."""
-    n, yes = len(models), sum(models)
-    ours = f"{yes} of {n}"
-    if not n:
-        return Judgement(asked, "not run", reason="no model answers")
-    if against:
-        return Judgement(asked, "not as asked", ours, n)
-    if n < FEWEST:
-        return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
-    if missing:
-        return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
-    return Judgement(asked, "as asked", ours, n) if yes == n else Judgement(asked, "inconclusive", ours, n, "some are")
 
 
 def table(result: TextResult) -> str:
@@ -294,5 +260,9 @@ def _history(folder: Path, arm: TextArm, seed: int) -> Path:
     return folder / "grown" / f"{arm.name}-seed-{seed}.json"
 
 
-def _further(folder: Path, arm: TextArm, seed: int) -> Path:
-    return folder / "further" / f"{arm.name}-seed-{seed}.json"
+def _otherwise(folder: Path, arm: TextArm, seed: int) -> Path:
+    return folder / "otherwise" / f"{arm.name}-seed-{seed}.json"
+
+
+def _read_otherwise(path: Path) -> list[Otherwise]:
+    return convert(read_json(path, "answers to questions put otherwise"), list[Otherwise], str(path))

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from scipy.stats import binomtest
-
 from hopscope.circuits.compare import Where, kinds_looked_up, strategy
 from hopscope.circuits.record import Circuit
+from hopscope.studies.text_otherwise import HALF_WAY, Otherwise
 
 ANSWERS = 0.95
 """Accuracy from which, for sure, a model answers."""
-
-HALF_WAY = 0.625
-"""Accuracy half of the way from guessing among four to certain."""
 
 
 @dataclass(frozen=True)
@@ -129,51 +125,26 @@ class Grown:
 
 
 @dataclass(frozen=True)
-class OneMore:
-    """How one model answers one hop more than it was trained on.
-
-    Attributes:
-        arm: of the model.
-        seed: of the model.
-        hops: D that is asked.
-        questions: so many.
-        right: of them.
-    """
-
-    arm: str
-    seed: int
-    hops: int
-    questions: int
-    right: int
-
-    def tells_of(self, *, planned: bool) -> set[str]:
-        """A model at one hop more."""
-        return {f"{self.arm} {self.seed} further"}
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Of the accuracy, 95%, Wilson's."""
-        low, high = binomtest(self.right, self.questions).proportion_ci(method="wilson")
-        return float(low), float(high)
-
-
-@dataclass(frozen=True)
 class TextResult:
     """Everything that was found.
 
     Attributes:
         found: by arm, model and number of hops.
         grown: by arm and model, where checkpoints were kept.
-        further: by arm and model, where the model was at hand.
+        otherwise: by arm, model and way of asking, where the model was at hand.
     """
 
     found: tuple[Answered, ...]
     grown: tuple[Grown, ...] = ()
-    further: tuple[OneMore, ...] = ()
+    otherwise: tuple[Otherwise, ...] = ()
 
     def at(self, arm: str, hops: int) -> list[Answered]:
         """What an arm came to at a number of hops."""
         return [one for one in self.found if (one.arm, one.hops) == (arm, hops)]
+
+    def seeds(self, arm: str, hops: int) -> set[int]:
+        """Of the models of an arm that answer so many hops."""
+        return {one.seed for one in self.at(arm, hops) if one.answers}
 
     def answering(self, arm: str) -> list[Grown]:
         """Models of an arm that answer at every number of hops, as they grew."""

@@ -1,0 +1,171 @@
+"""Do our language models answer where their circuits say that they should, and nowhere else?
+
+A circuit that resolves lines where they stand says what will happen to questions that are put otherwise than in
+training: a line can only look up a line before it. So models of the study `text` are asked, at each number of hops from
+two on, 512 questions in each of these ways, and what the circuits foretell stands beside it:
+
+- `one hop more` than in training, the same format: not answered.
+- `reversed`: the line of the letter asked for first, each line before the one it names: not answered.
+- `reversed, D times`: such facts printed as often as there are hops. From copy to copy a line finds one that has come a
+  hop further, and in the last the chain is told: answered.
+- `shuffled, in order`: all lines in one random order, those of the chain asked for as in training: answered.
+- `shuffled, out of order`: all others of these questions: not answered.
+- `names in any order`: letters that do not tell how deep a line stands, where in training they do: answered, since
+  circuits match letters and do not count.
+
+Rule, by arm, number of hops and way, over the models that answer in the format of training (for one hop more: at the
+most hops of training). Of those that do not answer `shuffled, in order` nothing is said in `reversed` and `shuffled,
+out of order`: they may be lost in any order but that of training. Foretold to be answered, it is as asked if the whole
+95% Wilson interval of the accuracy is above half of the way from guessing to certain in all such models, three or more,
+and every seed of the arm is finished; not as asked if in one of them it is below. Foretold not to be, the other way
+round. Else inconclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from scipy.stats import binomtest
+
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.questions import Question, questions
+from hopscope.studies.judgements import Judgement, all_of
+
+if TYPE_CHECKING:
+    from hopscope.benchmark.trial import Record
+
+Way = Literal[
+    "one hop more",
+    "reversed",
+    "reversed, D times",
+    "shuffled, in order",
+    "shuffled, out of order",
+    "names in any order",
+]
+
+FORETOLD: Mapping[Way, bool] = {
+    "one hop more": False,
+    "reversed": False,
+    "reversed, D times": True,
+    "shuffled, in order": True,
+    "shuffled, out of order": False,
+    "names in any order": True,
+}
+"""Whether circuits that resolve lines where they stand answer questions that are put so."""
+
+CONTROL: Mapping[Way, Way] = {"reversed": "shuffled, in order", "shuffled, out of order": "shuffled, in order"}
+"""What a model has to answer for its silence to say something."""
+
+HALF_WAY = 0.625
+"""Accuracy half of the way from guessing among four to certain."""
+
+ASKED, SEED = 512, 2
+"""Questions asked in each way, those of both orders of shuffled lines together, and where they are drawn from."""
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """How one model answers questions that are put otherwise than in training.
+
+    Attributes:
+        arm: of the model.
+        seed: of the model.
+        way: in which they are put.
+        hops: D that is asked.
+        questions: so many.
+        right: of them.
+    """
+
+    arm: str
+    seed: int
+    way: Way
+    hops: int
+    questions: int
+    right: int
+
+    def tells_of(self, *, planned: bool) -> set[str]:
+        """A model, asked so."""
+        return {f"{self.arm} {self.seed} {self.hops} {self.way}"}
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the accuracy, 95%, Wilson's."""
+        low, high = binomtest(self.right, self.questions).proportion_ci(method="wilson")
+        return float(low), float(high)
+
+
+def put(most_hops: int) -> Iterator[tuple[Way, int, list[Question]]]:
+    """The questions of every way and number of hops, for a model that was trained on up to so many hops."""
+    yield "one hop more", most_hops + 1, questions("equations", most_hops + 1, ASKED, SEED)
+    for hops in range(2, most_hops + 1):
+
+        def drawn(extensions: Extensions, hops: int = hops) -> list[Question]:
+            return questions("equations", hops, ASKED, SEED, extensions=extensions)
+
+        yield "reversed", hops, drawn(Extensions(lines="reversed"))
+        yield "reversed, D times", hops, drawn(Extensions(lines="reversed", repeat=hops))
+        shuffled = drawn(Extensions(lines="shuffled"))
+        yield "shuffled, in order", hops, [one for one in shuffled if in_order(one)]
+        yield "shuffled, out of order", hops, [one for one in shuffled if not in_order(one)]
+        yield "names in any order", hops, drawn(Extensions(names="random"))
+
+
+def in_order(question: Question) -> bool:
+    """Whether each line of the chain asked for stands behind the line that it names."""
+    return list(question.lines) == sorted(question.lines, reverse=True)
+
+
+def ask_otherwise(arm: str, seed: int, most_hops: int, model: Path) -> list[Otherwise]:
+    """Ask one model in every way; its answer is the acceptable one that it holds for the most probable.
+
+    Raises:
+        InputError: the folder holds no model.
+    """
+    from hopscope.benchmark.local import LocalModel
+    from hopscope.benchmark.settings import Settings
+
+    asked, found = LocalModel(model, device="cpu"), []
+    for way, hops, those in put(most_hops):
+        records: list[Record] = []
+        asked.weigh(those, Settings(mode="exact", seed=SEED), records.append)
+        right = sum(answered(record) == record.answer for record in records)
+        found.append(Otherwise(arm, seed, way, hops, len(records), right))
+    return found
+
+
+def answered(record: Record) -> str | None:
+    """The most probable of the acceptable answers; None where none has any weight."""
+    weights = record.weights or {}
+    most = max(weights, key=weights.__getitem__, default=None)
+    return most if most is not None and weights[most] > 0 else None
+
+
+def judge_otherwise(
+    arm: str, asked: Sequence[Otherwise], answer: Callable[[int], Set[int]], missing: bool
+) -> list[Judgement]:
+    """By the rule above, way after way, at every number of hops.
+
+    Args:
+        arm: its name.
+        asked: its models, in every way.
+        answer: seeds of those that answer so many hops in the format of training.
+        missing: whether a seed of the arm is not finished.
+    """
+    found = []
+    for hops, way in dict.fromkeys((one.hops, one.way) for one in asked):
+        models = answer(hops - 1 if way == "one hop more" else hops)
+        if way in CONTROL:
+            models &= {one.seed for one in _put(asked, hops, CONTROL[way]) if one.interval[0] > HALF_WAY}
+        intervals = [one.interval for one in _put(asked, hops, way) if one.seed in models]
+        above, below = [low > HALF_WAY for low, _ in intervals], [high < HALF_WAY for _, high in intervals]
+        foretold, against = (above, below) if FORETOLD[way] else (below, above)
+        said = "answered" if FORETOLD[way] else "not answered"
+        found.append(all_of(f"{arm}, {hops} hops, {way}: {said}", foretold, any(against), missing))
+    return found
+
+
+def _put(asked: Sequence[Otherwise], hops: int, way: Way) -> list[Otherwise]:
+    return [one for one in asked if (one.hops, one.way) == (hops, way)]

@@ -1,0 +1,91 @@
+"""Models of text, asked otherwise than in training: what is put to them, and that the rule can say no."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from hopscope.problem.text.questions import Question
+from hopscope.studies.text_otherwise import FORETOLD, Otherwise, Way, in_order, judge_otherwise, put
+
+RIGHT: dict[Way, int] = {way: 500 if answered else 130 for way, answered in FORETOLD.items()}
+"""Of 512, where all is as foretold."""
+
+
+def asked(seed: int, **changed: int) -> list[Otherwise]:
+    """A model of two hops that answers as foretold, but where it is said how many it has right; ways without blanks."""
+    return [
+        Otherwise("arm", seed, way, 3 if way == "one hop more" else 2, 512, changed.get(way.replace(" ", "_"), right))
+        for way, right in RIGHT.items()
+    ]
+
+
+def verdicts(*models: list[Otherwise], answer: int = 3, missing: bool = False) -> dict[str, str]:
+    found = judge_otherwise("arm", [one for model in models for one in model], lambda _: set(range(answer)), missing)
+    return {one.asked.partition("hops, ")[2].partition(":")[0]: one.verdict for one in found}
+
+
+def test_as_foretold() -> None:
+    assert verdicts(*map(asked, range(3))) == dict.fromkeys(get_args(Way), "as asked")
+    assert set(verdicts(*map(asked, range(3)), missing=True).values()) == {"inconclusive"}
+    assert set(verdicts(*map(asked, range(2))).values()) == {"inconclusive"}
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_one_model_is_enough_against_it(way: Way) -> None:
+    """Half of the way is 62.5%: 67% of 512 questions are above it for sure, 57% below, and 62.5% are neither."""
+    for right, answered in ((345, True), (290, False), (320, None)):
+        found = verdicts(asked(0), asked(1), asked(2, **{way.replace(" ", "_"): right}))
+        against = "inconclusive" if answered is None else "not as asked"
+        assert found.pop(way) == ("as asked" if answered is FORETOLD[way] else against)
+        lost = way == "shuffled, in order" and not answered  # of the two models left nothing is said
+        unsaid = {"reversed", "shuffled, out of order"} if lost else set()
+        assert {name for name, verdict in found.items() if verdict != "as asked"} == unsaid
+
+
+def test_who_is_lost_in_any_other_order_says_nothing_by_being_silent() -> None:
+    lost = {way.replace(" ", "_"): 128 for way in get_args(Way)}
+    found = verdicts(*(asked(seed, **lost) for seed in range(3)))
+    assert found["reversed"] == found["shuffled, out of order"] == "not run"
+    assert found["shuffled, in order"] == found["reversed, D times"] == "not as asked"
+
+
+def test_models_that_never_learned_the_hops_do_not_count() -> None:
+    contrary = {way.replace(" ", "_"): 512 - right for way, right in RIGHT.items()}
+    models = asked(0), asked(1), asked(2, **contrary)
+    assert set(verdicts(*models).values()) == {"not as asked", "inconclusive"}
+    assert set(verdicts(*models, answer=2).values()) == {"inconclusive"}
+    assert set(verdicts(*models, answer=0).values()) == {"not run"}
+
+
+def lines(question: Question) -> list[str]:
+    return question.prompt.splitlines()[:-1]
+
+
+def stands(question: Question) -> list[int]:
+    """Where the lines of the chain asked for stand, first look-up first, read off the text."""
+    symbol, found, facts = question.prompt.partition("What is the value of ")[2][0], [], lines(question)
+    while not symbol.isdigit():
+        found.append(next(place for place, line in enumerate(facts) if line.startswith(f"{symbol} = ")))
+        symbol = facts[found[-1]].partition(" = ")[2]
+    return found
+
+
+def test_what_is_put() -> None:
+    ways = {(way, hops): those for way, hops, those in put(3)}
+    assert [way for way, hops in ways if hops == 2] == [way for way in get_args(Way) if way != "one hop more"]
+    assert [hops for way, hops in ways if way == "one hop more"] == [4]
+    assert {len(those) for (way, _), those in ways.items() if "shuffled" not in way} == {512}
+    for hops in (2, 3):
+        ordered, others = ways["shuffled, in order", hops], ways["shuffled, out of order", hops]
+        assert len(ordered) + len(others) == 512
+        assert len(ordered) == pytest.approx(512 / (2 if hops == 2 else 6), rel=0.25)  # 1 / D!
+        assert all(stands(one) == sorted(stands(one), reverse=True) for one in ordered)
+        assert not any(stands(one) == sorted(stands(one), reverse=True) for one in others)
+        for once, again in zip(ways["reversed", hops], ways["reversed, D times", hops], strict=True):
+            assert stands(once) == sorted(stands(once))
+            assert lines(again) == hops * lines(once)
+    assert not any(map(in_order, ways["reversed", 2]))
+    deepest = ["".join(line[0] for line in lines(one)[:4]) for one in ways["names in any order", 2]]
+    assert any(set(names) - set("abcd") for names in deepest)  # of which all are in training
