@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import get_args
 
 import pytest
 
-from hopscope.problem.text.questions import Question
-from hopscope.studies.text_otherwise import FORETOLD, Otherwise, Way, in_order, judge_otherwise, put
+from hopscope.problem.text.questions import Question, questions
+from hopscope.studies.text_otherwise import FORETOLD, SEED, Otherwise, Way, in_order, judge_otherwise, put
 
 RIGHT: dict[Way, int] = {way: 500 if answered else 130 for way, answered in FORETOLD.items()}
 """Of 512, where all is as foretold."""
@@ -87,5 +88,11 @@ def test_what_is_put() -> None:
             assert stands(once) == sorted(stands(once))
             assert lines(again) == hops * lines(once)
     assert not any(map(in_order, ways["reversed", 2]))
-    deepest = ["".join(line[0] for line in lines(one)[:4]) for one in ways["names in any order", 2]]
-    assert any(set(names) - set("abcd") for names in deepest)  # of which all are in training
+    plain, named = questions("equations", 2, 512, SEED), ways["names in any order", 2]
+    assert [one.answer for one in named] == [one.answer for one in plain]
+    assert [one.lines for one in named] == [one.lines for one in plain]
+    for one, other in zip(named, plain, strict=True):
+        assert set("".join(lines(one))) == set("".join(lines(other)))  # no letter that training has not
+        assert lines(one)[stands(one)[-1]][-1] == one.answer
+    first = Counter(line[0] for one in named for line in lines(one)[:4])
+    assert all(first[letter] == pytest.approx(256, rel=0.25) for letter in "abcdefgh")  # in training it is one of abcd

@@ -10,8 +10,9 @@ two on, 512 questions in each of these ways, and what the circuits foretell stan
   hop further, and in the last the chain is told: answered.
 - `shuffled, in order`: all lines in one random order, those of the chain asked for as in training: answered.
 - `shuffled, out of order`: all others of these questions: not answered.
-- `names in any order`: letters that do not tell how deep a line stands, where in training they do: answered, since
-  circuits match letters and do not count.
+- `names in any order`: the same letters, but they do not tell how deep a line stands, as they do in training: answered,
+  since circuits match letters and do not count. (First asked with any of the alphabet's letters, of which the models
+  have never seen most, and answered by none: that asked nothing.)
 
 Rule, by arm, number of hops and way, over the models that answer in the format of training (for one hop more: at the
 most hops of training). Of those that do not answer `shuffled, in order` nothing is said in `reversed` and `shuffled,
@@ -24,12 +25,14 @@ round. Else inconclusive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from scipy.stats import binomtest
 
+from hopscope.problem.text.chains import Chains
+from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question, questions
 from hopscope.studies.judgements import Judgement, all_of
@@ -110,12 +113,23 @@ def put(most_hops: int) -> Iterator[tuple[Way, int, list[Question]]]:
         shuffled = drawn(Extensions(lines="shuffled"))
         yield "shuffled, in order", hops, [one for one in shuffled if in_order(one)]
         yield "shuffled, out of order", hops, [one for one in shuffled if not in_order(one)]
-        yield "names in any order", hops, drawn(Extensions(names="random"))
+        yield "names in any order", hops, [renamed(one) for one in drawn(Extensions())]
 
 
 def in_order(question: Question) -> bool:
     """Whether each line of the chain asked for stands behind the line that it names."""
     return list(question.lines) == sorted(question.lines, reverse=True)
+
+
+def renamed(question: Question) -> Question:
+    """The same with its letters in any order, whatever their level."""
+    latent = question.latent
+    assert isinstance(latent, Chains)
+    numbers, *levels = latent.words
+    drawn = Draw(question.id, "names").permutation(sum(map(len, levels)))
+    letters = iter([letter for level in levels for letter in level][place] for place in drawn)
+    words = tuple(tuple(next(letters) for _ in level) for level in levels)
+    return replace(question, latent=replace(latent, words=(numbers, *words)))
 
 
 def ask_otherwise(arm: str, seed: int, most_hops: int, model: Path) -> list[Otherwise]:
