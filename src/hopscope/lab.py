@@ -1,6 +1,6 @@
 """The bench of a researcher in a notebook: a run's models, one by one, and what one asks of a model.
 
-run = hs.train(hs.paper.A, "runs/a")
+run = hs.train(hs.recipes.A, "runs/a")
 model = run[0]
 circuit = model.circuit()
 model.ablate({"L3.H1 x0? -> >x2": "uniform"}).loss
@@ -13,18 +13,22 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import nn
 
+from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.budget import Budget, Effort
+from hopscope.circuits.search.journal import Journal, Watch
 from hopscope.circuits.subject import SEQUENCES, ForeignModel, Subject
 from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
+from hopscope.emergence.settings import Following
 from hopscope.errors import InputError
 from hopscope.model.foreign import Foreign, Parts
 from hopscope.model.lens import to_transformer_lens
@@ -32,6 +36,8 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
 from hopscope.training.data import held_out
+from hopscope.training.engine import Engine
+from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -124,21 +130,54 @@ class Model(Subject):
         """
         return Model(self.run, self.number, step)
 
-    def circuit(self, **search: Any) -> Circuit:
+    def circuit(
+        self,
+        *,
+        effort: Effort | Budget = "thorough",
+        bar: float | tuple[float, ...] | None = None,
+        seed: int = 0,
+        proof: Proof | None = None,
+        anew: bool = False,
+        watch: Watch = Journal.watch,
+    ) -> Circuit:
         """Its circuit, found and certified; kept beside the run, so that the second call reads it.
 
-        Args:
-            search: as in `circuit_of_run`: `effort`, `bar`, `anew`, ...
-        """
-        return circuit_of_run(self.run, self.number, self.step, **search)
+            >>> run[0].circuit(effort="quick").found  # it was trained for a moment
+            False
 
-    def emergence(self, **how: Any) -> Emergence:
+        Args:
+            effort: `quick`, `thorough`, or a budget of your own.
+            bar: the mean squared error that a circuit may have at most; the paper's 0.05 by default. Of several the one
+                at which the circuit stands clearest is chosen.
+            seed: of the search; its sequences and random orders follow from it.
+            proof: how much stands behind the certificate.
+            anew: search even if it is there.
+            watch: told where things stand: what is being done, stages finished, stages in all.
+
+        Raises:
+            InputError: no checkpoint to look at, a value out of range, or a circuit that is certified at another bar.
+        """
+        how: dict[str, Any] = {"effort": effort, "bar": bar, "seed": seed, "proof": proof, "anew": anew, "watch": watch}
+        return circuit_of_run(self.run, self.number, self.step, **how)
+
+    def emergence(
+        self,
+        settings: Following | None = None,
+        *,
+        anew: bool = False,
+        watch: Callable[[int, int], None] | None = None,
+    ) -> Emergence:
         """How its circuit came to be, over the checkpoints of the run; kept beside it.
+
+        Args:
+            settings: how it is measured.
+            anew: measure even if it is there.
+            watch: told the step of each checkpoint done, and the last step.
 
         Raises:
             InputError: no circuit was found yet, or the run kept too few checkpoints.
         """
-        return emergence_of_run(self.run, self.number, **how)
+        return emergence_of_run(self.run, self.number, settings, step=self.step, anew=anew, watch=watch)
 
     def to_transformer_lens(self) -> TransformerBridge:
         """The model in TransformerLens, whose caches, hooks and patches then serve.
@@ -174,7 +213,13 @@ class Run(RunFolder, Sequence[Model]):
     def __len__(self) -> int:
         return len(self.seeds)
 
-    def __getitem__(self, number: Any) -> Any:
+    @overload
+    def __getitem__(self, number: int) -> Model: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Model]: ...
+
+    def __getitem__(self, number: int | slice) -> Model | list[Model]:
         """Model `number` of the run; negative numbers and slices as in a list."""
         if isinstance(number, slice):
             return [Model(self, one) for one in range(len(self))[number]]
@@ -214,14 +259,36 @@ class Run(RunFolder, Sequence[Model]):
         return f"<run {self.path}: {len(self)} x {self.recipe.layers} layers, {self.problem.named}>"
 
 
+@overload
+def train(
+    recipe: Setup,
+    problem: Path | str,
+    *,
+    engine: Engine | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Run: ...
+
+
+@overload
+def train(
+    recipe: Recipe,
+    problem: RetrievalProblem,
+    folder: Path | str,
+    *,
+    seeds: Sequence[int] | None = None,
+    engine: Engine | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Run: ...
+
+
 def train(
     recipe: Setup | Recipe,
     problem: RetrievalProblem | Path | str,
     folder: Path | str | None = None,
     *,
     seeds: Sequence[int] | None = None,
-    engine: Any = None,
-    watch: Callable[[Any], None] | None = None,
+    engine: Engine | None = None,
+    watch: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Train a setup into a folder, or a recipe on a problem; a folder that holds part of the run continues.
 
@@ -229,12 +296,12 @@ def train(
         >>> few = replace(hs.recipes.LAPTOP, steps=2)
         >>> hs.train(few, hs.RetrievalProblem(hops=1), folder / "few", seeds=[0, 1])[1].seed
         1
-        >>> hs.train(replace(hs.paper.A, recipe=few), folder / "setup")[0].problem.hops
+        >>> hs.train(replace(hs.recipes.A, recipe=few), folder / "setup")[0].problem.hops
         3
 
     Args:
-        recipe: how; or a `Setup`, and the folder next.
-        problem: what on.
+        recipe: how; or a `Setup`, which says on what and from which seeds too.
+        problem: what on; after a `Setup` the folder.
         folder: where the run is kept; new, empty, or holding this same run.
         seeds: one a model; `[0]` unless told otherwise.
         engine: how steps are computed; `None` for the fastest here.

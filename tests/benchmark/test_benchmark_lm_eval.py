@@ -42,7 +42,7 @@ def test_an_untaught_model_is_at_chance(trained: tuple[Path, Any]) -> None:
 
     from hopscope.benchmark.local import LocalModel
     from hopscope.benchmark.settings import Cell, Settings
-    from hopscope.benchmark.statistics import wilson
+    from hopscope.statistics import wilson
 
     folder, count = trained[0], 100
     tasks = TaskManager(

@@ -16,12 +16,12 @@ from asked_programs import CELL, ONE, Asked, Say, half, right
 from hopscope.benchmark.points import Point, Summary, compare, places, summarise
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import Settings
-from hopscope.benchmark.statistics import wilson
 from hopscope.benchmark.trial import Record, weighed
 from hopscope.errors import InputError
 from hopscope.plot import figure_2, save
 from hopscope.plot.figure_2 import label
 from hopscope.problem.text.questions import Question
+from hopscope.statistics import wilson
 
 
 def records(say: Say, count: int, name: str = "p", **settings: Any) -> list[Record]:

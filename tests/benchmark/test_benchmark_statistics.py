@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.benchmark.statistics import at_least, mcnemar, wilson
+from hopscope.benchmark.statistics import at_least, mcnemar
 from hopscope.errors import InputError
+from hopscope.statistics import wilson
 
 
 @pytest.mark.parametrize(

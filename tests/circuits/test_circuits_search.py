@@ -18,7 +18,7 @@ from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.hypotheses import Hypotheses
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.search.gradients import estimated_order, rank_correlation, row_scores
+from hopscope.circuits.search.gradients import estimated_order, row_scores
 from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.smallest import tried
@@ -231,13 +231,6 @@ def test_gradient_scores_of_a_nearly_linear_case() -> None:
     full, *exact = evaluator.errors([{}, *off]).double().mean(dim=(1, 2)).tolist()
     torch.testing.assert_close(estimate.double(), torch.tensor(exact).double() - full, rtol=0.02, atol=1e-8)
     assert sorted(estimated_order(evaluator)[0]) == [0, 1]
-
-
-def test_spearman() -> None:
-    left = torch.tensor([0.0, 1.0, 2.0, 3.0])
-    assert rank_correlation(left, left.exp()) == pytest.approx(1.0)
-    assert rank_correlation(left, -left) == pytest.approx(-1.0)
-    assert rank_correlation(left, torch.tensor([1.0, 0.0, 3.0, 2.0])) == pytest.approx(0.6)
 
 
 def test_forms_come_simplest_first() -> None:

@@ -10,11 +10,11 @@ import pytest
 from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.settings import Settings
-from hopscope.benchmark.statistics import wilson
 from hopscope.paper.claims import Finding
 from hopscope.paper.section_4 import GUESS, BenchmarkResult, BenchmarkStudy, judge, run
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import FORMULATIONS
+from hopscope.statistics import wilson
 
 NINE = [("equations", hops) for hops in range(1, 6)]
 NINE += [(name, form.paper_hops) for name, form in FORMULATIONS.items() if name != "equations"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from report_data import BACKWARD, DOUBLING, SERIAL, TIES, Where, circuits, loss, strict, studied
+from report_data import BACKWARD, DOUBLING, SERIAL, TIES, Where, circuits, loss, searched, strict, studied
 
-from hopscope.circuits.certificate import no_circuit
 from hopscope.circuits.strict_reading import Loss, StrictReading
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
@@ -31,13 +29,7 @@ def abc(**changes: Any) -> list[Studied]:
     ]
 
 
-def searched(model: Studied, **how: Any) -> Studied:
-    """The same, by a record that says how the search went."""
-    record: Any = SimpleNamespace(**vars(model.circuit), **how)
-    return replace(model, circuit=record)
-
-
-GIVEN_UP = {"certificate": no_circuit(0.008, 0.05, 0, rows_left=70).to_json()}
+GIVEN_UP = {"given_up": True}
 
 
 def verdict(claim: str, *models: Studied) -> str:
@@ -198,6 +190,11 @@ class TestC6:
         good = Learned(0.008, 0.007, (0.006, 0.009))
         assert self.with_losses(good, good, replace(good, held_out=held_out)).verdict == expected
 
+    def test_one_model_three_times_is_one(self) -> None:
+        good = Learned(0.008, 0.007, (0.006, 0.009))
+        found = judged(*(studied(strict(), "a", learned=good) for _ in range(3)))["C6"]
+        assert (found.verdict, found.n) == ("inconclusive", 1)
+
     def test_divergence_fails(self) -> None:
         assert self.with_losses(Learned(None, None, None)).verdict == "not reproduced"
 
@@ -330,7 +327,7 @@ class TestC11:
     @pytest.mark.parametrize(
         ("meet", "of", "expected"),
         [(9, 9, "inconclusive"), (10, 10, "reproduced"), (9, 10, "reproduced"), (7, 10, "inconclusive"),
-         (4, 10, "not reproduced"), (0, 10, "not reproduced")],
+         (4, 10, "not reproduced"), (0, 10, "not reproduced"), (42, 50, "reproduced"), (35, 50, "not reproduced")],
     )  # fmt: skip
     def test_it_is_a_distribution(self, meet: int, of: int, expected: str) -> None:
         found = judged(*self.many(meet, of))["C11"]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
-from report_data import D_LIKE, SERIAL, loss, strict, studied
+from report_data import D_LIKE, SERIAL, loss, searched, strict, studied
 
-from hopscope.circuits.certificate import no_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.crossing import Crossing
 from hopscope.emergence.history import Emergence, PathHistory
@@ -53,13 +51,7 @@ def model(name: str = "d", learned: Learned | None = None, **changes: Any) -> St
     return studied(strict(SERIAL, **changes), name, D_LIKE, learned or Learned(0.031, 0.03, (0.029, 0.033)))
 
 
-def searched(model: Studied, **how: Any) -> Studied:
-    """The same, by a record that says how the search went."""
-    record: Any = SimpleNamespace(**vars(model.circuit), **how)
-    return replace(model, circuit=record)
-
-
-GIVEN_UP = {"certificate": no_circuit(0.008, 0.05, 0, rows_left=70).to_json()}
+GIVEN_UP = {"given_up": True}
 
 
 def judged(*followed: FollowedModel, scale: str = "paper") -> dict[str, Finding]:

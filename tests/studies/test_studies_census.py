@@ -14,10 +14,10 @@ from hopscope.circuits.strict_reading import Loss
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.census import census as figure
+from hopscope.statistics import sign_test
 from hopscope.studies import census
 from hopscope.studies.census import CensusResult
 from hopscope.studies.circuits import Search, Seen
-from hopscope.studies.statistics import mean_interval, sign_test
 from hopscope.studies.work import Work
 from hopscope.training.setup import Setup
 
@@ -189,7 +189,3 @@ def test_tables_and_figures():
 def test_statistics():
     assert sign_test([1, 1, 1, 1, 1, 0]) == pytest.approx(2 / 32)
     assert sign_test([0, 0]) == 1
-    assert mean_interval([2, 2]) == (2, 2)
-    assert mean_interval([1]) == (-float("inf"), float("inf"))
-    low, high = mean_interval([0, 1] * 50)
-    assert (low, high) == pytest.approx((0.4, 0.6), abs=0.03)

@@ -15,11 +15,11 @@ from hopscope.circuits.compare import Where
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.descent import descent as figure
+from hopscope.statistics import fewer
 from hopscope.studies import descent
 from hopscope.studies.descent import DescentResult
 from hopscope.studies.followed import Followed, _spikes
 from hopscope.studies.kept import kept
-from hopscope.studies.statistics import fewer
 
 Paths = tuple[Where, ...]
 

@@ -98,6 +98,8 @@ class Record:
     paths: tuple[StrictPath, ...] = ()
     ends: tuple[Any, ...] = ((),)
     certified: tuple[str, ...] = ("natural", "strict")
+    bar: float = 0.05
+    given_up: bool = False
 
 
 A_LIKE = Setup("a", RetrievalProblem(hops=3), Recipe(layers=12, heads=1, d_model=16, steps=10, batch_size=1))
@@ -112,10 +114,17 @@ def studied(
     full: float = 0.008,
     **changes: Any,
 ) -> Studied:
-    """A model of that reading; the hash of its record is its name."""
+    """A model of that reading; the hash of its record is its name, and its seed follows from it."""
     record = Record(name, reading, {"full": full}, found=reading is not None)
     circuit: Any = replace(record, **changes)
-    return Studied(name, setup, 0, 0, learned or Learned(0.008, 0.007, (0.006, 0.009)), circuit)
+    seed = int.from_bytes(name.encode())
+    return Studied(name, setup, seed, 0, learned or Learned(0.008, 0.007, (0.006, 0.009)), circuit)
+
+
+def searched(model: Studied, **how: Any) -> Studied:
+    """The same, by a record that says how the search went."""
+    circuit: Any = model.circuit
+    return replace(model, circuit=replace(circuit, **how))
 
 
 def circuits(*models: Studied, scale: str = "paper") -> CircuitResult:

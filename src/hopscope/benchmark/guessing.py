@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hopscope.benchmark.statistics import at_least, uniform, wilson
+from hopscope.benchmark.statistics import at_least, uniform
 from hopscope.problem.text.blind import BLIND, look
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question, questions
+from hopscope.statistics import wilson
 
 FRESH = 1_015
 """Seed of questions that no benchmark asks by default; the next one gives those that the memory learns from."""

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.benchmark.settings import Cell, Mode, Settings
-from hopscope.benchmark.statistics import at_least, mcnemar, paired_interval, wilson
+from hopscope.benchmark.statistics import at_least, mcnemar, paired_interval
 from hopscope.benchmark.trial import Record
 from hopscope.records import content_hash, plain, read_record, write_record
+from hopscope.statistics import wilson
 
 KIND, SCHEMA = "benchmark summary", 2
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
 from hopscope.circuits.foreign import ForeignEvaluator
+from hopscope.circuits.kept import circuit_path, kept_circuit, model_hash
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, OtherCircuit
 from hopscope.circuits.search.bars import Bars, budgets_at, search_at
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
-from hopscope.circuits.search.interrupted import Interrupted
 from hopscope.circuits.search.journal import Journal, Watch
 from hopscope.circuits.search.orders import Found
 from hopscope.circuits.search.strict_orders import StrictOrders
@@ -178,7 +177,7 @@ def circuit_of_run(
     watch: Watch = Journal.watch,
     anew: bool = False,
 ) -> Circuit:
-    """The circuit of a model of a run, kept beside it (see `record_path`).
+    """The circuit of a model of a run, kept beside it (see `circuit_path`).
 
     A record that is there is returned as it is, unless it was made otherwise than asked, by rules that have been
     sharpened since, or `anew`; one that is certified at another bar is not replaced but `anew`. A search that was
@@ -202,48 +201,25 @@ def circuit_of_run(
     bars = [one.bar for one in budgets]
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
-    path = record_path(run.path, number, step)
     at = max(run.checkpoints, default=0) if step is None else step
-    model = run.model_hashes[number] if at == run.plans.end else content_hash([run.model_hashes[number], at])
-    asked = _asked(budgets[0], seed) | {"model": model, "bars": bars, "rules": RULES}
-    search = Interrupted.beside(path, asked | {"proof": asdict(proof or Proof())}, run.record.content_hash)
-    if path.exists() and not anew:
-        circuit = Circuit.load(path, run.record.content_hash)
-        there = [one["bar"] for one in circuit.search.get("bars", [])] or [circuit.bar]
-        if asked.items() <= (circuit.search | {"model": circuit.model, "bars": there, "rules": circuit.rules}).items():
-            search.forget()
-            return circuit
-        if circuit.certified and circuit.model == model and there != bars:
-            told, wanted = (", ".join(f"{one:g}" for one in some) for some in (there, bars))
-            raise InputError(
-                f"{path} holds a circuit certified at bar {told}, not {wanted}; pass --anew (in Python anew=True) to "
-                "search again and replace it"
-            )
-    memory = {} if anew else search.memory()
-    circuit = find_circuit(
-        single(run.transformer(step), number),
-        run.problem,
-        effort=budgets[0],
-        bar=tuple(bars),
-        seed=seed,
-        origin=Origin(model, run.seeds[number], number),
-        proof=proof,
-        journal=Journal(watch, memory, search.remember),
-        initial=run.recipe.initial,
-    )
-    circuit.save(path, run.record.content_hash)
-    search.forget()
-    return circuit
+    model = model_hash(run, number, at)
 
+    def find(journal: Journal) -> Circuit:
+        return find_circuit(
+            single(run.transformer(step), number),
+            run.problem,
+            effort=budgets[0],
+            bar=tuple(bars),
+            seed=seed,
+            origin=Origin(model, run.seeds[number], number),
+            proof=proof,
+            journal=journal,
+            initial=run.recipe.initial,
+        )
 
-def record_path(folder: Path, number: int, step: int | None = None) -> Path:
-    """Where the circuit of a model is kept.
-
-    `circuit.json` (`circuit-N.json` for model N > 0) for the model as it is; for the model as it was at a checkpoint,
-    `circuits/step-NNNNNN.json` (`circuits/step-NNNNNN-N.json`).
-    """
-    model = f"-{number}" if number else ""
-    return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
+    path, wanted = circuit_path(run.path, number, step), {"model": model, "bars": bars, "rules": RULES}
+    hashed = run.record.content_hash
+    return kept_circuit(path, _asked(budgets[0], seed) | wanted, find, proof=proof, run=hashed, watch=watch, anew=anew)
 
 
 def _asked(budget: Budget, seed: int) -> dict[str, Any]:

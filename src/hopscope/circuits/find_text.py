@@ -6,8 +6,6 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from scipy.stats import binomtest
-
 from hopscope.checks import check_number
 from hopscope.circuits.certificate import RULES, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
@@ -23,6 +21,7 @@ from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed
+from hopscope.statistics import wilson
 
 _HIGHEST = 0.49
 """Bar beyond which a circuit would say nothing: guessing among four has 0.75."""
@@ -88,7 +87,7 @@ def find_text_circuit(
     evaluator = TextEvaluator(model, tokenizer, task, batch)
     check_memory(evaluator, model.size, proof)
     told = _told(evaluator, named)
-    origin, search = Origin(named.content, seed), asked(effort, faithfulness, seed)
+    origin, search = Origin(named.content, seed), {"effort": effort, "faithfulness": faithfulness, "seed": seed}
     began = time.monotonic()
     full, guessing = float(evaluator.own.mean()), 1 - 1 / batch.candidates.shape[1]
     forecast = Forecast(evaluator, budget, proof, (time.monotonic() - began) / evaluator.sequences)
@@ -101,17 +100,12 @@ def find_text_circuit(
     return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))
 
 
-def asked(effort: Effort = "thorough", faithfulness: float = 0.95, seed: int = 0, **_: Any) -> dict[str, Any]:
-    """What a record must say of its search to be the one that is asked for."""
-    return {"effort": effort, "faithfulness": faithfulness, "seed": seed}
-
-
 def _told(evaluator: TextEvaluator, named: Named) -> Asked:
     """How the model does, against the floor."""
     task, count = evaluator.task, evaluator.sequences
     (question,) = task.questions(1, 0)
     full = evaluator.scores({})
-    lowest = binomtest(round(full.accuracy * count), count).proportion_ci(method="wilson").low
+    lowest, _ = wilson(round(full.accuracy * count), count)
     return Asked(
         named.name, task.formulation, tidy(max(question.guess, question.shortcut)), tidy(lowest),
         task.extensions.changed(), {"full": full},

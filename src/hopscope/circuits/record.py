@@ -8,7 +8,7 @@ problem      the problem, every field
 hops         D
 layers, heads  of the model
 found        whether there is a circuit in the natural reading; without one `paths` is empty, the certificate says why
-certified    in which senses all parts of the certificate passed: `natural`, `strict`
+certified    in which senses all parts of the certificate are there and passed: `natural`, `strict`
 bar          the loss that the circuit may have at most
 losses       of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
              model's own patterns in its rows (`natural`), everything else switched off; on fresh sequences
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hopscope.circuits.bootstrap import Interval
-from hopscope.circuits.certificate.part import RULES, Sense
+from hopscope.circuits.certificate.part import PART_NAMES, RULES, Sense
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
@@ -201,6 +201,16 @@ class Circuit:
         return tuple(sense for sense in holds if holds[sense])
 
     @property
+    def given_up(self) -> bool:
+        """Whether the search was given up; then nobody knows whether there is one."""
+        return "rows_left" in self.certificate.get("sufficiency", {})
+
+    @property
+    def delivers(self) -> bool:
+        """Whether its paths carry what is asked for to where it is read, by theory."""
+        return bool(self.certificate.get("deliverability", {}).get("passed"))
+
+    @property
     def verdict(self) -> str:
         """Whether it is certified, in which senses, and whether by rules that are sharper today; in words."""
         if not self.certified:
@@ -275,7 +285,7 @@ class Circuit:
 
 
 def _passed(certificate: dict[str, dict[str, Any]]) -> bool:
-    return bool(certificate) and all(part["passed"] for part in certificate.values())
+    return set(PART_NAMES) <= set(certificate) and all(part["passed"] for part in certificate.values())
 
 
 _NAMES = ("layer", "head", "query", "key")

@@ -13,11 +13,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.budget import Budget, Effort
+from hopscope.circuits.search.journal import Journal
 from hopscope.errors import InputError
 from hopscope.model.foreign import Foreign
 from hopscope.problem.retrieval import RetrievalProblem
@@ -29,11 +32,11 @@ ABLATIONS: Mapping[str, Form] = {
     "uniform": UNIFORM,
     "identity": IDENTITY,
     "zero": ZERO,
-    "mean": POSITIONAL,
+    "positional": POSITIONAL,
     "resample": RESAMPLE,
     "keep": KEEP,
 }
-"""What `Model.ablate` puts in the place of a row, by the field's names; `knock_out` masks one key of it."""
+"""What `Model.ablate` puts in the place of a row, by the names of forms; `knock_out` masks one key of it."""
 
 _PLACE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
 
@@ -164,10 +167,23 @@ class ForeignModel(Subject):
         """The model on 256 sequences that no search sees."""
         return ForeignEvaluator(self.transformer, self.problem, held_out(self.problem, SEQUENCES, purpose="notebook"))
 
-    def circuit(self, **search: Any) -> Circuit:
+    def circuit(
+        self,
+        *,
+        effort: Effort | Budget = "thorough",
+        bar: float | tuple[float, ...] | None = None,
+        seed: int = 0,
+        proof: Proof | None = None,
+        journal: Journal | None = None,
+    ) -> Circuit:
         """Its circuit, found and certified. Keep it with `circuit.save(path)`.
 
         Args:
-            search: as in `find_circuit`: `effort`, `bar`, `seed`, ...
+            effort: as for `find_circuit`, like the others.
+            bar: as there.
+            seed: as there.
+            proof: as there.
+            journal: as there.
         """
-        return find_circuit(self.transformer, self.problem, **search)
+        how: dict[str, Any] = {"effort": effort, "bar": bar, "seed": seed, "proof": proof, "journal": journal}
+        return find_circuit(self.transformer, self.problem, **how)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.certificate.part import RULES
-from hopscope.circuits.find_text import Named, asked, find_text_circuit
+from hopscope.circuits.certificate import RULES, Proof
+from hopscope.circuits.find_text import Named, find_text_circuit
+from hopscope.circuits.kept import kept_circuit
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.search.interrupted import Interrupted
+from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.search.journal import Journal, Watch
 from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.model.language import LanguageModel
 from hopscope.model.model_folder import open_model_folder
 from hopscope.problem.roles import text_role_names
+from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import tokens
 
@@ -73,46 +74,46 @@ class TextModel:
         formulation: str,
         hops: int | None = None,
         *,
+        extensions: Extensions | None = None,
+        effort: Effort = "thorough",
+        faithfulness: float = 0.95,
+        seed: int = 0,
+        proof: Proof | None = None,
         anew: bool = False,
         watch: Watch = Journal.watch,
-        **search: Any,
     ) -> Circuit:
         """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/`, so that it is read again.
 
-        A search that was interrupted goes on where it was.
+        A search that was interrupted goes on where it was. A record of another model, of another search, or by rules
+        that have been sharpened since, is replaced.
 
         Args:
             formulation: equations, lives-with or kingdoms.
             hops: D; the paper's by default.
+            extensions: departures from the paper's format.
+            effort: as for `find_text_circuit`, like `faithfulness`, `seed` and `proof`.
+            faithfulness: as there.
+            seed: as there.
+            proof: as there.
             anew: search even if it is there.
             watch: told where things stand: what is being done, stages finished, stages in all.
-            search: as in `find_text_circuit`: `effort`, `faithfulness`, `seed`; and `extensions`.
-
-        A record of another model, of another search, or by rules that have been sharpened since, is replaced.
 
         Raises:
-            InputError: a formulation, tokenizer or value that does not do, or a damaged record.
+            InputError: a formulation, tokenizer or value that does not do, a damaged record, or a circuit that is
+                certified at another faithfulness.
         """
-        task = TextTask.of(formulation, hops, search.pop("extensions", None))
-        path = record_path(self.path, task)
-        wanted, made = asked(**search), {"model": self.named.content, "rules": RULES}
-        proof = asdict(search["proof"]) if search.get("proof") else {}
-        unfinished = Interrupted.beside(path, wanted | made | {"proof": proof})
-        if path.exists() and not anew:
-            circuit = Circuit.load(path)
-            here = circuit.search | {"model": circuit.model, "rules": circuit.rules}
-            if (wanted | made).items() <= here.items():
-                unfinished.forget()
-                return circuit
-        path.parent.mkdir(exist_ok=True)
-        journal = Journal(watch, {} if anew else unfinished.memory(), unfinished.remember)
-        circuit = find_text_circuit(self.model, self.tokenizer, task, self.named, journal=journal, **search)
-        circuit.save(path)
-        unfinished.forget()
-        return circuit
+        task = TextTask.of(formulation, hops, extensions)
+        search: dict[str, Any] = {"effort": effort, "faithfulness": faithfulness, "seed": seed}
+
+        def find(journal: Journal) -> Circuit:
+            how = {**search, "proof": proof, "journal": journal}
+            return find_text_circuit(self.model, self.tokenizer, task, self.named, **how)
+
+        wanted = search | {"model": self.named.content, "rules": RULES}
+        return kept_circuit(text_circuit_path(self.path, task), wanted, find, proof=proof, watch=watch, anew=anew)
 
 
-def record_path(folder: Path, task: TextTask) -> Path:
+def text_circuit_path(folder: Path, task: TextTask) -> Path:
     """Where the circuit for a task is kept."""
     changed = "".join(f"-{name}-{value}" for name, value in sorted(task.extensions.changed().items()))
     return folder / "circuits" / f"{task.formulation}-{task.hops}-hops{changed}.json"

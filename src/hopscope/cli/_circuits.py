@@ -84,12 +84,13 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _load(name: str) -> Circuit:
+    from hopscope.circuits.kept import circuit_path
     from hopscope.circuits.record import Circuit
 
     path = Path(name)
-    if path.is_dir() and not (path / "circuit.json").exists():
+    if path.is_dir() and not circuit_path(path).exists():
         raise _without_circuit(path)
-    return Circuit.load(path / "circuit.json" if path.is_dir() else path)
+    return Circuit.load(circuit_path(path) if path.is_dir() else path)
 
 
 def _without_circuit(path: Path) -> InputError:

@@ -130,7 +130,7 @@ def find(
     _refuse_language_model(Path(run))
     if hops is not None or faithfulness is not None or trust_remote_code:
         raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
-    from hopscope.circuits.find import record_path
+    from hopscope.circuits.kept import circuit_path
     from hopscope.training.run import RunFolder
 
     if show:
@@ -139,7 +139,7 @@ def find(
     if Path(run).is_file():
         raise InputError(f"{run} is a file, and a circuit is found in the folder of a run; --show prints a record")
     folder = RunFolder(run)
-    record = record_path(folder.path, number, step)
+    record = circuit_path(folder.path, number, step)
     before = _written_at(record)
     circuit = _found(folder, number, step, anew, settings)
     draws = before != _written_at(record) if figures is None else figures
@@ -186,11 +186,11 @@ def _of_language_model(
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
     from hopscope.circuits.record import Circuit
-    from hopscope.circuits.text_model import TextModel, record_path
+    from hopscope.circuits.text_model import TextModel, text_circuit_path
     from hopscope.plot import figure_5, save
     from hopscope.training.engine import Engine, available_cores, using_threads
 
-    path = record_path(folder, _task(asked["formulation"], asked["hops"]))
+    path = text_circuit_path(folder, _task(asked["formulation"], asked["hops"]))
     if show:
         return Circuit.load(path), []
     search = {"effort": settings["effort"], "seed": settings["seed"]}
@@ -220,7 +220,7 @@ def _task(formulation: str, hops: int | None) -> TextTask:
 
 def _shown(path: Path, number: int, step: int | None) -> Circuit:
     """The circuit of a run, and no other's; or a record that stands by itself, as those under `results/` do."""
-    from hopscope.circuits.find import record_path
+    from hopscope.circuits.kept import circuit_path
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder
 
@@ -229,7 +229,7 @@ def _shown(path: Path, number: int, step: int | None) -> Circuit:
             raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
         return Circuit.load(path)
     run = RunFolder(path).record.content_hash if (path / "run.json").exists() else None
-    return Circuit.load(record_path(path, number, step), run)
+    return Circuit.load(circuit_path(path, number, step), run)
 
 
 def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:

@@ -47,11 +47,11 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     emergence = emergence_of_run(run, model, settings, watch=watch, anew=anew)
     drawn: list[Path] = []
     if figures:
-        from hopscope.circuits.find import record_path
+        from hopscope.circuits.kept import circuit_path
         from hopscope.circuits.record import Circuit
         from hopscope.report.section_9 import save_figures
 
-        circuit = Circuit.load(record_path(run.path, model))
+        circuit = Circuit.load(circuit_path(run.path, model))
         drawn = [*save_figures(run.metrics, emergence, circuit, run.path / "figures").values()]
     for trouble in emergence.troubles:
         click.echo(f"left out: {trouble}", err=True)

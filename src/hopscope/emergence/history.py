@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hopscope.circuits.record import Circuit
 from hopscope.emergence.crossing import Crossing
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
@@ -110,6 +111,11 @@ class Emergence:
     def epoch(self, step: int | float | None) -> float | None:
         """A step in epochs; None stays None."""
         return None if step is None else step / self.steps_per_epoch
+
+    def follows(self, circuit: Circuit) -> bool:
+        """Whether its paths are those of this circuit, in the same order."""
+        mine = [(one.layer, one.head, one.query, one.key) for one in self.paths]
+        return mine == [one.path.names(circuit.roles) for one in circuit.paths]
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""

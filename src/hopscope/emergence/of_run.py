@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hopscope.circuits.find import record_path as circuit_path
+from hopscope.circuits.kept import circuit_path
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.settings import Following
@@ -57,7 +57,7 @@ def emergence_of_run(
             f"with `hopscope circuit {run.path}{which}`"
         )
     circuit = Circuit.load(of_circuit, run.record.content_hash)
-    path, maps_path = record_path(run.path, number, step), maps_over_time_path(run.path, number)
+    path, maps_path = emergence_path(run.path, number, step), maps_over_time_path(run.path, number)
     if path.exists() and maps_path.exists() and not anew:
         known = Emergence.load(path)
         if _still_holds(known, run, circuit, settings):
@@ -68,7 +68,7 @@ def emergence_of_run(
     return emergence
 
 
-def record_path(folder: Path, number: int, step: int | None = None) -> Path:
+def emergence_path(folder: Path, number: int, step: int | None = None) -> Path:
     """Where the emergence of a model is kept."""
     model = f"-{number}" if number else ""
     return folder / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
@@ -85,7 +85,6 @@ def _still_holds(known: Emergence, run: RunFolder, circuit: Circuit, settings: F
         and known.steps == tuple(sorted(run.checkpoints))
         and not known.troubles
         and (known.sequences, known.data_seed, known.ablation) == (settings.sequences, settings.seed, settings.ablation)
-        and [(path.layer, path.head, path.query, path.key) for path in known.paths]
-        == [one.path.names(circuit.roles) for one in circuit.paths]
+        and known.follows(circuit)
         and known.circuit == circuit.losses
     )

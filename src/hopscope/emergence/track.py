@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.kept import belongs_to
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.vectors import single
 from hopscope.emergence.checkpoints import readable
@@ -23,7 +24,6 @@ from hopscope.emergence.plateau import plateau
 from hopscope.emergence.settings import Following
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import content_hash
 from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -49,21 +49,13 @@ def track(
     Raises:
         InputError: the circuit is of another run or has no paths, or fewer than two checkpoints can be read.
     """
-    if not _is_of(circuit, run):
+    if not belongs_to(circuit, run):
         raise InputError(
             f"the circuit is of model {circuit.model}, which {run.path} did not train; find this run's own with "
             f"`hopscope circuit {run.path}`"
         )
     paths = [one.path for one in circuit.paths]
     return follow(run, paths, circuit.number, settings or Following(), circuit.losses, watch)
-
-
-def _is_of(circuit: Circuit, run: RunFolder) -> bool:
-    """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
-    if circuit.number >= len(run.seeds):
-        return False
-    model = run.model_hashes[circuit.number]
-    return circuit.model in {model, *(content_hash([model, step]) for step in run.checkpoints)}
 
 
 def follow(

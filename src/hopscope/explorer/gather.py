@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from hopscope.circuits.find import record_path as circuit_path
+from hopscope.circuits.kept import belongs_to, circuit_path
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
-from hopscope.emergence.of_run import maps_over_time_path
-from hopscope.emergence.of_run import record_path as emergence_path
+from hopscope.emergence.of_run import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.training.metrics import Metrics
@@ -47,7 +46,7 @@ class Exhibit:
 
     @property
     def seed(self) -> int:
-        """It was trained from."""
+        """That it was trained from."""
         return self.run.seeds[self.number]
 
     @property
@@ -111,14 +110,14 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     find, follow = f"`hopscope circuit {run.path}{which}`", f"`hopscope emergence {run.path}{which}`"
     circuit = _read(circuit_path(run.path, number), Circuit.load, f"No circuit was looked for: {find}.", missing)
     transformer = _weights(run, number, missing)
-    if circuit is not None and not _fits(circuit, run, number):
+    if circuit is not None and not (circuit.number == number and belongs_to(circuit, run)):
         missing.append(f"The circuit beside the run is of another model and is not shown; find this one's with {find}.")
         circuit = None
     history = maps = None
     if circuit is not None and circuit.found:
         never = f"The circuit was not followed through training: {follow} (the run needs checkpoints)."
         history = _read(emergence_path(run.path, number), Emergence.load, never, missing)
-        if history is not None and not _follows(history, circuit, run, number):
+        if history is not None and not (history.model == circuit.model and history.follows(circuit)):
             missing.append(f"The emergence beside the run is not of this circuit and is not shown: {follow} --anew.")
             history = None
         if history is not None:
@@ -171,18 +170,6 @@ def _metrics(run: RunFolder, missing: list[str]) -> Metrics | None:
         missing.append("The run has no metrics: losses over training are not shown.")
         return None
     return metrics
-
-
-def _fits(circuit: Circuit, run: RunFolder, number: int) -> bool:
-    shape = (circuit.layers, circuit.heads, circuit.problem)
-    return circuit.seed == run.seeds[number] and shape == (run.recipe.layers, run.recipe.heads, run.problem)
-
-
-def _follows(history: Emergence, circuit: Circuit, run: RunFolder, number: int) -> bool:
-    paths = [(one.layer, one.head, one.query, one.key) for one in history.paths]
-    return history.model == run.model_hashes[number] and paths == [
-        one.path.names(circuit.roles) for one in circuit.paths
-    ]
 
 
 def _goes_with(maps: MapsOverTime, history: Emergence) -> bool:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from hopscope.circuits.find import record_path as circuit_path
-from hopscope.emergence.of_run import maps_over_time_path
-from hopscope.emergence.of_run import record_path as emergence_path
+from hopscope.circuits.kept import circuit_path
+from hopscope.emergence.of_run import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
 from hopscope.explorer.live import half
 from hopscope.training.run import RunFolder

@@ -71,8 +71,8 @@ def read_followed(model: Studied, folder: Path, run: RunFolder | None) -> Follow
     Raises:
         InputError: a record is damaged, or of another model.
     """
-    from hopscope.circuits.find import record_path as circuit_path
-    from hopscope.emergence.of_run import record_path as emergence_path
+    from hopscope.circuits.kept import circuit_path
+    from hopscope.emergence.of_run import emergence_path
 
     place, number = folder / model.setup.name, model.number
     final = _history(emergence_path(place, number), model, model.circuit, run)
@@ -101,5 +101,4 @@ def _history(path: Path, model: Studied, circuit: Circuit | None, run: RunFolder
     if run is not None:
         asked["model"] = run.model_hashes[model.number]
     require_same(path, {name: getattr(history, name) for name in asked}, asked)
-    paths = [(one.layer, one.head, one.query, one.key) for one in history.paths]
-    return history if paths == [one.path.names(circuit.roles) for one in circuit.paths] else None
+    return history if history.follows(circuit) else None

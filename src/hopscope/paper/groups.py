@@ -41,7 +41,7 @@ class Group:
             that is not known.
 
     Raises:
-        InputError: something has not an entry for every seed, or losses not one for every hop.
+        InputError: a seed twice, or something that has not an entry for every seed, or losses not one for every hop.
     """
 
     hops: int
@@ -59,6 +59,8 @@ class Group:
 
     def __post_init__(self) -> None:
         where = f"of the group with {self.layers} layers"
+        if len({*self.seeds}) < len(self.seeds):
+            raise InputError(f"seeds {where} must all be different, got {', '.join(map(str, self.seeds))}")
         for name in _BY_SEED:
             entries = getattr(self, name)
             if len(entries) != len(self.seeds):

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.groups import Group
-from hopscope.studies.statistics import clopper_pearson
+from hopscope.statistics import clopper_pearson
 from hopscope.words import counted
 
 FAILED = 0.7
@@ -67,7 +67,7 @@ def _has_control(group: Group, model: int, with_ic: Sequence[Group]) -> bool:
     twins = [
         (twin, number)
         for twin in with_ic
-        if twin.layers == group.layers
+        if (twin.layers, twin.chains) == (group.layers, group.chains)
         for number, seed in enumerate(twin.seeds)
         if seed == group.seeds[model]
     ]
@@ -94,15 +94,19 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
         + (f"; {diverged} diverged" if diverged else "")
     )
     interval = ", ".join(f"x{hop} {_share(total, len(runs))}" for hop, total in zip(hops, totals, strict=True))
-    in_order = all(one > after for one, after in pairwise(totals) if after)  # what nobody learned breaks no order
+    pairs = [(one, after) for one, after in pairwise(totals) if after]  # what nobody learned breaks no order
+    in_order = all(one > after for one, after in pairs)
+    broken = any(one <= after for one, after in pairs if one < len(runs))
     verdict: Verdict = "inconclusive"
     reason = ""
-    if forbidden or (not in_order and len(runs) >= ENOUGH_RUNS):
+    if forbidden or (broken and len(runs) >= ENOUGH_RUNS):
         verdict = "not reproduced"
     elif not all(totals):
         reason = f"x{totals.index(0) + 1} was learned at no depth tried"
-    elif not in_order:
+    elif broken:
         reason = f"too few runs ({len(runs)}) to tell hops apart that are learned as often"
+    elif not in_order:
+        reason = "every run learned hops that are to be told apart: shallower models are missing"
     elif trend >= 0.01 or depth >= 0.05:
         reason = "too few runs for the tests"
     elif scale.startswith("paper") and len(hops) != 5:

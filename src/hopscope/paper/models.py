@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hopscope.circuits.certificate.part import Sense
+from hopscope.circuits.kept import circuit_path, model_hash
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
 from hopscope.paper.judging import BAR
-from hopscope.records import content_hash
 from hopscope.studies.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -73,14 +73,13 @@ class Studied:
     @property
     def strict(self) -> StrictReading | None:
         """The strict reading of its circuit, where the record has one that found paths."""
-        strict: StrictReading | None = getattr(self.circuit, "strict", None)
+        strict = self.circuit.strict if self.circuit else None
         return strict if strict is not None and strict.paths else None
 
     @property
     def certified(self) -> tuple[Sense, ...]:
         """In which senses its circuit is certified at the paper's bar."""
-        senses: tuple[Sense, ...] = getattr(self.circuit, "certified", ())
-        return () if self.at_another_bar else senses
+        return self.circuit.certified if self.circuit and not self.at_another_bar else ()
 
     @property
     def solves(self) -> bool:
@@ -92,21 +91,19 @@ class Studied:
     @property
     def at_another_bar(self) -> bool:
         """Whether its circuit was looked for at a bar that is not the paper's."""
-        bar: float = getattr(self.circuit, "bar", BAR)
-        return bar != BAR
+        return self.circuit is not None and self.circuit.bar != BAR
 
     @property
     def given_up(self) -> bool:
         """Whether the search for its circuit was given up; then nobody knows whether there is one."""
-        certificate: Mapping[str, Mapping[str, Any]] = getattr(self.circuit, "certificate", {})
-        return "rows_left" in certificate.get("sufficiency", {})
+        return self.circuit is not None and self.circuit.given_up
 
     @property
     def lost(self) -> bool:
         """Whether a circuit was looked for to the end and there is none, by the strict reading where it was made."""
         if self.circuit is None or self.strict is not None or self.at_another_bar or self.given_up:
             return False
-        return not self.circuit.found or getattr(self.circuit, "strict", None) is not None
+        return not self.circuit.found or self.circuit.strict is not None
 
     @property
     def pruned(self) -> bool:
@@ -132,7 +129,7 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
     for setup in setups:
         run = runs.get(setup.name)
         for number, seed in enumerate(setup.seeds):
-            record = folder / setup.name / (f"circuit-{number}.json" if number else "circuit.json")
+            record = circuit_path(folder / setup.name, number)
             if run is None and not record.exists():
                 continue
             name = f"{setup.name}-{number}" if number else setup.name
@@ -162,8 +159,7 @@ def read_circuit(
     here = {**asdict(circuit.problem), **{name: getattr(circuit, name) for name in (*_OF_A_MODEL, "model")}}
     asked = {**asdict(setup.problem), **of_a_model(setup, number)}
     if run is not None:
-        model = run.model_hashes[number]
-        asked["model"] = model if step is None else content_hash([model, step])
+        asked["model"] = model_hash(run, number, step)
     require_same(path, here, asked)
     return circuit
 

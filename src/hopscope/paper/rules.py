@@ -56,9 +56,10 @@ RULES: Mapping[str, Rule] = {
         "final validation loss > 0.7 in 100% of runs, 1..8 layers x 8 seeds",
         "Section 7.2",
         "pairs with a positive control",
-        "Each run without the curriculum is paired with the run with it of the same depth, seed and budget. A pair "
-        "counts if theory allows the hop asked for at that depth, and the run with the curriculum learned that hop "
-        "(partial loss below 0.5): the positive control. A diverged run counts as neither failed nor successful. "
+        "Each run without the curriculum is paired with the run with it of the same depth, seed, budget and number of "
+        "chains; it may be asked for more hops, as the paper's is. A pair counts if theory allows the hop asked for at "
+        "that depth, and the run with the curriculum learned that hop (partial loss below 0.5): the positive control. "
+        "A diverged run counts as neither failed nor successful. "
         "Not reproduced: any run without the curriculum ends at 0.7 or below. Reproduced: none does, and the upper 95% "
         "Clopper-Pearson bound on how often one would, from the pairs that count, is below 10%. Else inconclusive.",
     ),
@@ -72,8 +73,8 @@ RULES: Mapping[str, Rule] = {
         "(3) each hop was learned by fewer runs than the hop before it, and Page's trend test over runs gives "
         "p < 0.01, and (4) the last hop was learned more often at depths from its exact minimum on than below "
         "it, with p < 0.05 in Fisher's exact test; at the paper's scale with D = 5. Not reproduced: (1) fails, or in "
-        "20 runs or more a hop that some run learned was learned by no fewer than the hop before it. Else "
-        "inconclusive.",
+        "20 runs or more a hop that some run learned was learned by no fewer than the hop before it, which not all "
+        "had learned. Else inconclusive, and so where every run learned both.",
     ),
     "C5": Rule(
         "Hops are learned in order",
@@ -82,7 +83,8 @@ RULES: Mapping[str, Rule] = {
         "informative runs",
         "A run with the curriculum is informative if it learned two hops or more, or a later hop without an earlier. "
         "It is in order if each hop learned falls below 0.5 at a later logged step than the hop before it, and none is "
-        "left out; two hops at one logged step leave it unresolved. Not reproduced: a run out of order. Reproduced: "
+        "left out; two hops at one logged step leave it unresolved. Learned is here what ever fell below 0.5, kept or "
+        "lost again. Not reproduced: a run out of order. Reproduced: "
         "none, and the lower 95% Clopper-Pearson bound on the share in order, unresolved runs counted against it, is "
         "at least 90%. Else inconclusive.",
     ),
@@ -151,7 +153,8 @@ RULES: Mapping[str, Rule] = {
         "lies above 0.05, and if with the first useful layer uniform as a whole the loss lies between the circuit's "
         "own and the least of those. Ten models or more that are not open, else inconclusive. Reproduced: the lower "
         "95% Clopper-Pearson bound on the share of models that meet it, open ones counted against it, is above one "
-        "half. Not reproduced: the upper bound, open ones counted for it, is below 90%. Else inconclusive. How many "
+        "half, and the upper one, open ones counted for it, is not below 90%. Not reproduced: the upper one is. Else "
+        "inconclusive. How many "
         "losses lie in the paper's ranges is told.",
     ),
     "C12": Rule(

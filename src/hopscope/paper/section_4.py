@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
 from hopscope.benchmark.points import Point, Summary
-from hopscope.benchmark.statistics import wilson
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.problem.text.questions import FORMULATIONS, questions
+from hopscope.statistics import holm, wilson
 from hopscope.words import counted
 
 NEAR_PERFECT = 0.9
@@ -170,12 +170,7 @@ def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> F
 
 def _rejected(p_values: Sequence[float], level: float = 0.01) -> list[int]:
     """Which are rejected by Holm's method."""
-    found: list[int] = []
-    for place in sorted(range(len(p_values)), key=lambda place: p_values[place]):
-        if p_values[place] > level / (len(p_values) - len(found)):
-            break
-        found.append(place)
-    return found
+    return [place for place, p in enumerate(holm(p_values)) if p <= level]
 
 
 def _percent(share: float | None) -> str:

@@ -10,7 +10,7 @@ from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group
 from hopscope.paper.judging import LEAST_MODELS
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.statistics import clopper_pearson
+from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.theory.information_flow import spread
 from hopscope.theory.scene import Scene, chain_scene

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new_figure
+from hopscope.statistics import clopper_pearson, survival_median
 from hopscope.studies.arms import Arms
 from hopscope.studies.curriculum import judge
 from hopscope.studies.judgements import Verdict
-from hopscope.studies.statistics import clopper_pearson, survival_median
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, house, new_figure
+from hopscope.statistics import Times, survival_median
 from hopscope.studies.arms import ArmLearned, Arms
-from hopscope.studies.statistics import Times, survival_median
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

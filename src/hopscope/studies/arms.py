@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.errors import InputError
+from hopscope.statistics import share_in_words
 from hopscope.studies.kept import kept, made_by
-from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.metrics import LEARNED

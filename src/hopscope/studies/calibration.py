@@ -31,9 +31,9 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.problem.counter import derive_seed
 from hopscope.records import read_record, write_record
+from hopscope.statistics import clopper_pearson
 from hopscope.studies.hosts import TRUTH, Host, cut_down, hand_built
 from hopscope.studies.planting import Kind, Label, label, plant
-from hopscope.studies.statistics import clopper_pearson
 from hopscope.studies.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder

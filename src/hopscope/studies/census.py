@@ -18,8 +18,8 @@ As asked: the lower 95% Clopper-Pearson bound on the share of models is above on
 below. Else inconclusive.
 
 4. Further training changes the number of paths of the natural reading. As asked: the two-sided sign test over seeds
-   that changed gives p below 5%. Not as asked: it does not, and the 95% bootstrap interval of the mean change lies
-   within one path either way, from ten seeds or more. Else inconclusive.
+   that changed gives p below 5%. Not as asked: it does not, and the 95% interval of the mean change (Student's t)
+   lies within one path either way, from ten seeds or more. Else inconclusive.
 
     hopscope study census results/studies/census
 """
@@ -33,11 +33,11 @@ from statistics import mean
 
 from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
 from hopscope.studies import arms
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import kept
-from hopscope.studies.statistics import mean_interval, share_in_words, sign_test, spread_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_paths
 from hopscope.training.recipe import Recipe
@@ -187,7 +187,7 @@ def _drift(pairs: Sequence[tuple[Seen, Seen]]) -> Judgement:
         return Judgement(asked, "not run")
     changes = [len(later.paths) - len(one.paths) for one, later in pairs]
     losses = [later.loss - one.loss for one, later in pairs]
-    p, (low, high), n = sign_test(changes), mean_interval(changes), len(changes)
+    p, (low, high), n = sign_test(changes), t_interval(changes), len(changes)
     strict = [len(later.strict) - len(one.strict) for one, later in pairs if one.strict and later.strict]
     ours = f"{mean(changes):+.1f} paths ({low:+.1f} to {high:+.1f}), p = {p:.2g}; loss {mean(losses):+.4f}"
     ours += f"; strict {mean(strict):+.1f} paths, where both are there ({len(strict)})" if strict else ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.compare import Where, overlap, steps_beyond_first, strategy
+from hopscope.circuits.kept import circuit_path
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.studies.kept import Models
@@ -99,7 +100,7 @@ class Seen:
             hops=circuit.hops,
             loss=circuit.losses["full"],
             certified=circuit.certified,
-            delivers=bool(circuit.certificate.get("deliverability", {}).get("passed")),
+            delivers=circuit.delivers,
             strategy=strategy(circuit),
             paths=paths,
             again=tuple(again),
@@ -149,7 +150,7 @@ def find_circuits(
     work.train(models.left, folder, dict.fromkeys((setup.name for setup in models.left), then), in_order=True)
     work.each("circuits", look, [(folder / setup.name, None, search) for setup in models.left])
     for setup in models.left:
-        if (path := folder / setup.name / "circuit.json").exists():
+        if (path := circuit_path(folder / setup.name)).exists():
             models.add(setup.name, Seen.of(Circuit.load(path), setup.name))
     return models.all
 

@@ -33,12 +33,12 @@ from pathlib import Path
 
 from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import GraphName, RetrievalProblem
+from hopscope.statistics import share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits, seen_table
 from hopscope.studies.judgements import FEWEST, Judgement, as_many_as, most_of
 from hopscope.studies.kept import kept
-from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.information_flow import minimum_layers
 from hopscope.training.metrics import LEARNED

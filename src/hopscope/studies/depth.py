@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import clopper_pearson, share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms, table
 from hopscope.studies.judgements import Judgement, never
-from hopscope.studies.statistics import clopper_pearson, share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.recipe import Recipe

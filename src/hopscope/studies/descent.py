@@ -8,17 +8,17 @@ A spike is a logged validation loss above twice the bar after one below it, once
 Rules:
 
 1. The last circuit descends from the first, at either rate. A model's does if half of its paths or more (layer, head,
-   query and key) are paths of the first, and more than are paths of any other seed's last circuit. As asked: the lower
-   95% Clopper-Pearson bound on the share of models is above one half. Not as asked: the upper one is below. Else
-   inconclusive.
+   query and key) are paths of the first, and more than are paths of any other seed's last circuit; without another seed
+   nothing is said. As asked: the lower 95% Clopper-Pearson bound on the share of models is above one half. Not as
+   asked: the upper one is below. Else inconclusive.
 2. Spikes rebuild circuits: at the constant rate, two neighbouring checkpoints with a spike between them have less of
    their circuits in common than two without. Neighbours are two that hold the bar with no other checkpoint between. As
    asked: it is so in so many models that the two-sided sign test gives p below 5%. Not as asked: it is not, and the
-   mean difference over six models or more is below 0.1 by the whole of its 95% bootstrap interval. Else inconclusive,
-   and so where no model has both kinds of neighbours.
+   mean difference over six models or more is below 0.1 by the whole of its 95% interval (Student's t). Else
+   inconclusive, and so where no model has both kinds of neighbours.
 3. A falling rate stops spikes. As asked: there are fewer a thousand steps, p below 5% by the one-sided Mann-Whitney
-   test. Not as asked: p is not, and with eight models or more their mean is above half of the constant rate's by the
-   whole of its bootstrap interval. Else inconclusive.
+   test (exact), six models or more at either. Not as asked: p is not, and with eight models or more their mean is above
+   half of the constant rate's by the whole of its 95% interval (Student's t). Else inconclusive.
 
     hopscope study descent results/studies/descent
 """
@@ -31,11 +31,11 @@ from pathlib import Path
 from statistics import mean
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import fewer, sign_test, t_interval
 from hopscope.studies.circuits import HASTY, Search, look
 from hopscope.studies.followed import Followed, checkpoints_after_learning, follow, followed, looked_at
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import Models, kept
-from hopscope.studies.statistics import fewer, mean_interval, sign_test
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -126,10 +126,10 @@ def _descends(rate: str, models: Sequence[Followed]) -> Judgement:
     asked = f"{rate} rate: the last circuit descends from the first"
     if not models:
         return Judgement(asked, "not run")
+    if len(models) == 1:
+        return Judgement(asked, "inconclusive", "", 1, "no other seed to compare it with")
     kept = [one.kept(one.circuits) for one in models]
-    by_chance = [
-        max((one.kept(other.circuits[-1:]) for other in models if other is not one), default=1.0) for one in models
-    ]
+    by_chance = [max(one.kept(other.circuits[-1:]) for other in models if other is not one) for one in models]
     descends = [share >= 0.5 and share > chance for share, chance in zip(kept, by_chance, strict=True)]
     told = (
         f"{mean(kept):.0%} of its paths are the first's, {mean(by_chance):.0%} those of the likest other seed; "
@@ -152,9 +152,10 @@ def _rebuilt(result: DescentResult) -> Judgement:
     n = len(differences)
     if not n:
         return Judgement(asked, "inconclusive", f"{len(models)} models", 0, "no model has checkpoints with and without")
-    p, (low, high) = sign_test(differences), mean_interval(differences)
+    p, (low, high) = sign_test(differences), t_interval(differences)
+    more, less = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
     ours = f"{mean(differences):+.2f} more in common without a spike ({low:+.2f} to {high:+.2f}), p = {p:.2g}"
-    if p < 0.05 and mean(differences) > 0:
+    if p < 0.05 and more > less:
         return Judgement(asked, "as asked", ours, n)
     if n >= 6 and high < 0.1:
         return Judgement(asked, "not as asked", ours, n)
@@ -168,9 +169,9 @@ def _stopped(result: DescentResult) -> Judgement:
     n = min(len(constant), len(falling))
     if not n:
         return Judgement(asked, "not run")
-    p, low = fewer(falling, constant), mean_interval(falling)[0]
+    p, low = fewer(falling, constant), t_interval(falling)[0]
     ours = f"{mean(falling):.2f} a thousand steps against {mean(constant):.2f}, p = {p:.2g}"
-    if p < 0.05:
+    if n >= 6 and p < 0.05:
         return Judgement(asked, "as asked", ours, n)
     if n >= 8 and low > mean(constant) / 2:
         return Judgement(asked, "not as asked", ours, n)

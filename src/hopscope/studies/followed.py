@@ -92,10 +92,10 @@ def checkpoints_after_learning(one: RunFolder) -> list[int]:
 
 def looked_at(one: RunFolder) -> bool:
     """Whether the circuits of all of them were looked for, and the last followed."""
-    from hopscope.circuits.find import record_path
-    from hopscope.emergence.of_run import record_path as emergence_path
+    from hopscope.circuits.kept import circuit_path
+    from hopscope.emergence.of_run import emergence_path
 
-    if not all(record_path(one.path, 0, step).exists() for step in checkpoints_after_learning(one)):
+    if not all(circuit_path(one.path, 0, step).exists() for step in checkpoints_after_learning(one)):
         return False
     circuits = _circuits(one)
     return not circuits or emergence_path(one.path, 0, circuits[-1].step).exists()
@@ -103,10 +103,10 @@ def looked_at(one: RunFolder) -> bool:
 
 def _circuits(one: RunFolder) -> tuple[Seen, ...]:
     """What was found at those of them that hold the bar."""
-    from hopscope.circuits.find import record_path
+    from hopscope.circuits.kept import circuit_path
 
     name = f"{one.path.parent.name}/{one.path.name}"
-    found = {step: Circuit.load(record_path(one.path, 0, step)) for step in checkpoints_after_learning(one)}
+    found = {step: Circuit.load(circuit_path(one.path, 0, step)) for step in checkpoints_after_learning(one)}
     every = [Seen.of(circuit, name, step) for step, circuit in found.items()]
     return tuple(seen for seen in every if seen.paths)
 
@@ -124,12 +124,12 @@ def follow(path: Path) -> None:
 def followed(one: RunFolder) -> Followed:
     """What was seen of a run that was looked at."""
     from hopscope.emergence.history import Emergence
-    from hopscope.emergence.of_run import record_path
+    from hopscope.emergence.of_run import emergence_path
 
     circuits = _circuits(one)
     crossed: tuple[float | None, ...] = ()
     if circuits:
-        history = Emergence.load(record_path(one.path, 0, circuits[-1].step))
+        history = Emergence.load(emergence_path(one.path, 0, circuits[-1].step))
         crossed = tuple(path.crossing.step for path in history.paths)
     spikes = _spikes(one, circuits[0].step or 0) if circuits else ()
     known = one.path.parent.name, one.seeds[0], one.plans.end

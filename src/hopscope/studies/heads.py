@@ -34,9 +34,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import rank_correlation, share_in_words, spread_in_words, t_interval
 from hopscope.studies.judgements import TOO_FEW, Judgement, most_of, never
 from hopscope.studies.kept import Models, kept
-from hopscope.studies.statistics import rank_correlation, share_in_words, spread_in_words, t_interval
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hopscope.studies.statistics import clopper_pearson, share_in_words
+from hopscope.statistics import clopper_pearson, share_in_words
 
 Verdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
 

@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.circuits import Seen, find_circuits, seen_table
 from hopscope.studies.judgements import Judgement, Verdict, never
 from hopscope.studies.kept import kept
-from hopscope.studies.statistics import share_in_words
 from hopscope.studies.work import Work
 from hopscope.theory.orders import best_order
 from hopscope.training.recipe import Recipe

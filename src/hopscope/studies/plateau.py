@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import Times, holm, log_rank, ratio_of_means, share_in_words, survival_median
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.judgements import Judgement
-from hopscope.studies.statistics import Times, holm, log_rank, ratio_of_means, share_in_words, survival_median
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

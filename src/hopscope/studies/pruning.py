@@ -32,12 +32,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
 from hopscope.studies import arms
 from hopscope.studies.census import between
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import kept
-from hopscope.studies.statistics import mean_interval, share_in_words, sign_test, spread_in_words
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -185,7 +185,7 @@ def _costs(result: PruningResult) -> Judgement:
         return Judgement(asked, "not run")
     lost, n = sum(pruned.loss >= result.bar for pruned, _ in held), len(held)
     rise = [pruned.loss - whole.loss for pruned, whole in held]
-    low, high = mean_interval(rise)
+    low, high = t_interval(rise)
     ours = f"{share_in_words(n - lost, n)}; loss {sum(rise) / n:+.4f} ({low:+.4f} to {high:+.4f})"
     if lost:
         return Judgement(asked, "not as asked", ours, n)

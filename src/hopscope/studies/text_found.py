@@ -81,7 +81,7 @@ class Answered:
             strategy=strategy(circuit),
             layers_used=flow.get("layers_used", 0),
             layers_needed=flow.get("layers_needed", 0),
-            delivers=bool(flow.get("passed", False)),
+            delivers=circuit.delivers,
             looked_up=kinds_looked_up(circuit),
             paths=tuple(one.path.names(circuit.roles) for one in circuit.paths),
             rules=circuit.rules,

@@ -29,12 +29,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from scipy.stats import binomtest
-
 from hopscope.problem.text.chains import Chains
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question, questions
+from hopscope.statistics import wilson
 from hopscope.studies.judgements import Judgement, all_of
 
 if TYPE_CHECKING:
@@ -96,8 +95,7 @@ class Otherwise:
     @property
     def interval(self) -> tuple[float, float]:
         """Of the accuracy, 95%, Wilson's."""
-        low, high = binomtest(self.right, self.questions).proportion_ci(method="wilson")
-        return float(low), float(high)
+        return wilson(self.right, self.questions)
 
 
 def put(most_hops: int) -> Iterator[tuple[Way, int, list[Question]]]:

@@ -12,23 +12,16 @@ from hopscope.circuits.certificate.flow import deliverability
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.certificate.keys import random_keys
 from hopscope.circuits.certificate.outside import completeness, families, outside, recovery
-from hopscope.circuits.certificate.part import Certificate, Part, tidy
+from hopscope.circuits.certificate.part import PART_NAMES, Certificate, Part, tidy
 from hopscope.circuits.certificate.untrained import untrained
 from hopscope.circuits.search.journal import Journal
 
-PARTS: Mapping[str, Callable[[Evidence], Part]] = {
-    "harness": harness,
-    "sufficiency": sufficiency,
-    "necessity": necessity,
-    "minimality": minimality,
-    "random_keys": random_keys,
-    "recovery": recovery,
-    "families": families,
-    "outside": outside,
-    "completeness": completeness,
-    "deliverability": deliverability,
-    "untrained": untrained,
-}
+_JUDGES: tuple[Callable[[Evidence], Part], ...] = (
+    harness, sufficiency, necessity, minimality, random_keys, recovery, families, outside, completeness, deliverability,
+    untrained,
+)  # fmt: skip
+
+PARTS: Mapping[str, Callable[[Evidence], Part]] = dict(zip(PART_NAMES, _JUDGES, strict=True))
 """By name."""
 
 

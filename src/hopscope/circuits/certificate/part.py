@@ -21,6 +21,22 @@ untrained heads are drawn as the recipe draws them.
 """
 
 
+PART_NAMES = (
+    "harness",
+    "sufficiency",
+    "necessity",
+    "minimality",
+    "random_keys",
+    "recovery",
+    "families",
+    "outside",
+    "completeness",
+    "deliverability",
+    "untrained",
+)
+"""All parts, in the order in which a reader asks. A certificate that lacks one certifies nothing."""
+
+
 @dataclass(frozen=True)
 class Part:
     """One part.
@@ -71,8 +87,8 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether every part did."""
-        return not self.failed
+        """Whether every part is there and did."""
+        return set(PART_NAMES) <= set(self.parts) and not self.failed
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """As records have it, and as it is read again: parts by name, lists for tuples."""

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
-from scipy.stats import spearmanr
 from torch import Tensor
 
 from hopscope.circuits.evaluator import BYTES_A_POSITION, Evaluator
 from hopscope.circuits.form import UNIFORM, Program
 from hopscope.circuits.search.budget import FEW
 from hopscope.model.edit import Edit, Pattern
+from hopscope.statistics import rank_correlation
 from hopscope.theory.path import Row
 
 _POINTS = (0.125, 0.375, 0.625, 0.875)
@@ -70,7 +70,7 @@ def estimated_order(evaluator: Evaluator) -> tuple[tuple[int, ...], float]:
     third = CHECKED // 3
     between = order[third:-third][:: max(1, (len(order) - 2 * third) // third)]
     chosen = list(dict.fromkeys([*order[:third], *order[-third:], *between]))[:CHECKED]
-    return tuple(order), rank_correlation(scores[chosen], torch.tensor(_exact(evaluator, chosen)))
+    return tuple(order), rank_correlation(scores[chosen].tolist(), _exact(evaluator, chosen))[0]
 
 
 def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
@@ -81,13 +81,6 @@ def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
         {Row(number // heads, number % heads, query): UNIFORM for query in range(roles)} for number in numbers
     ]
     return evaluator.mse(programs)
-
-
-def rank_correlation(left: Float[Tensor, " n"], right: Float[Tensor, " n"]) -> float:
-    """Spearman's; 0 where one side is all alike."""
-    if bool((left == left[0]).all()) or bool((right == right[0]).all()):
-        return 0.0
-    return float(spearmanr(left.double().numpy(), right.double().numpy()).statistic)
 
 
 def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:

@@ -1,4 +1,7 @@
-"""The statistics of the studies, all of them scipy's: shares, times until something happens, and many tests at once."""
+"""Statistics that several rooms need: shares, means, ranks, times until something happens, and many tests at once.
+
+All but Holm's correction are scipy's.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import warnings
 from collections.abc import Sequence
 from statistics import mean, median
 from typing import Any
+
+from hopscope.errors import InputError
 
 
 def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
@@ -17,6 +22,38 @@ def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
         return 0.0, 1.0
     interval = binomtest(successes, trials).proportion_ci(0.95, method="exact")
     return float(interval.low), float(interval.high)
+
+
+def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval for a proportion; it does not collapse at 0% or 100% as bootstrap intervals do.
+
+    Expected numbers are rounded outwards: such an interval is too wide, never too narrow, since probabilities vary less
+    than draws. Below one trial there is nothing to know: (0, 1).
+
+    Raises:
+        InputError: more successes than trials, or fewer than none.
+    """
+    from scipy.stats import binomtest
+
+    check_successes(successes, trials)
+    whole = math.floor(trials + 1e-9)
+    if whole < 1:
+        return 0.0, 1.0
+    scaled = min(successes * whole / trials, whole)
+    few, many = math.floor(scaled + 1e-9), math.ceil(scaled - 1e-9)
+    low = binomtest(few, whole).proportion_ci(confidence, method="wilson").low
+    high = binomtest(many, whole).proportion_ci(confidence, method="wilson").high
+    return (0.0 if few == 0 else float(low)), (1.0 if many == whole else float(high))
+
+
+def check_successes(successes: float, trials: float) -> None:
+    """See that there are no more than were tried.
+
+    Raises:
+        InputError: there are, or fewer than none.
+    """
+    if not 0 <= successes <= trials + 1e-9:
+        raise InputError(f"successes must lie in 0..trials, got {successes} of {trials}")
 
 
 def share_in_words(successes: int, trials: int) -> str:
@@ -34,6 +71,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
         corrected[place] = worst
     return corrected
 
+
+_RESAMPLES, _MANY = 10_000, 20
+"""Ways in which values are dealt out at most; from so many values on ranks are as good as normal."""
 
 Times = Sequence[int | None]
 """When something happened to each of many; None if it did not until the watch ended."""
@@ -70,9 +110,8 @@ def survival_median(times: Times, until: int) -> tuple[float | None, float | Non
         band = curve.confidence_interval(0.95, method="log-log")
 
     def crossing(values: Any) -> float | None:
-        return next(
-            (float(at) for at, value in zip(curve.quantiles, values.tolist(), strict=True) if value <= 0.5), None
-        )
+        shares = zip(curve.quantiles, values.tolist(), strict=True)
+        return next((float(at) for at, share in shares if share <= 0.5 + 1e-9), None)  # half of all, but for rounding
 
     middle, low, high = (crossing(one.probabilities) for one in (curve, band.low, band.high))
     return middle, low, high
@@ -108,34 +147,38 @@ def sign_test(changes: Sequence[float]) -> float:
 
 
 def fewer(first: Sequence[float], second: Sequence[float]) -> float:
-    """One-sided p-value of the Mann-Whitney test that the first tend to be smaller than the second."""
-    from scipy.stats import mannwhitneyu
+    """One-sided p-value of the Mann-Whitney test that the first tend to be smaller than the second.
 
-    if len({*first, *second}) < 2:
+    By permutation: exact, ties or none, up to ten thousand ways to deal the values out, and by so many draws beyond.
+    """
+    import numpy as np
+    from scipy.stats import PermutationMethod, mannwhitneyu
+
+    if not first or not second or len({*first, *second}) < 2:
         return 1.0
-    return float(mannwhitneyu(first, second, alternative="less").pvalue)
+    method = PermutationMethod(n_resamples=_RESAMPLES, rng=np.random.default_rng(0))
+    return float(mannwhitneyu(first, second, alternative="less", method=method).pvalue)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """Spearman's, and its two-sided p-value; 0 and 1 of fewer than three or where either is the same throughout."""
-    from scipy.stats import spearmanr
+    """Spearman's, and its two-sided p-value; 0 and 1 of fewer than three or where either is the same throughout.
+
+    Of few the p-value is by permutation: exact up to seven, by ten thousand draws beyond. Student's t would be far too
+    sure of itself there.
+    """
+    import numpy as np
+    from scipy.stats import permutation_test, spearmanr
 
     if len(first) < 3 or len({*first}) < 2 or len({*second}) < 2:
         return 0.0, 1.0
     found = spearmanr(first, second)
-    return float(found.statistic), float(found.pvalue)
-
-
-def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95% bootstrap interval (percentiles, seeded) of a mean; of one value, everything."""
-    import torch
-
-    from hopscope.circuits.bootstrap import intervals
-
-    if len(values) < 2:
-        return -math.inf, math.inf
-    (found,) = intervals(torch.tensor([values], dtype=torch.float64), seed=0)
-    return found
+    if len(first) >= _MANY:
+        return float(found.statistic), float(found.pvalue)
+    by_permutation = permutation_test(
+        (first,), lambda some: spearmanr(some, second).statistic, permutation_type="pairings",
+        n_resamples=_RESAMPLES, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return float(found.statistic), float(by_permutation.pvalue)
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -1,13 +1,23 @@
-"""The studies' statistics, against values by hand and from the literature."""
+"""Statistics, against values by hand, by counting every case, and from the literature."""
 
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
 
-from hopscope.studies.statistics import clopper_pearson, holm, log_rank, ratio_of_means, survival_median, t_interval
+from hopscope.statistics import (
+    clopper_pearson,
+    fewer,
+    holm,
+    log_rank,
+    rank_correlation,
+    ratio_of_means,
+    survival_median,
+    t_interval,
+)
 
 
 def test_shares():
@@ -54,6 +64,31 @@ def test_the_censored_count_in_the_median():
     assert low is not None
     assert high is not None
     assert low < 21 < high
+
+
+def test_half_is_half_however_it_is_rounded():
+    """Seven of fourteen by 140; the product of shares comes out a hair above one half."""
+    times = [200, 180, None, 80, None, 20, None, 140, 80, 40, 100, None, 120, None]
+    assert survival_median(times, 400)[0] == 140
+
+
+def test_ranks_of_few_by_every_order_there_is():
+    for n in range(3, 8):
+        values = list(range(n))
+        both = sum(1 for order in permutations(values) if list(order) in (values, values[::-1]))
+        assert rank_correlation(values, [2**one for one in values]) == pytest.approx((1, both / math.factorial(n)))
+    assert rank_correlation([1, 2, 3, 4], [1, 0, 3, 2])[0] == pytest.approx(0.6)
+    many = list(range(25))
+    assert rank_correlation(many, [-one for one in many]) == pytest.approx((-1, 0), abs=1e-9)
+    assert rank_correlation([1, 2], [1, 2]) == rank_correlation([1, 1, 1], [1, 2, 3]) == (0, 1)
+
+
+def test_fewer_of_few_and_of_ties():
+    """All zeros against three that are not: one of the twenty ways to choose three of six."""
+    assert fewer([0, 0, 0], [1, 2, 3]) == pytest.approx(1 / 20)
+    assert fewer([0, 0, 0], [1, 1, 1]) == pytest.approx(1 / 20)
+    assert fewer([1, 1, 1], [0, 0, 0]) == 1
+    assert fewer([0, 0], [0, 0]) == fewer([], [1]) == 1
 
 
 def test_ratios():

@@ -1,0 +1,108 @@
+"""Circuits kept beside what they were found in: where, whether one belongs there, and searches that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.interrupted import Interrupted
+from hopscope.circuits.search.journal import Journal, Watch
+from hopscope.errors import InputError
+from hopscope.records import content_hash
+
+if TYPE_CHECKING:
+    from hopscope.circuits.certificate import Proof
+    from hopscope.training.run import RunFolder
+
+_HOW_FAITHFUL = {"bars": "bar", "faithfulness": "faithfulness"}
+"""What says how much a circuit may lose, as it is asked for, and its name for people."""
+
+
+def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path:
+    """Where the circuit of a model of a run is kept.
+
+    `circuit.json` (`circuit-N.json` for model N > 0) for the model as it is; for the model as it was at a checkpoint,
+    `circuits/step-NNNNNN.json` (`circuits/step-NNNNNN-N.json`).
+    """
+    model = f"-{number}" if number else ""
+    return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
+
+
+def model_hash(run: RunFolder, number: int, step: int | None = None) -> str:
+    """The name of a model of a run: as it is when finished, or as it was at a step before the end."""
+    finished = run.model_hashes[number]
+    return finished if step is None or step == run.plans.end else content_hash([finished, step])
+
+
+def belongs_to(circuit: Circuit, run: RunFolder) -> bool:
+    """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
+    if circuit.number >= len(run.seeds):
+        return False
+    steps = (None, *run.checkpoints)
+    return circuit.model in {model_hash(run, circuit.number, step) for step in steps}
+
+
+def kept_circuit(
+    path: Path,
+    wanted: dict[str, Any],
+    find: Callable[[Journal], Circuit],
+    *,
+    proof: Proof | None,
+    run: str = "",
+    watch: Watch = Journal.watch,
+    anew: bool = False,
+) -> Circuit:
+    """The circuit in `path`, if it is what is asked for; else it is looked for and kept there.
+
+    A search that was interrupted goes on where it was. A record of another model, of another search, or by rules that
+    have been sharpened since, is replaced.
+
+    Args:
+        path: of the record.
+        wanted: what it must say of its model, its rules and its search.
+        find: looks for it.
+        proof: how much is to stand behind its certificate.
+        run: content hash of the run that it is of; empty for others.
+        watch: told where things stand: what is being done, stages finished, stages in all.
+        anew: look for it whatever is there.
+
+    Raises:
+        InputError: a damaged record, or a circuit of the same model that is certified for losing more or less.
+    """
+    search = Interrupted.beside(path, wanted | {"proof": asdict(proof) if proof else {}}, run)
+    if path.exists() and not anew:
+        circuit = Circuit.load(path, run or None)
+        here = _says(circuit)
+        if wanted.items() <= here.items():
+            search.forget()
+            return circuit
+        if circuit.certified and circuit.model == wanted["model"]:
+            _require_as_faithful(path, here, wanted)
+    path.parent.mkdir(exist_ok=True)
+    circuit = find(Journal(watch, {} if anew else search.memory(), search.remember))
+    circuit.save(path, run)
+    search.forget()
+    return circuit
+
+
+def _says(circuit: Circuit) -> dict[str, Any]:
+    """What a record says of how it came to be."""
+    bars = [one["bar"] for one in circuit.search.get("bars", [])] or [circuit.bar]
+    return circuit.search | {"model": circuit.model, "bars": bars, "rules": circuit.rules}
+
+
+def _require_as_faithful(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """See that a certified circuit is as faithful as is asked for, or it would be lost to one that is not."""
+    for name, word in _HOW_FAITHFUL.items():
+        if name in wanted and here.get(name) != wanted[name]:
+            raise InputError(
+                f"{path} holds a circuit certified at {word} {_in_words(here.get(name))}, not "
+                f"{_in_words(wanted[name])}; pass --anew (in Python anew=True) to search again and replace it"
+            )
+
+
+def _in_words(values: Any) -> str:
+    return ", ".join(f"{one:g}" for one in (values if isinstance(values, list) else [values]))
