@@ -163,18 +163,24 @@ def lasting(left):
 
 
 @pytest.mark.parametrize(
-    ("free", "handed", "verdict"),
+    ("free", "control", "handed", "verdict"),
     [
-        ([1000, 800], [90, 80], "removed"),
-        ([1000, 800], [90, 400], "shortened"),
-        ([1000, 800], [90, 900], "not shortened"),
-        ([None, 800], [90, 80], "removed"),
-        ([1000, 800], [None, 80], "not shortened"),
-        ([None, None], [None, None], "undecided"),
+        ([1000, 800, 900], [1000, 800, 900], [90, 80, 90], "removed"),
+        ([1000, 800, 900], [1000, 800, 900], [90, 400, 90], "shortened"),
+        ([1000, 800, 900], [1000, 800, 900], [90, 900, 90], "not shortened"),
+        ([None, 800, 900], [None, 800, 900], [90, 80, 90], "removed"),
+        ([1000, 800, 900], [1000, 800, 900], [None, 80, 90], "not shortened"),
+        ([None, None, None], [None, None, None], [None, None, None], "undecided"),
+        ([1000, 1000, None], [1000, 1000, None], [10, 10, None], "undecided"),  # who knows of the third
+        ([1000, 10, None], [1000, 1000, None], [10, 20, None], "not shortened"),
+        ([1000, 1000], [1000, 1000], [10, 10], "undecided"),  # too few
+        ([1000, 1000, 1000], [50, 50, 50], [50, 50, 50], "not shortened"),  # whatever is held does it
+        ([1000, 1000, 1000], [200, 200, 200], [50, 50, 50], "shortened"),
+        ([1000, 1000, 1000], [None, None, None], [50, 50, 50], "removed"),
     ],
 )
-def test_the_handed_head_by_rule(free, handed, verdict):
-    arms = {"free": free, "handed": handed, "control": free}
+def test_the_handed_head_by_rule(free, control, handed, verdict):
+    arms = {"free": free, "handed": handed, "control": control}
     found = judge({name: [lasting(left) for left in ones] for name, ones in arms.items()}, steps=2000)
     assert found.verdict == verdict
     assert verdict in found.sentence

@@ -59,9 +59,11 @@ def test_arms_stand_at_the_minimum_and_beside_it() -> None:
 def test_nothing_beyond_its_depth() -> None:
     asked, shallow, deep = "functions: no run learns", "functions-2-layers", "functions-3-layers"
     assert verdict(planted({}), asked) == "not run"
-    assert verdict(planted({shallow: (2, 2, 2, 2, 2), deep: (3,)}), asked) == "as asked"
-    assert verdict(planted({shallow: (2, 2, 2, 2), deep: (3,)}), asked) == "inconclusive"
-    assert verdict(planted({shallow: (2, 2, 2, 2, 2), deep: (2,)}), asked) == "inconclusive"
+    assert verdict(planted({shallow: (2,) * 6, deep: (3,)}), asked) == "as asked"
+    assert verdict(planted({shallow: (2,) * 5, deep: (3,)}), asked) == "inconclusive"  # 52% might
+    assert verdict(planted({shallow: (2,) * 5 + (0, 1, 1), deep: (3,)}), asked) == "inconclusive"  # three learned less
+    assert verdict(planted({shallow: (0,) * 8, deep: (3,)}), asked) == "inconclusive"
+    assert verdict(planted({shallow: (2,) * 6, deep: (2,)}), asked) == "inconclusive"
     assert verdict(planted({shallow: (2, 3), deep: (3,)}), asked) == "not as asked"
 
 
@@ -76,19 +78,19 @@ def test_learned_at_the_minimum() -> None:
 def test_circuits_deliver_and_look_up_side_by_side() -> None:
     deliver, beside = "functions: circuits deliver", "functions: look-ups that meet"
     three = (seen(SIDE_BY_SIDE), seen(SIDE_BY_SIDE), seen(ONE_BY_ONE, delivers=False))
-    assert verdict(planted({}, three), deliver) == "as asked"
-    assert verdict(planted({}, three), beside) == "as asked"
-    assert verdict(planted({}, (*three, three[2])), deliver) == "not as asked"
-    assert verdict(planted({}, (*three, three[2])), beside) == "not as asked"
-    assert verdict(planted({}, three[:2]), beside) == "inconclusive"
+    for asked in (deliver, beside):
+        assert verdict(planted({}, three), asked) == "inconclusive"  # two of three: 9% to 99%
+        assert verdict(planted({}, three[:1] * 5), asked) == "inconclusive"
+        assert verdict(planted({}, three[:1] * 6), asked) == "as asked"
+        assert verdict(planted({}, three[2:] * 6), asked) == "not as asked"
 
 
 def test_a_model_without_a_circuit_counts_against_and_one_above_the_bar_does_not_count() -> None:
     deliver, certified = "functions: circuits deliver", "functions: most models have a certified circuit"
     good = replace(seen(SIDE_BY_SIDE), certified=("natural",))
     without = replace(seen((), delivers=False))
-    assert verdict(planted({}, (good,) * 2 + (without,) * 2), deliver) == "not as asked"
-    assert verdict(planted({}, (good,) * 3 + (replace(without, loss=BAR),) * 4), deliver) == "as asked"
+    assert verdict(planted({}, (without,) * 6), deliver) == "not as asked"
+    assert verdict(planted({}, (good,) * 6 + (replace(without, loss=BAR),) * 4), deliver) == "as asked"
     assert verdict(planted({}, (good,) * 6), certified) == "as asked"
     assert verdict(planted({}, (good,) * 6 + (without,) * 6), certified) == "inconclusive"
     assert verdict(planted({}, (replace(good, certified=("strict",)),) * 6), certified) == "not as asked"
@@ -125,7 +127,7 @@ def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, t
             return (tuple(20 if loss < threshold else None for loss in self._losses),)
 
     monkeypatch.setattr(many, "finished", lambda runs, folder: {run.name: Trained(run) for run in runs})
-    found = conditional.run(replace(STUDY, seeds=(0,), beside=(-1,)), tmp_path, Work(idle=True))
+    found = conditional.run(replace(STUDY, seeds=(0,), further=(), beside=(-1,)), tmp_path, Work(idle=True))
     learned = {arm.setup.problem.graph: arm.learned for arm in found.arms}
     assert learned == {"functions": ((20, 20, 20),), "relatives": ((20, 20, None, None),)}
 

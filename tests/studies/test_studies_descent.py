@@ -63,7 +63,8 @@ def test_what_every_seed_has_is_no_descent():
 
 def test_few_models_or_none():
     assert verdicts(steady(3))[0] == "inconclusive"
-    assert verdicts(steady(1))[0] == "inconclusive"  # and no other seed to be compared with
+    assert verdicts(steady(1))[0] == "inconclusive"
+    assert "likest" not in descent.judge(DescentResult(tuple(steady(1))))[0].ours  # there is no other seed
     assert verdicts([followed(0, [])]) == ["not run"] * 4
     assert verdicts([]) == ["not run"] * 4
 
@@ -80,6 +81,21 @@ def test_spikes():
     assert verdicts(steady(12, spikes=(2500,)))[2] == "not as asked"
     assert verdicts(steady(12))[2] == "inconclusive"  # no spikes
     assert verdicts([rebuilding(seed, True) for seed in range(4)])[2] == "inconclusive"
+
+
+def test_one_rebuilt_model_among_ten_that_share_more_across_a_spike_is_not_a_rule():
+    """The mean is theirs, and so is the sign test: but it is the other way."""
+    many = [rebuilding(seed, False) for seed in range(10)]
+    far = followed(10, [moved(DOUBLING, 10)] * 2 + [moved(SERIAL, 50)] * 2, spikes=(2500,))
+    (judged,) = [one for one in descent.judge(DescentResult((*many, far))) if one.asked == "spikes rebuild circuits"]
+    assert "p = 0.012" in judged.ours
+    assert judged.verdict != "as asked"
+
+
+def test_three_models_do_not_show_that_a_falling_rate_stops_spikes():
+    """None against some in three each is one of twenty ways to deal them out: p = 0.05, and not 0.02."""
+    restless = steady(3, spikes=(1200, 2500, 3500))
+    assert verdicts([*restless, *steady(3, "falling")])[3] == "inconclusive"
 
 
 def drifting(seed: int, checkpoints: tuple[int, ...] = ()) -> Followed:

@@ -66,6 +66,25 @@ def test_without_a_control_or_with_few_models_it_cannot_be_said():
     assert verdicts() == ["not run"]
 
 
+def test_three_models_in_order_are_chance():
+    """One of three orders that are as likely; Student's t of a correlation of -1 says p = 0."""
+    found = verdicts(*models({1: 0.9, 2: 0.8, 4: 0.7}, seeds=1), *DEEP)
+    assert found[1] == "inconclusive"
+
+
+def test_the_most_heads_are_the_most_that_are_asked_for():
+    few = {count: loss for count, loss in FALLING.items() if count < 4}
+    assert verdicts(*models(few), *DEEP)[0] == "inconclusive"  # two layers have sixteen
+
+
+def test_the_control_must_work_at_every_number_of_chains():
+    shallow = [*models(FALLING), *models(FALLING, chains=8)]
+    stuck = [*DEEP, *DEEP, *models({1: 0.2, 16: 0.2}, layers=2, chains=8)]
+    assert verdicts(*shallow, *DEEP, *models({1: 0.001, 16: 0.001}, layers=2, chains=8))[-1] == "as asked"
+    assert verdicts(*shallow, *stuck)[-1] == "inconclusive"
+    assert verdicts(*shallow, *DEEP)[-1] == "inconclusive"
+
+
 def test_every_number_of_chains_is_judged_and_drawn():
     found = [*models(FALLING), *models(FALLING, chains=8), *DEEP]
     assert len(verdicts(*found)) == 5

@@ -77,6 +77,14 @@ def test_pruning_does_not_get_what_whole_models_have_as_well():
     assert verdicts(models("pruned", 0, 10), models("all-heads", 8, 10))[1] == "not as asked"
 
 
+def test_certificates_by_other_rules_are_not_held_against_one_another():
+    """What older rules passed, newer ones may refuse: eight against none would be the rules' doing."""
+    older = [replace(one, rules=1) for one in models("pruned", 8, 8)]
+    newer = [replace(one, rules=2) for one in models("all-heads", 0, 8)]
+    assert verdicts(older, newer)[:2] == ["as asked", "inconclusive"]
+    assert verdicts([*older[:4], *(replace(one, rules=2) for one in older[4:])], newer)[:2] == ["inconclusive"] * 2
+
+
 def test_seeds_are_paired():
     """Nine of ten in either arm by other seeds are no difference; a seed of one arm alone is no pair."""
     whole = [replace(one, seed=100 + one.seed) for one in models("all-heads", 0, 10)]

@@ -37,7 +37,7 @@ def grown(seed: int, first: list[float], second: list[float]) -> Grown:
 
 
 def verdicts(*found: Answered) -> list[str]:
-    return [one.verdict for one in judge(TextResult(found))]
+    return [one.verdict for one in judge(TextResult(found)) if "in order" not in one.asked]
 
 
 def test_three_good_models_are_as_asked() -> None:
@@ -79,17 +79,30 @@ def test_until_all_seeds_of_an_arm_are_finished_nothing_is_as_asked() -> None:
     serial = [replace(one, strategy="serial") for one in six]
     assert verdicts(*serial[:5])[3] == "inconclusive"  # the sixth may be another
     assert verdicts(*serial)[3] == "not as asked"
-    good = grown(3, [0.3, 0.9], [0.2, 0.7])
+    good = grown(3, [0.3, 0.9, 0.9], [0.2, 0.3, 0.7])
     histories = tuple(replace(good, arm="pruned", seed=seed) for seed in range(3, 9))
     assert judge(TextResult(tuple(six), histories))[-1].verdict == "as asked"
     assert judge(TextResult(tuple(six), histories[:5]))[-1].verdict == "inconclusive"
 
 
 def test_models_that_do_not_answer_do_not_count() -> None:
-    found = [answered(seed, lowest=0.94) for seed in range(3)]
-    assert verdicts(*found) == ["not as asked", *["not run"] * 4]
-    mixed = verdicts(answered(0), answered(1), answered(2, lowest=0.94))
-    assert mixed == ["not as asked", *["inconclusive"] * 4]
+    failing = {"accuracy": 0.9, "lowest": 0.87}
+    assert verdicts(*(answered(seed, **failing) for seed in range(3))) == ["not as asked", *["not run"] * 4]
+    assert verdicts(answered(0), answered(1), answered(2, **failing)) == ["not as asked", *["inconclusive"] * 4]
+
+
+def test_an_interval_across_the_limit_does_not_decide_whether_a_model_answers() -> None:
+    assert verdicts(answered(0), answered(1), answered(2, accuracy=0.97, lowest=0.949))[0] == "inconclusive"
+    assert verdicts(answered(0), answered(1), answered(2, accuracy=0.94, lowest=0.92))[0] == "inconclusive"
+    assert verdicts(answered(0), answered(1), answered(2, accuracy=0.92, lowest=0.9))[0] == "not as asked"
+
+
+def test_circuits_that_look_nothing_up_do_not_say_on_which_kind_they_do() -> None:
+    nothing: dict[str, Any] = {"looked_up": {}}
+    assert verdicts(answered(0), answered(1, **nothing), answered(2, **nothing))[4] == "inconclusive"
+
+
+def test_the_table_says_which_parts_fail() -> None:
     assert "no: necessity" in table(TextResult((answered(0, certified=False, failed=("necessity",)),)))
 
 
@@ -106,12 +119,18 @@ def test_hops_are_learned_in_order_from_the_checkpoint_on_which_they_stay_learne
     assert (lucky.learned(2), lucky.in_order) == (300, True)
     against = grown(2, [0.3, 0.3, 0.3, 1.0], [0.2, 0.3, 0.7, 1.0])
     never = grown(3, [0.3, 0.3, 0.9, 1.0], [0.2, 0.3, 0.3, 0.3])
-    assert not against.in_order
+    assert against.in_order is False
     assert never.learned(2) is None
     assert never.in_order
+    at_once = grown(4, [0.3, 0.9, 1.0, 1.0], [0.2, 0.9, 1.0, 1.0])
+    assert at_once.in_order is None  # checkpoints are too far apart to tell
     found, worse = tuple(map(answered, range(3))), replace(against, seed=1)
     histories = [(good, replace(good, seed=1), replace(good, seed=2)), (good, worse)]
     assert [judge(TextResult(found, many))[-1].verdict for many in histories] == ["as asked", "not as asked"]
+    tied = tuple(replace(at_once, seed=seed) for seed in range(3))
+    assert judge(TextResult(found, tied))[-1].verdict == "inconclusive"
+    assert judge(TextResult(found[:2], tuple(replace(good, seed=seed) for seed in range(3))))[-1].n == 2
+    assert judge(TextResult(found))[-1].verdict == "not run"
     silent = (answered(0), answered(1, lowest=0.5), answered(2))
     assert judge(TextResult(silent, (good, worse)))[-1].verdict == "inconclusive"  # who does not answer is left out
 

@@ -35,13 +35,15 @@ def test_as_foretold() -> None:
 
 @pytest.mark.parametrize("way", get_args(Way))
 def test_one_model_is_enough_against_it(way: Way) -> None:
-    """Half of the way is 62.5%: 67% of 512 questions are above it for sure, 57% below, and 62.5% are neither."""
-    for right, answered in ((345, True), (290, False), (320, None)):
+    """Half of the way is 62.5%: 67% of 512 questions are above it for sure, 62.5% are neither above nor below. A quarter
+    of it is 44%: who has 57%, where chance is 25%, answers too much to be said not to."""
+    for right, answered in ((345, True), (200, False), (320, None), (290, None)):
         found = verdicts(asked(0), asked(1), asked(2, **{way.replace(" ", "_"): right}))
-        against = "inconclusive" if answered is None else "not as asked"
+        lost = answered is False or (right == 290 and FORETOLD[way])
+        against = "not as asked" if answered or lost else "inconclusive"
         assert found.pop(way) == ("as asked" if answered is FORETOLD[way] else against)
-        lost = way == "shuffled, in order" and not answered  # of the two models left nothing is said
-        unsaid = {"reversed", "shuffled, out of order"} if lost else set()
+        control = way == "shuffled, in order" and not answered  # of the two models left nothing is said
+        unsaid = {"reversed", "shuffled, out of order"} if control else set()
         assert {name for name, verdict in found.items() if verdict != "as asked"} == unsaid
 
 

@@ -95,6 +95,13 @@ class ArmLearned:
         return {made_by(replace(run, recipe=replace(run.recipe, steps=1))) for run in runs}
 
     @property
+    def learned_what_they_may(self) -> int:
+        """Seeds that learned every hop for which the model has layers enough; others may have learned nothing at all,
+        or diverged, so that what else they did not learn says nothing of depth."""
+        may = [self.needs(hop) <= self.layers for hop in self.hops]
+        return sum(all(step is not None for step, one in zip(seed, may, strict=True) if one) for seed in self.learned)
+
+    @property
     def beyond_theory(self) -> int:
         """Seeds that learned a hop for which the model has too few layers."""
         forbidden = [self.needs(hop) > self.layers for hop in self.hops]

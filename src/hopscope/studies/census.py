@@ -35,7 +35,7 @@ from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
 from hopscope.studies import arms
-from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
+from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits, rules_in_words
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import kept
 from hopscope.studies.work import Work
@@ -203,6 +203,7 @@ def table(result: CensusResult) -> str:
     depths = result.depths
     rows: dict[str, Callable[[list[Seen]], str]] = {
         "with a circuit": lambda seen: str(len(seen)),
+        "certified": rules_in_words,
         "certified, natural": lambda seen: share_in_words(sum("natural" in one.certified for one in seen), len(seen)),
         "certified, strict": lambda seen: share_in_words(sum("strict" in one.certified for one in seen), len(seen)),
         "theory delivers x{D}": lambda seen: share_in_words(sum(one.delivers for one in seen), len(seen)),

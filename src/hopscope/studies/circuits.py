@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +14,7 @@ from hopscope.circuits.compare import Where, overlap, steps_beyond_first, strate
 from hopscope.circuits.kept import circuit_path
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
+from hopscope.studies.judgements import Judgement
 from hopscope.studies.kept import Models
 from hopscope.studies.work import Work
 from hopscope.training.setup import Setup
@@ -161,6 +162,20 @@ def look(path: Path, step: int | None, search: Search) -> None:
     from hopscope.training.run import RunFolder
 
     circuit_of_run(RunFolder(path), 0, step, effort=search.budget, proof=search.proof)
+
+
+def by_one_rule(judgement: Judgement, models: Iterable[Seen]) -> Judgement:
+    """What is said of certificates, if one version of the rules made all of them; else nothing is."""
+    models = tuple(models)
+    if len({one.rules for one in models}) < 2 or judgement.verdict in ("inconclusive", "not run"):
+        return judgement
+    mixed = f"certified {rules_in_words(models)}, which do not ask the same"
+    return replace(judgement, verdict="inconclusive", reason=mixed)
+
+
+def rules_in_words(models: Iterable[Seen]) -> str:
+    """`by rules 1 and 2`: those that made the certificates of these models."""
+    return f"by rules {' and '.join(str(one) for one in sorted({one.rules for one in models})) or '-'}"
 
 
 def seen_table(seen: Sequence[Seen]) -> str:

@@ -1,26 +1,29 @@
 """Are questions in which two look-ups meet learned at the depth that theory asks for, and by which circuits?
 
 `functions` and `relatives` (formulations 4 and 5 of Section 4) as vectors, every look-up asked for, the laptop's
-recipe, five seeds at each of the exact minimum of layers, one below, one and two above. Of `functions` 4 chains and
-twice the steps; of `relatives`, which is learned later, 2 chains and four times the steps. A seed has learned when the
-validation loss of every look-up has been below 0.5; of `relatives` below 0.3, since there half of the error goes by one
-key of two, a layer too early, and two thirds by each in turn, which theory does not count as looked up. Of each model
-the circuit is searched for as soon as it is trained; one whose own loss is above the bar has none.
+recipe, five seeds at each of the exact minimum of layers, one and two above, eight at one below. Of `functions` 4
+chains and twice the steps; of `relatives`, which is learned later, 2 chains and four times the steps. A seed has
+learned when the validation loss of every look-up has been below 0.5; of `relatives` below 0.3, since there half of the
+error goes by one key of two, a layer too early, and two thirds by each in turn, which theory does not count as looked
+up. Of each model the circuit is searched for as soon as it is trained; one whose own loss is above the bar has none.
 
 Rules, for each graph:
 
-1. Nothing is learned beyond its depth: as asked if no seed of any arm learned a look-up for which it has too few
-   layers; not as asked if one did. Inconclusive while seeds are missing, or where no deeper arm learned it.
+1. Nothing is learned beyond its depth. As asked: no seed of any arm learned a look-up for which it has too few layers,
+   and the upper 95% Clopper-Pearson bound on how often one would is below one half, counted over those that learned
+   every look-up for which they have layers enough. Not as asked: one did. Else inconclusive, and so where no deeper arm
+   learned it.
 2. It is learned at the minimum: as asked if three seeds of five or more learned all look-ups. Not as asked if so many
    cannot any more. Else inconclusive. The same is asked of one layer above, and of two.
-3. Circuits deliver: as asked if those of more than half of the models that hold the bar pass `deliverability` of the
-   certificate, which knows that one key of two is not enough; not as asked if those of half or fewer do. With fewer
-   than three models inconclusive. A model that holds the bar and of which no circuit was found counts against.
-4. Look-ups that meet are made side by side, asked where the question looks both up (`functions`): in more than half of
-   the circuits the earliest layers in which the question, at whichever of its positions, attends to either value are
-   the same. Else as in rule 3, of the circuits found.
-5. Most models that hold the bar have a certified circuit in the natural reading. As asked: the lower 95%
-   Clopper-Pearson bound on their share is above one half. Not as asked: the upper one is below. Else inconclusive.
+3. Circuits deliver: those of most models that hold the bar pass `deliverability` of the certificate, which knows that
+   one key of two is not enough. A model that holds the bar and of which no circuit was found counts against.
+4. Look-ups that meet are made side by side, asked where the question looks both up (`functions`): in most circuits the
+   earliest layers in which the question, at whichever of its positions, attends to either value are the same.
+5. Most models that hold the bar have a certified circuit in the natural reading.
+
+3, 4 and 5 are as asked if the lower 95% Clopper-Pearson bound on the share is above one half, not as asked if the upper
+one is below, else inconclusive. (Until `functions` was run, rule 1 counted shallow models that had learned nothing at
+all too, and was content with five; 3 and 4 asked for more than half of three models. Those were too easily content.)
 
     hopscope study conditional results/studies/conditional
 """
@@ -33,11 +36,10 @@ from pathlib import Path
 
 from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import GraphName, RetrievalProblem
-from hopscope.statistics import share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned
-from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits, seen_table
-from hopscope.studies.judgements import FEWEST, Judgement, as_many_as, most_of
+from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, seen_table
+from hopscope.studies.judgements import Judgement, as_many_as, most_of, never
 from hopscope.studies.kept import kept
 from hopscope.studies.work import Work
 from hopscope.theory.information_flow import minimum_layers
@@ -65,6 +67,7 @@ class ConditionalStudy:
         chains: N, by the graph that is asked about.
         steps: times the recipe's, by graph.
         seeds: of every arm.
+        further: of arms with too few layers, besides.
         beside: layers more than the exact minimum.
         search: for circuits.
     """
@@ -73,6 +76,7 @@ class ConditionalStudy:
     chains: Mapping[GraphName, int] = field(default_factory=lambda: CHAINS)
     steps: Mapping[GraphName, int] = field(default_factory=lambda: STEPS)
     seeds: tuple[int, ...] = tuple(range(9000, 9005))
+    further: tuple[int, ...] = tuple(range(9005, 9008))
     beside: tuple[int, ...] = (0, 1, 2, -1)
     search: Search = field(default_factory=Search)
 
@@ -84,9 +88,10 @@ class ConditionalStudy:
             problem = RetrievalProblem(len(CONDITIONAL[graph].steps), chains, graph=graph)
             times = self.steps[graph]  # and as many steps to come to rest in as the recipe has
             longer = replace(self.recipe, steps=times * self.recipe.steps, fall=self.recipe.fall / times)
-            for layers in (minimum_layers(problem) + more for more in self.beside):
-                recipe = replace(longer, layers=layers)
-                found.append(Setup(f"{graph}-{layers}-layers", problem, recipe, self.seeds))
+            for more in self.beside:
+                layers = minimum_layers(problem) + more
+                seeds = self.seeds + (self.further if more < 0 else ())
+                found.append(Setup(f"{graph}-{layers}-layers", problem, replace(longer, layers=layers), seeds))
         return found
 
 
@@ -121,7 +126,7 @@ def standard(recipe: Recipe) -> ConditionalStudy:
 def quick(recipe: Recipe) -> ConditionalStudy:
     """That it works."""
     return ConditionalStudy(
-        replace(recipe, steps=20, held=()), dict.fromkeys(CHAINS, 2), seeds=(0,), beside=(0,), search=HASTY
+        replace(recipe, steps=20, held=()), dict.fromkeys(CHAINS, 2), seeds=(0,), further=(), beside=(0,), search=HASTY
     )
 
 
@@ -151,12 +156,13 @@ def judge(result: ConditionalResult) -> list[Judgement]:
         for arm in found:
             if arm.layers >= arm.needs(arm.last):
                 judgements.append(_learned(graph, arm))
-        judgements.append(_share(f"{graph}: circuits deliver", [one.delivers for one in solved]))
+        judgements.append(most_of(f"{graph}: circuits deliver", [one.delivers for one in solved]))
         if meeting(graph):
             together = [parallel(one, meeting(graph)) for one in solved if one.paths]
-            judgements.append(_share(f"{graph}: look-ups that meet are made side by side", together))
+            judgements.append(most_of(f"{graph}: look-ups that meet are made side by side", together))
         certified = ["natural" in one.certified for one in solved]
-        judgements.append(most_of(f"{graph}: most models have a certified circuit", certified))
+        most = most_of(f"{graph}: most models have a certified circuit", certified)
+        judgements.append(by_one_rule(most, solved))
     return judgements
 
 
@@ -182,18 +188,13 @@ def _nothing_beyond(graph: str, found: Sequence[ArmLearned]) -> Judgement:
     """Rule 1."""
     asked = f"{graph}: no run learns a look-up beyond its depth"
     below = [arm for arm in found if arm.layers < arm.needs(arm.last)]
-    n = sum(len(arm.seeds) for arm in below)
-    if not n:
+    if not any(arm.seeds for arm in below):
         return Judgement(asked, "not run")
-    broken = sum(arm.beyond_theory for arm in found)
-    if broken:
-        return Judgement(asked, "not as asked", f"{broken} do", n)
-    ours = f"none of {n} with too few layers does"
-    if not any(arm.steps(arm.last) for arm in found if arm not in below):
-        return Judgement(asked, "inconclusive", ours, n, "no deeper run learned it either")
-    if not all(arm.finished for arm in below):
-        return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
-    return Judgement(asked, "as asked", ours, n)
+    n, broken = sum(arm.learned_what_they_may for arm in below), sum(arm.beyond_theory for arm in found)
+    ours = f"{broken} do" if broken else f"none of {n} that learned what their depth allows does"
+    deeper = any(arm.steps(arm.last) for arm in found if arm not in below)
+    lacking = "" if deeper else "no deeper run learned it either"
+    return never(asked, ours, n, happened=bool(broken), rare=0.5, lacking=lacking)
 
 
 def _learned(graph: str, arm: ArmLearned) -> Judgement:
@@ -203,17 +204,6 @@ def _learned(graph: str, arm: ArmLearned) -> Judgement:
     learned = sum(step is not None for step in arm.everything())
     asked = f"{graph}: learned with {arm.layers} layers, {more}"
     return as_many_as(asked, seeds // 2 + 1, learned, len(arm.seeds), seeds)
-
-
-def _share(asked: str, holds: Sequence[bool]) -> Judgement:
-    """Rules 3 and 4."""
-    n, yes = len(holds), sum(holds)
-    if not n:
-        return Judgement(asked, "not run")
-    ours = share_in_words(yes, n)
-    if n < FEWEST:
-        return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
-    return Judgement(asked, "as asked" if 2 * yes > n else "not as asked", ours, n)
 
 
 def table(result: ConditionalResult) -> str:

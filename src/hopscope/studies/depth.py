@@ -6,10 +6,12 @@ many heads a layer, floor(log2 D) + 2 with one), at the theory's depth, one laye
 Rules, for each mask and number of heads:
 
 1. No run learns a hop for which it has too few layers. As asked: none does, and the upper 95% Clopper-Pearson bound on
-   how often one would is below 10%, counted over runs with such a hop of which a deeper arm on the same problem, the
-   positive control, learned that hop. Not as asked: one does. Else inconclusive.
+   how often one would is below 10%, counted over runs with such a hop that learned every hop for which they have layers
+   enough, and of which a deeper arm on the same problem, the positive control, learned that hop. Not as asked: one
+   does. Else inconclusive.
 2. For each D, the trained minimum depth, the least at which a seed learned all hops, is the theory's. As asked: a seed
-   learned all at the theory's depth and none with less. Not as asked: one did with less, or none at the theory's depth
+   learned all at the theory's depth and none with less, though one with less learned what its depth allows. Not as
+   asked: one did with less, or none at the theory's depth
    though a deeper arm has one that did, and the upper bound on how often one would is below one half. Else
    inconclusive.
 
@@ -108,7 +110,7 @@ def _nothing_beyond(series: str, found: Sequence[ArmLearned]) -> Judgement:
     """Rule 1."""
     asked = f"{series}: no run learns a hop beyond its depth"
     broken = sum(arm.beyond_theory for arm in found)
-    tested = sum(len(arm.seeds) for arm in found if _tests(arm, found))
+    tested = sum(arm.learned_what_they_may for arm in found if _tests(arm, found))
     if not any(arm.seeds for arm in found):
         return Judgement(asked, "not run")
     ours = f"none of {tested} does: at most {clopper_pearson(0, tested)[1]:.0%} would"
@@ -142,9 +144,11 @@ def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
     if least is not None and least < theory:
         return Judgement(asked, "not as asked", ours, n)
     if learned:
-        if any(arm.layers < theory and arm.finished for arm in found) or theory == 1:
+        shallower = [arm for arm in found if arm.layers < theory and arm.finished]
+        if any(arm.learned_what_they_may for arm in shallower) or theory == 1:
             return Judgement(asked, "as asked", ours, n)
-        return Judgement(asked, "inconclusive", ours, n, "nothing shallower is finished")
+        few = "nothing shallower learned what it may" if shallower else "nothing shallower is finished"
+        return Judgement(asked, "inconclusive", ours, n, few)
     if least is not None and clopper_pearson(0, n)[1] < 0.5:
         return Judgement(asked, "not as asked", ours, n)
     return Judgement(asked, "inconclusive", ours, n, "too few seeds" if least else "no depth learned all hops")

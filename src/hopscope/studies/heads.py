@@ -14,15 +14,16 @@ chains, one seed, and `depth`'s models of one hop and one layer, which fall belo
 Rules, for each number of chains:
 
 1. One layer with the most heads does better than averaging. As asked: the 95% interval of the mean loss (Student's t)
-   lies below. Not as asked: it lies above. Else inconclusive.
-2. More heads do better, at one layer. As asked: Spearman's rank correlation of heads and loss is negative, p below 5%.
-   Not as asked: it is positive so. Else inconclusive.
+   lies below. Not as asked: it lies above. Else inconclusive, and so until models with the most heads are run.
+2. More heads do better, at one layer. As asked: Spearman's rank correlation of heads and loss is negative, p below 5%
+   (by permutation of few). Not as asked: it is positive so. Else inconclusive.
 
 And over all of them:
 
 3. No number of heads stands in for the layer: no model of one layer holds the bar (0.05). As asked: none does, the
-   upper 95% Clopper-Pearson bound on how often one would is below 10%, and most models of two layers do. Not as asked:
-   one does. Else inconclusive.
+   upper 95% Clopper-Pearson bound on how often one would is below 10%, and most models of two layers do, in all (the
+   lower bound on the share is above one half) and at each number of chains (more than half). Not as asked: one does.
+   Else inconclusive.
 
     hopscope study heads results/studies/heads
 """
@@ -151,12 +152,12 @@ def run(study: HeadsStudy, folder: Path, work: Work) -> HeadsResult:
 
 def judge(result: HeadsResult) -> list[Judgement]:
     """By the rules above."""
-    found = [one for chains in result.chains for one in _of_chains(chains, result.of(chains, 1))]
-    shallow, deep = ([one.loss < BAR for one in result.models if one.layers == layers] for layers in (1, 2))
-    return [*found, _none_holds(shallow, deep)]
+    most = max((one.heads for one in result.models), default=0)
+    found = [one for chains in result.chains for one in _of_chains(chains, result.of(chains, 1), most)]
+    return [*found, _none_holds(result)]
 
 
-def _of_chains(chains: int, models: Sequence[OneModel]) -> list[Judgement]:
+def _of_chains(chains: int, models: Sequence[OneModel], most_heads: int) -> list[Judgement]:
     """Rules 1 and 2."""
     better = f"{chains} chains: one layer with the most heads does better than averaging"
     more = f"{chains} chains: more heads do better"
@@ -167,7 +168,9 @@ def _of_chains(chains: int, models: Sequence[OneModel]) -> list[Judgement]:
     ours = (
         f"{sum(most) / len(most):.3f} ({low:.3f} to {high:.3f}) with {models[-1].heads} heads; averaging {averaging:g}"
     )
-    if high < averaging or low > averaging:
+    if models[-1].heads < most_heads:
+        first = Judgement(better, "inconclusive", ours, len(most), f"none with {most_heads} heads is finished")
+    elif high < averaging or low > averaging:
         first = Judgement(better, "as asked" if high < averaging else "not as asked", ours, len(most))
     else:
         first = Judgement(better, "inconclusive", ours, len(most), TOO_FEW)
@@ -178,14 +181,19 @@ def _of_chains(chains: int, models: Sequence[OneModel]) -> list[Judgement]:
     return [first, Judgement(more, "inconclusive", ours, len(models), TOO_FEW)]
 
 
-def _none_holds(models: Sequence[bool], control: Sequence[bool]) -> Judgement:
+def _none_holds(result: HeadsResult) -> Judgement:
     """Rule 3."""
     asked = "no number of heads stands in for the layer"
-    if not models:
+    models, control = (
+        {chains: [one.loss < BAR for one in result.of(chains, layers)] for chains in result.chains} for layers in (1, 2)
+    )
+    n, yes = (sum(map(count, models.values())) for count in (len, sum))
+    if not n:
         return Judgement(asked, "not run")
-    n, yes, deep = len(models), sum(models), most_of("", control)
+    deep = most_of("", [holds for some in control.values() for holds in some])
     ours = f"{share_in_words(yes, n)} hold the bar; with two layers {deep.ours or 'none is run'}"
-    lacking = "" if deep.verdict == "as asked" else "no positive control"
+    learned = {chains for chains, some in control.items() if 2 * sum(some) > len(some)}
+    lacking = "" if deep.verdict == "as asked" and {*models} <= learned else "no positive control"
     return never(asked, ours, n, happened=bool(yes), lacking=lacking)
 
 

@@ -17,6 +17,7 @@ from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
 from hopscope.records import write_record
+from hopscope.studies.judgements import FEWEST
 from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
@@ -149,21 +150,26 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
 def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> Answer:
     """The answer, by rule.
 
-    The plateau is `removed` if in every seed the handed arm's lasts at most a tenth of the free arm's, `shortened` if
-    it is shorter in every seed, `not shortened` otherwise; nothing can be said if a free arm never leaves its plateau
-    and the handed one does not either.
+    The handed arm's plateau is held against that of the free arm and that of the control, which has lost a head as it
+    has: it is `removed` if in every seed it lasts at most a tenth of the shorter of them, `shortened` if it is shorter
+    than both in every seed, `not shortened` if in one it is not. A seed in which neither it nor one of the others ever
+    ends says nothing: then, and with fewer than three seeds, it is `undecided`, unless in another it is not shorter.
 
     Args:
         plateaus: by arm, one a seed in the same order.
         steps: of a run; a plateau that is not left counts as lasting so long at least.
     """
-    pairs = list(zip(plateaus["free"], plateaus["handed"], strict=True))
-    verdict: Literal["removed", "shortened", "not shortened", "undecided"] = "not shortened"
-    if all(free.left is None and handed.left is None for free, handed in pairs):
+    seeds = list(zip(*(plateaus[name] for name in ("free", "control", "handed")), strict=True))
+    ended = [[_lasts(one, steps) for one in arms] for arms in seeds if any(one.left is not None for one in arms)]
+    lasted = [(min(free, control), handed) for free, control, handed in ended]
+    verdict: Literal["removed", "shortened", "not shortened", "undecided"]
+    if any(handed >= other for other, handed in lasted):
+        verdict = "not shortened"
+    elif len(lasted) < max(FEWEST, len(seeds)):
         verdict = "undecided"
-    elif all(_lasts(handed, steps) <= REMOVED * _lasts(free, steps) for free, handed in pairs):
+    elif all(handed <= REMOVED * other for other, handed in lasted):
         verdict = "removed"
-    elif all(_lasts(handed, steps) < _lasts(free, steps) for free, handed in pairs):
+    else:
         verdict = "shortened"
     told = "; ".join(
         f"{name}: left at step {_listed([one.left for one in ones])} after {_listed([one.length for one in ones])} "

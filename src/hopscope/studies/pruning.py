@@ -18,7 +18,8 @@ Rules:
 1 and 4 are as asked if the lower 95% Clopper-Pearson bound on the share of models is above one half, not as asked if
 the upper one is below. 2 is as asked if the two-sided sign test over seeds that differ gives p below 5% that way, not
 as asked if it gives it the other way. 3 is not as asked if a model holds the bar with all heads and not without, as
-asked if there is none among ten or more. Else inconclusive.
+asked if there is none among ten or more. Else inconclusive, and so where one version of the certificate's rules made
+some of the certificates and another others.
 
 How large circuits are, how alike those of different seeds, and what the model loses by it is told and not judged.
 
@@ -35,7 +36,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
 from hopscope.studies import arms
 from hopscope.studies.census import between
-from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits
+from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, rules_in_words
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import kept
 from hopscope.studies.work import Work
@@ -153,14 +154,15 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
 
 def judge(result: PruningResult) -> list[Judgement]:
     """By the rules above."""
-    pruned, laptop = (
-        [_natural(one) for one in models if one.loss < result.bar] for models in (result.pruned, result.laptop)
-    )
+    pruned, laptop = ([one for one in models if one.loss < result.bar] for models in (result.pruned, result.laptop))
+    pairs = [one for pair in result.pairs for one in pair]
     return [
-        most_of("most pruned models have a certified circuit", pruned),
-        _does_it(result.pairs),
+        by_one_rule(most_of("most pruned models have a certified circuit", list(map(_natural, pruned))), pruned),
+        by_one_rule(_does_it(result.pairs), pairs),
         _costs(result),
-        most_of("most models of the laptop's recipe have a certified circuit", laptop),
+        by_one_rule(
+            most_of("most models of the laptop's recipe have a certified circuit", list(map(_natural, laptop))), laptop
+        ),
     ]
 
 
@@ -206,6 +208,7 @@ def table(result: PruningResult) -> str:
         "hold the bar": lambda seen: share_in_words(sum(one.loss < result.bar for one in seen), len(seen)),
         "loss": lambda seen: spread_in_words([one.loss for one in seen]),
         "with a circuit": lambda seen: str(sum(bool(one.paths) for one in seen)),
+        "certified": rules_in_words,
         "certified, natural": lambda seen: share_in_words(sum(map(_natural, seen)), len(seen)),
         "certified, strict": lambda seen: share_in_words(sum("strict" in one.certified for one in seen), len(seen)),
         "paths, natural": lambda seen: spread_in_words([len(one.paths) for one in seen if one.paths]),

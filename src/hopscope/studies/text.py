@@ -22,7 +22,7 @@ at every number of hops they were trained on, on questions that no training saw:
 Rules, by arm and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least 95%).
 Until every seed of the arm is finished nothing is as asked; not as asked is what one model decides:
 
-1. Every model answers. As asked: each does. Not as asked: one does not.
+1. Every model answers. As asked: each does. Not as asked: of one the whole interval of the accuracy is below 95%.
 2. Every model that answers has a circuit that is certified in the natural reading. As asked: each has. Not as asked:
    one has none. Inconclusive: fewer than three models answer.
 3. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. As asked: so
@@ -31,12 +31,13 @@ Until every seed of the arm is finished nothing is as asked; not as asked is wha
    strategy is `doubling` or `line by line`). Only from two hops on. As asked: in every circuit; not as asked: in none,
    every seed being finished; else inconclusive.
 5. One kind of token says what a line says: all look-ups into lines, of all circuits, land on names, or on links, or on
-   values, or on line ends. As asked: on one kind. Not as asked: on several.
+   values, or on line ends. As asked: on one kind, and in every circuit there are some. Not as asked: on several.
 
 And by arm, of the models that answer at every number of hops: hops are learned in order, the accuracy at each passing
-half of the way from guessing to certain, on 256 questions, at no earlier checkpoint than at the hop before. As asked:
-in all. Not as asked: in one they are not. How they answer what is put otherwise than in training is judged by the rule
-of `hopscope.studies.text_otherwise`.
+half of the way from guessing to certain, on 256 questions, at a later checkpoint than at the hop before. As asked: in
+all. Not as asked: in one a hop passes at an earlier checkpoint than the hop before. Else inconclusive: checkpoints may
+be too far apart to tell. Not run where there are no checkpoints. How they answer what is put otherwise than in training
+is judged by the rule of `hopscope.studies.text_otherwise`.
 
     hopscope study text results/studies/text
 """
@@ -55,7 +56,7 @@ from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
 from hopscope.studies.judgements import Judgement, all_of
-from hopscope.studies.text_found import Answered, Grown, TextResult
+from hopscope.studies.text_found import ANSWERS, Answered, Grown, TextResult
 from hopscope.studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise
 from hopscope.studies.work import Work
 
@@ -193,10 +194,12 @@ def judge(result: TextResult) -> list[Judgement]:
     for arm in dict.fromkeys(one.arm for one in result.found):
         for hops in sorted({one.hops for one in result.found if one.arm == arm}):
             found += _judge(result.at(arm, hops), f"{arm}, {hops} hop{'s' if hops > 1 else ''}: ")
-        grown = [one for one in result.grown if one.arm == arm]
-        in_order = [one.in_order for one in result.answering(arm)]
+        grown, in_order = [one for one in result.grown if one.arm == arm], f"{arm}: hops are learned in order"
         if grown:
-            found.append(all_of(f"{arm}: hops are learned in order", in_order, not all(in_order), _missing(arm, grown)))
+            told = [one.in_order for one in result.answering(arm)]
+            found.append(all_of(in_order, [one is True for one in told], False in told, _missing(arm, grown)))
+        else:
+            found.append(Judgement(in_order, "not run", reason="no checkpoints are kept"))
         otherwise = [one for one in result.otherwise if one.arm == arm]
         found += judge_otherwise(arm, otherwise, partial(result.seeds, arm), _missing(arm, otherwise))
     return found
@@ -208,6 +211,11 @@ def _missing(arm: str, finished: Sequence[Answered | Grown | Otherwise]) -> bool
     return not planned <= {one.seed for one in finished}
 
 
+def _does_not(one: Answered) -> bool:
+    """Whether a model does not answer, for sure: its interval reaches no further above its accuracy than below it."""
+    return 2 * one.accuracy - one.lowest < ANSWERS
+
+
 def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
     missing = _missing(asked[0].arm, asked)
     models = [one for one in asked if one.answers]
@@ -216,7 +224,7 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
     flows = [one.delivers and one.layers_used >= one.layers_needed for one in circuits]
     kinds = sorted({kind for one in circuits for kind, count in one.looked_up.items() if count})
     found = [
-        all_of(where + "every model answers", [one.answers for one in asked], len(models) < len(asked), missing),
+        all_of(where + "every model answers", [one.answers for one in asked], any(map(_does_not, asked)), missing),
         all_of(where + "every model has a certified circuit", certified, not all(certified), missing),
         all_of(where + "no circuit beats the theory, and each carries the answer", flows, not all(flows), missing),
     ]
@@ -226,7 +234,8 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
         found.append(all_of(where + "lines are resolved where they stand", resolved, none, missing))
     one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason="no model answers")
     if circuits:
-        verdict = all_of(one_kind.asked, [len(kinds) == 1] * len(circuits), len(kinds) > 1, missing)
+        some = [len(kinds) == 1 and any(one.looked_up.values()) for one in circuits]
+        verdict = all_of(one_kind.asked, some, len(kinds) > 1, missing)
         one_kind = replace(verdict, ours=" and ".join(f"{kind}s" for kind in kinds))
     return [*found, one_kind]
 

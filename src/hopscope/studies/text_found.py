@@ -117,11 +117,13 @@ class Grown:
         return min(later, default=None)
 
     @property
-    def in_order(self) -> bool:
-        """Whether no hop was learned at an earlier checkpoint than the one before."""
+    def in_order(self) -> bool | None:
+        """Whether each hop was learned at a later checkpoint than the one before; None where some share one."""
         steps = [self.learned(int(hops)) for hops in sorted(self.accuracy, key=int)]
-        found = [float("inf") if step is None else step for step in steps]
-        return all(one <= other for one, other in pairwise(found))
+        pairs = list(pairwise(float("inf") if step is None else step for step in steps))
+        if any(one > other for one, other in pairs):
+            return False
+        return True if all(one < other for one, other in pairs) else None
 
 
 @dataclass(frozen=True)
@@ -148,5 +150,6 @@ class TextResult:
 
     def answering(self, arm: str) -> list[Grown]:
         """Models of an arm that answer at every number of hops, as they grew."""
-        failing = {one.seed for one in self.found if one.arm == arm and not one.answers}
-        return [one for one in self.grown if one.arm == arm and one.seed not in failing]
+        asked = [one for one in self.found if one.arm == arm]
+        answering = {one.seed for one in asked} - {one.seed for one in asked if not one.answers}
+        return [one for one in self.grown if one.arm == arm and one.seed in answering]

@@ -2,7 +2,8 @@
 
 A circuit that resolves lines where they stand says what will happen to questions that are put otherwise than in
 training: a line can only look up a line before it. So models of the study `text` are asked, at each number of hops from
-two on, 512 questions in each of these ways, and what the circuits foretell stands beside it:
+two on, 512 questions in each of these ways (of shuffled ones in both together), and what the circuits foretell stands
+beside it:
 
 - `one hop more` than in training, the same format: not answered.
 - `reversed`: the line of the letter asked for first, each line before the one it names: not answered.
@@ -18,8 +19,8 @@ Rule, by arm, number of hops and way, over the models that answer in the format 
 most hops of training). Of those that do not answer `shuffled, in order` nothing is said in `reversed` and `shuffled,
 out of order`: they may be lost in any order but that of training. Foretold to be answered, it is as asked if the whole
 95% Wilson interval of the accuracy is above half of the way from guessing to certain in all such models, three or more,
-and every seed of the arm is finished; not as asked if in one of them it is below. Foretold not to be, the other way
-round. Else inconclusive.
+and every seed of the arm is finished; not as asked if in one of them it is below. Foretold not to be, it is as asked if
+it is below a quarter of the way in all, and not as asked if in one it is above half. Else inconclusive.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ FORETOLD: Mapping[Way, bool] = {
 CONTROL: Mapping[Way, Way] = {"reversed": "shuffled, in order", "shuffled, out of order": "shuffled, in order"}
 """What a model has to answer for its silence to say something."""
 
-HALF_WAY = 0.625
-"""Accuracy half of the way from guessing among four to certain."""
+HALF_WAY, QUARTER = 0.625, 0.4375
+"""Accuracies half and a quarter of the way from guessing among four to certain."""
 
 ASKED, SEED = 512, 2
 """Questions asked in each way, those of both orders of shuffled lines together, and where they are drawn from."""
@@ -172,10 +173,13 @@ def judge_otherwise(
         if way in CONTROL:
             models &= {one.seed for one in _put(asked, hops, CONTROL[way]) if one.interval[0] > HALF_WAY}
         intervals = [one.interval for one in _put(asked, hops, way) if one.seed in models]
-        above, below = [low > HALF_WAY for low, _ in intervals], [high < HALF_WAY for _, high in intervals]
-        foretold, against = (above, below) if FORETOLD[way] else (below, above)
-        said = "answered" if FORETOLD[way] else "not answered"
-        found.append(all_of(f"{arm}, {hops} hops, {way}: {said}", foretold, any(against), missing))
+        above = [low > HALF_WAY for low, _ in intervals]
+        if FORETOLD[way]:
+            against = any(high < HALF_WAY for _, high in intervals)
+            found.append(all_of(f"{arm}, {hops} hops, {way}: answered", above, against, missing))
+        else:
+            silent = [high < QUARTER for _, high in intervals]
+            found.append(all_of(f"{arm}, {hops} hops, {way}: not answered", silent, any(above), missing))
     return found
 
 
