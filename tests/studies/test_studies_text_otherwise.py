@@ -8,7 +8,16 @@ from typing import get_args
 import pytest
 
 from hopscope.problem.text.questions import Question, questions
-from hopscope.studies.text_otherwise import FORETOLD, SEED, Otherwise, Way, in_order, judge_otherwise, put
+from hopscope.studies.text_otherwise import (
+    FORETOLD,
+    SEED,
+    Otherwise,
+    Way,
+    in_order,
+    judge_otherwise,
+    otherwise_table,
+    put,
+)
 
 RIGHT: dict[Way, int] = {way: 500 if answered else 130 for way, answered in FORETOLD.items()}
 """Of 512, where all is as foretold."""
@@ -35,8 +44,8 @@ def test_as_foretold() -> None:
 
 @pytest.mark.parametrize("way", get_args(Way))
 def test_one_model_is_enough_against_it(way: Way) -> None:
-    """Half of the way is 62.5%: 67% of 512 questions are above it for sure, 62.5% are neither above nor below. A quarter
-    of it is 44%: who has 57%, where chance is 25%, answers too much to be said not to."""
+    """Half of the way is 62.5%: 67% of 512 questions are above it for sure, 62.5% are neither above nor below. A
+    quarter of it is 44%: who has 57%, where chance is 25%, answers too much to be said not to."""
     for right, answered in ((345, True), (200, False), (320, None), (290, None)):
         found = verdicts(asked(0), asked(1), asked(2, **{way.replace(" ", "_"): right}))
         lost = answered is False or (right == 290 and FORETOLD[way])
@@ -45,6 +54,12 @@ def test_one_model_is_enough_against_it(way: Way) -> None:
         control = way == "shuffled, in order" and not answered  # of the two models left nothing is said
         unsaid = {"reversed", "shuffled, out of order"} if control else set()
         assert {name for name, verdict in found.items() if verdict != "as asked"} == unsaid
+
+
+def test_the_table_is_of_those_that_answer() -> None:
+    told = otherwise_table([one for seed in range(3) for one in asked(seed)], lambda arm, hops: {0, 1})
+    assert "| arm | 2 | shuffled, in order | 2 | 98% (98% to 98%) | answered |" in told
+    assert "| arm | 3 | one hop more | 2 | 25% (25% to 25%) | not answered |" in told
 
 
 def test_who_is_lost_in_any_other_order_says_nothing_by_being_silent() -> None:

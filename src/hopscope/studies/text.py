@@ -57,7 +57,7 @@ from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
 from hopscope.studies.judgements import Judgement, all_of
 from hopscope.studies.text_found import ANSWERS, Answered, Grown, TextResult
-from hopscope.studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise
+from hopscope.studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise, otherwise_table
 from hopscope.studies.work import Work
 
 QUESTIONS = 256
@@ -241,7 +241,7 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
 
 
 def table(result: TextResult) -> str:
-    """A line a model and number of hops."""
+    """A line a model and number of hops; then how they answer what is put otherwise than in training."""
     columns: dict[str, Callable[[Answered], str]] = {
         "arm": lambda one: one.arm,
         "seed": lambda one: str(one.seed),
@@ -258,7 +258,7 @@ def table(result: TextResult) -> str:
         raise InputError("no model is finished")
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     lines += [f"| {' | '.join(tell(one) for tell in columns.values())} |" for one in result.found]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n\n" + otherwise_table(result.otherwise, result.seeds)
 
 
 def _record(folder: Path, arm: TextArm, seed: int, hops: int) -> Path:

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from hopscope.problem.text.chains import Chains
@@ -181,6 +182,24 @@ def judge_otherwise(
             silent = [high < QUARTER for _, high in intervals]
             found.append(all_of(f"{arm}, {hops} hops, {way}: not answered", silent, any(above), missing))
     return found
+
+
+def otherwise_table(asked: Sequence[Otherwise], answer: Callable[[str, int], Set[int]]) -> str:
+    """A row an arm, number of hops and way: the accuracies of the models that answer in the format of training.
+
+    Args:
+        asked: models of any arms, in every way.
+        answer: seeds of those of an arm that answer so many hops in the format of training.
+    """
+    lines = ["| arm | hops | asked | models | accuracy | foretold |", "|---" * 6 + "|"]
+    for arm, hops, way in dict.fromkeys((one.arm, one.hops, one.way) for one in asked):
+        seeds = answer(arm, hops - 1 if way == "one hop more" else hops)
+        here = [one.right / one.questions for one in _put(asked, hops, way) if one.arm == arm and one.seed in seeds]
+        if here:
+            told = f"{median(here):.0%} ({min(here):.0%} to {max(here):.0%})"
+            foretold = "answered" if FORETOLD[way] else "not answered"
+            lines.append(f"| {arm} | {hops} | {way} | {len(here)} | {told} | {foretold} |")
+    return "\n".join(lines) + "\n"
 
 
 def _put(asked: Sequence[Otherwise], hops: int, way: Way) -> list[Otherwise]:
