@@ -189,13 +189,17 @@ def test_json_output_of_train(tmp_path, capsys):
     assert hs.Run(told["folder"]).finished
 
 
-def test_no_two_classes_share_a_name():
-    """One word, one type."""
+def test_no_two_types_share_a_name():
+    """One word, one type: classes, and names that are given to types. Variables of types have one letter."""
     homes: dict[str, list[str]] = {}
     for file in SOURCE.rglob("*.py"):
         for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, []).append(file.name)
+            named = [node.name] if isinstance(node, ast.ClassDef) else []
+            if isinstance(node, ast.Assign):
+                named = [one.id for one in node.targets if isinstance(one, ast.Name)]
+            for name in named:
+                if name[0].isupper() and not name.isupper():
+                    homes.setdefault(name, []).append(file.name)
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
 
 

@@ -20,15 +20,15 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_TO_END = 10.0
 """For workers that are told to stop and write down where they are."""
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 def in_processes(
-    function: Callable[..., Result],
+    function: Callable[..., T],
     jobs: Sequence[tuple[Any, ...]],
     workers: int,
     tick: Callable[[set[int]], None] | None = None,
-) -> list[Result]:
+) -> list[T]:
     """`function(*job)` for every job, in `workers` fresh processes; the results in the order of the jobs.
 
     The first failure stops the others and is raised. An order to stop is passed on to the workers, which write down
@@ -84,7 +84,7 @@ def _begin(parent: int) -> None:
     threading.Thread(target=look, daemon=True).start()
 
 
-def _run(function: Callable[..., Result], *job: Any) -> Result:
+def _run(function: Callable[..., T], *job: Any) -> T:
     """A job of a worker, which ends where it is told to stop: the pool would give it the next one."""
     try:
         return function(*job)

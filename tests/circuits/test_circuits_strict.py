@@ -22,7 +22,7 @@ from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Interven
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.imposed import Head, Imposed
+from hopscope.circuits.search.imposed import HeadNumbers, Imposed
 from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.strict import Strict
 from hopscope.circuits.search.strict_orders import FILLS, StrictOrders
@@ -104,7 +104,7 @@ def test_every_number_of_the_reading_is_what_slow_arithmetic_gives() -> None:
     """Also with a second head in the first useful layer, idle at itself: that layer is made uniform as a whole."""
     made = witness(1, 1, 3e-4)
     copy_head(made.transformer, 0, 0, 1, 0.3)
-    looks: dict[Head, Any] = {(0, 0): {1: 0}, (0, 1): IDENTITY, (1, 0): {2: 1}, (1, 1): UNIFORM}
+    looks: dict[HeadNumbers, Any] = {(0, 0): {1: 0}, (0, 1): IDENTITY, (1, 0): {2: 1}, (1, 1): UNIFORM}
     end = Imposed(looks, ZERO, 3)
     evidence = evidence_of(made, end.program, paths=(), sense="strict", proof=PROOF)
     found = strict_reading([end], dict(evidence.natural), Units.of(evidence.evaluator), evidence)

@@ -40,12 +40,12 @@ def _peel(text: str) -> str:
     return text
 
 
-Rule = Callable[[str, Sequence[str]], str | None]
-RULES: dict[str, Rule] = {"exact": exact, "lenient": lenient}
+AnswerRule = Callable[[str, Sequence[str]], str | None]
+RULES: dict[str, AnswerRule] = {"exact": exact, "lenient": lenient}
 """By name; the name is part of every record."""
 
 
-def rule(name: str) -> Rule:
+def rule(name: str) -> AnswerRule:
     """The rule of that name.
 
     Raises:

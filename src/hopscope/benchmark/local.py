@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hopscope.benchmark.settings import Settings
 from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
-from hopscope.benchmark.weighing import Speller, Tokens, weigh
+from hopscope.benchmark.weighing import Speller, TokenIds, weigh
 from hopscope.errors import InputError
 from hopscope.model.model_folder import open_model_folder
 from hopscope.problem.text.draw import Draw
@@ -138,7 +138,7 @@ class LocalModel:
 
     @torch.no_grad()
     def _following(
-        self, prompts: Sequence[list[int]], temperature: float, branches: Sequence[tuple[int, Tokens]]
+        self, prompts: Sequence[list[int]], temperature: float, branches: Sequence[tuple[int, TokenIds]]
     ) -> Float[Tensor, "branch token"]:
         """The distribution over the token that follows a prompt, by number, and what was written behind it."""
         ids, mask = self._pad_left([prompts[number] + list(tokens) for number, tokens in branches])

@@ -23,8 +23,8 @@ ROOM = 1e-4
 MOST = 400
 """Branches followed at most for one question; what is left then is part of its record."""
 
-Tokens = tuple[int, ...]
-NextTokens = Callable[[Sequence[tuple[int, Tokens]]], Float[Tensor, "branch token"]]
+TokenIds = tuple[int, ...]
+NextTokens = Callable[[Sequence[tuple[int, TokenIds]]], Float[Tensor, "branch token"]]
 """The distribution over the next token for branches, each a question's number and the tokens written so far."""
 
 
@@ -34,7 +34,7 @@ class Tree:
 
     acceptable: tuple[str, ...]
     weights: dict[str, float]
-    open: list[tuple[float, Tokens]] = field(default_factory=lambda: [(-1.0, ())])  # the most probable first
+    open: list[tuple[float, TokenIds]] = field(default_factory=lambda: [(-1.0, ())])  # the most probable first
     followed: int = 0
 
     @property
@@ -67,7 +67,7 @@ class Speller:
         stops: set[int],
         by_line: bool,
         rule: str,
-        anchor: Tokens,
+        anchor: TokenIds,
     ) -> None:
         self._decode, self._stops, self._by_line, self._rule = decode, stops, by_line, rule
         # A tokenizer may write its first token in another way (without the space that it stands for).
@@ -76,7 +76,7 @@ class Speller:
         self._later = [decode([*anchor, token])[before:] for token in range(size)]
         self._known: dict[tuple[str, bool, tuple[str, ...]], tuple[dict[str, Tensor], Tensor]] = {}
 
-    def turns(self, tokens: Tokens, acceptable: tuple[str, ...]) -> tuple[dict[str, Tensor], Tensor]:
+    def turns(self, tokens: TokenIds, acceptable: tuple[str, ...]) -> tuple[dict[str, Tensor], Tensor]:
         """The tokens that end a reply which the rule takes, by answer; those after which it may still come to that."""
         key = (self._decode(tokens) if tokens else "", bool(tokens), acceptable)
         if key not in self._known:
@@ -111,7 +111,7 @@ def weigh(
     """
     trees = [Tree(acceptable, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
     while waiting := [(number, tree) for number, tree in enumerate(trees) if not tree.done]:
-        chosen: list[tuple[int, float, Tokens]] = []
+        chosen: list[tuple[int, float, TokenIds]] = []
         for number, tree in waiting:
             for _ in range(min(max(1, batch // len(waiting)), len(tree.open))):
                 chosen.append((number, *heappop(tree.open)))
@@ -126,7 +126,7 @@ def weigh(
 
 
 def _grow(
-    tree: Tree, branch: float, tokens: Tokens, chance: Float[Tensor, " token"], speller: Speller, longest: int
+    tree: Tree, branch: float, tokens: TokenIds, chance: Float[Tensor, " token"], speller: Speller, longest: int
 ) -> None:
     """Take in what the model says after a branch."""
     tree.followed += 1

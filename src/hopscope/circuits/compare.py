@@ -19,7 +19,7 @@ from hopscope.problem.roles import end_role, first_member, link_role, second_mem
 Where = tuple[int, int, str, str]
 """A path as records name it: layer and head from 1, query and key role."""
 
-Step = tuple[int, str, str]
+StepAt = tuple[int, str, str]
 """A path without its head: depth or layer, query role, key role."""
 
 
@@ -64,14 +64,14 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
     )
 
 
-def order(circuit: Circuit) -> tuple[Step, ...]:
+def order(circuit: Circuit) -> tuple[StepAt, ...]:
     """The steps with the layers in use numbered 1, 2, ...; which head does one, and how often, is forgotten."""
     named = _names(circuit)
     layers = sorted({layer for layer, *_ in named})
     return tuple(sorted({(layers.index(layer) + 1, query, key) for layer, _, query, key in named}))
 
 
-def mechanism(circuit: Circuit) -> tuple[Step, ...]:
+def mechanism(circuit: Circuit) -> tuple[StepAt, ...]:
     """The steps with their depth: 1 for those that need nothing before them.
 
     A step done again later counts once, where it is first done.

@@ -12,7 +12,7 @@ from hopscope.errors import InputError
 if TYPE_CHECKING:
     from hopscope.studies.work import Work
 
-Result = TypeVar("Result")
+R = TypeVar("R")
 
 
 def check_no_run(folder: Path) -> None:
@@ -26,7 +26,7 @@ def check_no_run(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class RecordedStudy(Generic[Result]):
+class RecordedStudy(Generic[R]):
     """A study in a folder, whose record may know something already.
 
     Attributes:
@@ -38,9 +38,9 @@ class RecordedStudy(Generic[Result]):
     """
 
     record: Path
-    before: Result | None
+    before: R | None
     made: Path
-    ask: Callable[[Work], Result]
+    ask: Callable[[Work], R]
     quick: bool
 
     def check(self) -> None:
@@ -54,7 +54,7 @@ class RecordedStudy(Generic[Result]):
         if self.before is not None:
             self._keeps(self.before, self.ask(Work(idle=True)), planned=True)
 
-    def found(self, work: Work) -> Result | None:
+    def found(self, work: Work) -> R | None:
         """What the study comes to: all that its record tells of, and more; None where it is idle and nothing is there.
 
         Raises:
@@ -69,7 +69,7 @@ class RecordedStudy(Generic[Result]):
             self._keeps(self.before, found)
         return found if told(found) or not work.idle else None
 
-    def _keeps(self, before: Result, after: Result, *, planned: bool = False) -> None:
+    def _keeps(self, before: R, after: R, *, planned: bool = False) -> None:
         from hopscope.studies.kept import told
 
         known = told(before)

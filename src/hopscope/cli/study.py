@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,38 +17,50 @@ from hopscope.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from hopscope.studies.study import Study
+    from hopscope.studies.text import TextStudy
     from hopscope.studies.work import Work
 
+S = TypeVar("S")
+R = TypeVar("R")
 
-def _of_recipe(
-    name: str, figure: str | None = None, recipe: str = "plain"
-) -> Callable[[Path, bool, tuple[Path, ...], Work], str]:
-    """A study that trains a recipe: the file of that name in `studies/`, its figure in `plot/`."""
+Ask = Callable[[Path, bool, tuple[Path, ...], "Work"], str]
+"""Runs a study in a folder, quick or not, with the runs given and by that work; gives its tables."""
+
+
+def _recorded(name: str, made: str = "runs") -> Ask:
+    """The study of a file of `studies/`; what it makes goes into the folder `made`."""
 
     def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
         from hopscope.paper import presets, recipes
 
-        asked = import_module(f"hopscope.studies.{name}")
-        study = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipes.BY_NAME[recipe].recipe)
-        found = _found(name, asked, study, folder, quick, work)
-        drawn = getattr(import_module(f"hopscope.plot.{figure or name}"), figure or name)
-        return _told(name, asked, found, folder, lambda: drawn(found))
+        study: Study[Any, Any] = import_module(f"hopscope.studies.{name}").STUDY
+        recipe = recipes.BY_NAME[study.recipe].recipe
+        asked = study.quick(presets.TINY.depth.recipe) if quick else study.standard(recipe)
+        found = _found(study, asked, folder, quick, work, made)
+        told = _written(study, found, folder)
+        if study.figure is None:
+            _draw_circuits(asked, folder)
+            return told
+        return told + _draw(study.figure, found, folder / name)
 
     return ask
 
 
-def _found(name: str, asked: Any, study: Any, folder: Path, quick: bool, work: Work, made: str = "runs") -> Any:
+def _found(study: Study[S, R], asked: S, folder: Path, quick: bool, work: Work, made: str) -> R:
     """What a study comes to; where nothing is to be run and nothing of it is in the folder `made`, what it kept."""
     from hopscope.cli._keeping import RecordedStudy
     from hopscope.studies.kept import kept
 
-    before = kept(name, folder, get_type_hints(asked.run)["return"])
-    asking = RecordedStudy(folder / f"{name}.json", before, folder / made, partial(asked.run, study, folder), quick)
+    before = kept(study.name, folder, study.result)
+    asking = RecordedStudy(
+        folder / f"{study.name}.json", before, folder / made, partial(study.run, asked, folder), quick
+    )
     if not work.idle:
         asking.check()
     found = asking.found(work)
     if found is None:
-        raise _nothing(name, folder)
+        raise _nothing(study.name, folder)
     return found
 
 
@@ -56,42 +68,39 @@ def _nothing(name: str, folder: Path) -> InputError:
     return InputError(f"{folder} holds nothing finished of the study {name}; leave --judge out, or name another folder")
 
 
-def _told(name: str, asked: Any, found: Any, folder: Path, draw: Callable[[], Figure]) -> str:
-    """What a study found, judged, drawn and written down; its tables."""
-    from hopscope.plot.style import save
-
-    told = _written(name, asked, found, folder)
-    try:
-        save(draw(), folder / name)
-    except InputError as nothing:
-        told += f"\nNo figure: {nothing}.\n"
-    return told
-
-
-def _written(name: str, asked: Any, found: Any, folder: Path) -> str:
+def _written(study: Study[S, R], found: R, folder: Path) -> str:
     """What a study found, judged and written down; its tables."""
     from hopscope.records import write_record
     from hopscope.studies.judgements import Judgements, judgements_table
 
-    judgements = tuple(asked.judge(found))
-    write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
+    judgements = tuple(study.judge(found))
+    write_record(folder / f"{study.name}.json", found, kind=f"hopscope study {study.name}", schema=1)
     write_record(folder / "judgements.json", Judgements(judgements), kind="hopscope judgements", schema=1)
-    return f"{asked.table(found)}\n{judgements_table(judgements)}"
+    return f"{study.table(found)}\n{judgements_table(judgements)}"
 
 
-def _text(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
+def _draw(figure: str, found: Any, path: Path) -> str:
+    """Draw what a study found; says why where there is nothing to draw."""
+    from hopscope.plot.style import save
+
+    draw: Callable[[Any], Figure] = getattr(import_module(f"hopscope.plot.{figure}"), figure)
+    try:
+        save(draw(found), path)
+    except InputError as nothing:
+        return f"\nNo figure: {nothing}.\n"
+    return ""
+
+
+def _draw_circuits(study: TextStudy, folder: Path) -> None:
+    """Draw the circuits of every arm, as far as there are any."""
     from hopscope.circuits.record import Circuit
     from hopscope.plot.style import save
     from hopscope.plot.text_circuits import text_circuits
-    from hopscope.studies import text
 
-    study = text.quick() if quick else text.TextStudy()
-    found = _found("text", text, study, folder, quick, work, made="circuits")
     for arm in study.arms:
         circuits = [Circuit.load(path) for path in sorted((folder / "circuits").glob(f"{arm.name}-seed-*.json"))]
         if any(one.found for one in circuits):
             save(text_circuits(circuits), folder / f"text-{arm.name}")
-    return _written("text", text, found, folder)
 
 
 def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
@@ -131,24 +140,21 @@ def _searches(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> 
     return searches.table(searches.run(folder, (2,) if quick else (2, 3, 4), () if quick else runs))
 
 
-STUDIES: dict[str, tuple[str, Callable[[Path, bool, tuple[Path, ...], Work], str]]] = {
-    "learning": (
-        "How surely does the laptop's recipe learn, and after how many steps?",
-        _of_recipe("learning", "survival"),
-    ),
-    "depth": ("Does the depth that training needs follow the theory's?", _of_recipe("depth")),
-    "heads": ("Can heads stand in for a layer?", _of_recipe("heads")),
-    "orders": ("Does training find the order of pairs that needs a layer less?", _of_recipe("orders", "survival")),
-    "plateau": ("What ends the plateau? One change of the recipe at a time.", _of_recipe("plateau")),
-    "curriculum": ("How little curriculum is enough?", _of_recipe("curriculum")),
-    "census": ("Which circuits do models learn, how alike, and do they change?", _of_recipe("census", recipe="laptop")),
-    "pruning": ("Can a circuit be certified once spare heads are gone?", _of_recipe("pruning")),
-    "descent": ("Does the last circuit descend from the first, and do spikes rebuild it?", _of_recipe("descent")),
+STUDIES: dict[str, tuple[str, Ask]] = {
+    "learning": ("How surely does the laptop's recipe learn, and after how many steps?", _recorded("learning")),
+    "depth": ("Does the depth that training needs follow the theory's?", _recorded("depth")),
+    "heads": ("Can heads stand in for a layer?", _recorded("heads")),
+    "orders": ("Does training find the order of pairs that needs a layer less?", _recorded("orders")),
+    "plateau": ("What ends the plateau? One change of the recipe at a time.", _recorded("plateau")),
+    "curriculum": ("How little curriculum is enough?", _recorded("curriculum")),
+    "census": ("Which circuits do models learn, how alike, and do they change?", _recorded("census")),
+    "pruning": ("Can a circuit be certified once spare heads are gone?", _recorded("pruning")),
+    "descent": ("Does the last circuit descend from the first, and do spikes rebuild it?", _recorded("descent")),
     "conditional": (
         "Are questions in which look-ups meet learned at the theory's depth, and how?",
-        _of_recipe("conditional", recipe="laptop"),
+        _recorded("conditional"),
     ),
-    "text": ("Which circuits answer questions in language models of our own?", _text),
+    "text": ("Which circuits answer questions in language models of our own?", _recorded("text", made="circuits")),
     "calibration": ("How often does a certificate pass a false circuit?", _calibration),
     "searches": ("What do different searches find in the same models?", _searches),
 }

@@ -16,13 +16,13 @@ from torch import Tensor
 EPSILON = 1e-5
 """Added to the variance."""
 
-Rows = Float[Tensor, "model row d_in"]
+Flat = Float[Tensor, "model row d_in"]
 Gain = Float[Tensor, "model 1 d_in"]
 Weight = Float[Tensor, "model d_in d_out"]
 Bias = Float[Tensor, "model 1 d_out"]
 
 
-def after_norm(x: Rows, gain: Gain, offset: Gain, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
+def after_norm(x: Flat, gain: Gain, offset: Gain, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
     """norm(x) @ weight + bias, in bf16 under autocast, with gradients for all of them."""
     made: Tensor = _AfterNorm.apply(x, gain, offset, weight, bias)  # type: ignore[no-untyped-call]
     return made
@@ -30,7 +30,7 @@ def after_norm(x: Rows, gain: Gain, offset: Gain, weight: Weight, bias: Bias) ->
 
 class _AfterNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Rows, gain: Gain, offset: Gain, weight: Weight, bias: Bias) -> Tensor:
+    def forward(ctx: Any, x: Flat, gain: Gain, offset: Gain, weight: Weight, bias: Bias) -> Tensor:
         device = x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         with torch.autocast(device, enabled=False):

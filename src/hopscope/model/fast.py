@@ -18,16 +18,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from hopscope.model import fused
-from hopscope.model.after_norm import EPSILON, after_norm
+from hopscope.model.after_norm import EPSILON, Bias, Flat, Weight, after_norm
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
 from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.transformer import Attention, Block, Transformer
 
-Flat = Float[Tensor, "model row d_in"]
-Weight = Float[Tensor, "model d_in d_out"]
-Bias = Float[Tensor, "model 1 d_out"]
 Heads = Float[Tensor, "model_batch_head pos d_head"]
 
 _GELU_LINEAR = 2 * math.sqrt(2 / math.pi)

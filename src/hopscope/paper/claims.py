@@ -21,7 +21,7 @@ from hopscope.seals import sealed_table, unsealed_table
 Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
-Interval = str | tuple[float, float] | None
+ToldInterval = str | tuple[float, float] | None
 """How far `ours` can be trusted: in words, or lowest and highest; None where nothing ran."""
 
 
@@ -49,7 +49,7 @@ class Finding:
     verdict: Verdict
     ours: str = ""
     n: int = 0
-    interval: Interval = None
+    interval: ToldInterval = None
     scale: str = ""
     rule: str = ""
     reason: str = ""
@@ -82,7 +82,7 @@ class Claim:
     ours: str
     n: int
     unit: str
-    interval: Interval
+    interval: ToldInterval
     scale: str
     verdict: Verdict
     reason: str
@@ -159,7 +159,7 @@ def _row(finding: Finding) -> Claim:
     )
 
 
-def _interval(claim: str, value: Any) -> Interval:
+def _interval(claim: str, value: Any) -> ToldInterval:
     if value is None or isinstance(value, str):
         return value
     try:

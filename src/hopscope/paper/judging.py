@@ -15,18 +15,18 @@ LEAST_MODELS = 3
 BAR = 0.05
 """A loss counts as low below this (Appendix E), whatever the bar a search was given."""
 
-Outcome = Literal["meets", "fails", "open"]
+ModelVerdict = Literal["meets", "fails", "open"]
 """What one model says of a claim; `open` where an interval lies across the bar."""
 
 
-def below(interval: tuple[float, float], bar: float) -> Outcome:
+def below(interval: tuple[float, float], bar: float) -> ModelVerdict:
     """Whether a loss whose interval this is lies below the bar."""
     low, high = interval
     return "meets" if high < bar else "fails" if low >= bar else "open"
 
 
 def every_model(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ModelVerdict],
     least: int = LEAST_MODELS,
     open_ones: str = "with an interval across the bar",
     unjudged: Sequence[str] = (),

@@ -15,7 +15,7 @@ from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.judging import (
     BAR,
     LEAST_MODELS,
-    Outcome,
+    ModelVerdict,
     below,
     every_model,
     losses,
@@ -114,7 +114,7 @@ def _learn(models: Sequence[Studied], scale: str) -> Finding:
     trained = [(model, model.learned) for model in once.values() if model.learned and model.shape == (12, 1, 3)]
     if not trained:
         return Finding("C6", "not run", reason="no model of 12 layers, one head and D = 3")
-    outcomes: list[Outcome] = []
+    outcomes: list[ModelVerdict] = []
     for _, learned in trained:
         if learned.median is None or learned.held_out is None or learned.median >= LOW:
             outcomes.append("fails")
@@ -161,7 +161,7 @@ def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
 
 def _few_heads(readings: Readings, scale: str) -> Finding:
     """C7."""
-    outcomes: list[Outcome] = []
+    outcomes: list[ModelVerdict] = []
     words, needed = [], []
     for model, strict in readings.read:
         layers, heads, hops = model.shape
@@ -180,7 +180,7 @@ def _few_heads(readings: Readings, scale: str) -> Finding:
 
 def _first_ties(readings: Readings, scale: str) -> Finding:
     """C8."""
-    outcomes: list[Outcome] = ["open"] * readings.missing
+    outcomes: list[ModelVerdict] = ["open"] * readings.missing
     more = tied = doubtful = 0
     for model, strict in readings.read:
         if "strict" not in model.certified:
@@ -242,8 +242,8 @@ def _searches(model: Studied, strict: StrictReading | None) -> list[set[tuple[st
 def alone(claim: str, readings: Readings, scale: str, least: int = LEAST_MODELS) -> Finding:
     """C10, and what C12 says of the circuit."""
     by_fill = {fill: [strict.loss(fill) for _, strict in readings.read] for fill in FILLS}
-    lost: list[Outcome] = ["fails"] * readings.missing
-    outcomes: dict[Fill, list[Outcome]] = {
+    lost: list[ModelVerdict] = ["fails"] * readings.missing
+    outcomes: dict[Fill, list[ModelVerdict]] = {
         fill: [below(loss.interval, BAR) for loss in found] + lost for fill, found in by_fill.items()
     }
     order: dict[Verdict, int] = {"reproduced": 0, "inconclusive": 1, "not reproduced": 2, "not run": 3}

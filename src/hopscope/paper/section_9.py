@@ -18,7 +18,7 @@ from hopscope.emergence.history import Emergence
 from hopscope.paper import section_8
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.followed import FollowedModel, all_learned_at, read_followed
-from hopscope.paper.judging import BAR, Outcome, below, every_model, losses, spans
+from hopscope.paper.judging import BAR, ModelVerdict, below, every_model, losses, spans
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.readings import Readings
 from hopscope.studies.work import Work
@@ -148,7 +148,9 @@ def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
     if all(one.training is None for one in followed):
         return Finding("C13", "not run", reason="no circuit was followed")
     parts = [_parts(one) for one in followed]
-    outcomes: list[Outcome] = ["fails" if "fails" in mine else "open" if "open" in mine else "meets" for mine in parts]
+    outcomes: list[ModelVerdict] = [
+        "fails" if "fails" in mine else "open" if "open" in mine else "meets" for mine in parts
+    ]
     verdict, reason = every_model(outcomes)
     if verdict == "inconclusive" and "open" in outcomes:
         reason = _why_open(followed)
@@ -177,28 +179,28 @@ def _why_open(followed: Sequence[FollowedModel]) -> str:
     return "an order that the data leave open"
 
 
-def _parts(one: FollowedModel) -> tuple[Outcome, Outcome, Outcome]:
+def _parts(one: FollowedModel) -> tuple[ModelVerdict, ModelVerdict, ModelVerdict]:
     """Length of the plateau, order of the losses, order of the paths; the first two need no circuit."""
-    both: list[Outcome] = [
+    both: list[ModelVerdict] = [
         _paths(circuit) if circuit and certified else "open"
         for circuit, certified in ((one.final, one.final_certified), (one.first, one.first_certified))
     ]
-    paths: Outcome = "fails" if "fails" in both else "open" if "open" in both else "meets"
+    paths: ModelVerdict = "fails" if "fails" in both else "open" if "open" in both else "meets"
     if one.training is None:
         return "open", "open", paths
     (flat, steps) = one.training
-    length: Outcome = "meets" if flat.left is not None and flat.left >= LEAST_PLATEAU * steps else "fails"
+    length: ModelVerdict = "meets" if flat.left is not None and flat.left >= LEAST_PLATEAU * steps else "fails"
     return length, _losses(flat.learned), paths
 
 
-def _losses(learned: Sequence[int | None]) -> Outcome:
+def _losses(learned: Sequence[int | None]) -> ModelVerdict:
     steps = [step for step in learned if step is not None]
     if len(steps) < len(learned) or any(one > after for one, after in pairwise(steps)):
         return "fails"
     return "open" if len(set(steps)) < len(steps) else "meets"
 
 
-def _paths(emergence: Emergence) -> Outcome:
+def _paths(emergence: Emergence) -> ModelVerdict:
     emerged = [step for step in emergence.order.emerged if step is not None]
     crossed = all(path.crossing.step is not None for path in emergence.paths)
     gaps = [after - one for one, after in pairwise(emerged)]

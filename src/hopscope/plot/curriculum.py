@@ -9,12 +9,12 @@ from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new
 from hopscope.statistics import clopper_pearson, survival_median
 from hopscope.studies.arms import Arms
 from hopscope.studies.curriculum import judge
-from hopscope.studies.judgements import Verdict
+from hopscope.studies.judgements import StudyVerdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LOOKS: dict[Verdict, tuple[str, str]] = {
+_LOOKS: dict[StudyVerdict, tuple[str, str]] = {
     "as asked": (BLUE, "enough"),
     "not as asked": (VERMILION, "not enough"),
     "inconclusive": (ORANGE, "cannot be said"),

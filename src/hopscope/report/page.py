@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 import hopscope
 from hopscope.errors import InputError
 from hopscope.files import write_text
-from hopscope.paper.claims import VERDICTS, Claim, Interval
+from hopscope.paper.claims import VERDICTS, Claim, ToldInterval
 from hopscope.plot.style import FORMATS
 
 LARGEST_SVG = 2_000_000
@@ -157,7 +157,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _interval(interval: Interval) -> str:
+def _interval(interval: ToldInterval) -> str:
     if interval is None or isinstance(interval, str):
         return interval or ""
     low, high = interval

@@ -38,6 +38,7 @@ from hopscope.studies import arms
 from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits, rules_in_words
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import kept
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_paths
 from hopscope.training.recipe import Recipe
@@ -220,3 +221,6 @@ def table(result: CensusResult) -> str:
     lines.append(f"| models | {' | '.join(str(sum(one.layers == n for one in result.models)) for n in depths)} |")
     lines += [f"| {name} | {' | '.join(tell(result.solved(n)) for n in depths)} |" for name, tell in rows.items()]
     return "\n".join(lines) + "\n"
+
+
+STUDY = Study("census", CensusResult, standard, quick, run, judge, table, "census", "laptop")

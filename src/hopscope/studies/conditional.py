@@ -41,6 +41,7 @@ from hopscope.studies.arms import ArmLearned
 from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, seen_table
 from hopscope.studies.judgements import Judgement, as_many_as, most_of, never
 from hopscope.studies.kept import kept
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.theory.information_flow import minimum_layers
 from hopscope.training.metrics import LEARNED
@@ -209,3 +210,6 @@ def _learned(graph: str, arm: ArmLearned) -> Judgement:
 def table(result: ConditionalResult) -> str:
     """Who learned what, then a row a circuit."""
     return f"{arms.table(arms.Arms(result.arms))}\n{seen_table(result.models)}"
+
+
+STUDY = Study("conditional", ConditionalResult, standard, quick, run, judge, table, "conditional", "laptop")

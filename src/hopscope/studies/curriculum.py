@@ -23,12 +23,13 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms, table
 from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_causal
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
-__all__ = ["CurriculumStudy", "enough", "judge", "quick", "run", "standard", "table"]
+__all__ = ["STUDY", "CurriculumStudy", "enough", "judge", "quick", "run", "standard", "table"]
 
 HANDED = (HeldHead(1, 1, "previous"),)
 """The first useful head of every circuit: it looks at the token before."""
@@ -131,3 +132,6 @@ def _is_control(other: ArmLearned, arm: ArmLearned) -> bool:
     mine, theirs = arm.setup, other.setup
     plain = (theirs.recipe.hop_weights, theirs.recipe.held, theirs.recipe.layers) == (None, (), mine.recipe.layers)
     return plain and theirs.problem == replace(mine.problem, asked=None, curriculum=True)
+
+
+STUDY = Study("curriculum", Arms, standard, quick, run, judge, table, "curriculum")

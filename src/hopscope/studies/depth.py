@@ -29,12 +29,13 @@ from hopscope.statistics import clopper_pearson, share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms, table
 from hopscope.studies.judgements import Judgement, never
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
-__all__ = ["DepthLawStudy", "judge", "kind", "quick", "run", "standard", "table", "trained_minimum"]
+__all__ = ["STUDY", "DepthLawStudy", "judge", "kind", "quick", "run", "standard", "table", "trained_minimum"]
 
 
 @dataclass(frozen=True)
@@ -152,3 +153,6 @@ def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
     if least is not None and clopper_pearson(0, n)[1] < 0.5:
         return Judgement(asked, "not as asked", ours, n)
     return Judgement(asked, "inconclusive", ours, n, "too few seeds" if least else "no depth learned all hops")
+
+
+STUDY = Study("depth", Arms, standard, quick, run, judge, table, "depth")

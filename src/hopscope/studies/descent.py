@@ -36,6 +36,7 @@ from hopscope.studies.circuits import HASTY, Search, look
 from hopscope.studies.followed import Followed, checkpoints_after_learning, follow, followed, looked_at
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import Models, kept
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -193,3 +194,6 @@ def table(result: DescentResult) -> str:
             cells += [f"{one.there_at_first:.0%}", str(len(one.spikes))]
         lines.append(f"| {' | '.join(cells + ['-'] * (7 - len(cells)))} |")
     return "\n".join(lines) + "\n"
+
+
+STUDY = Study("descent", DescentResult, standard, quick, run, judge, table, "descent")

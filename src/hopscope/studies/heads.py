@@ -38,6 +38,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import rank_correlation, share_in_words, spread_in_words, t_interval
 from hopscope.studies.judgements import TOO_FEW, Judgement, most_of, never
 from hopscope.studies.kept import Models, kept
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -208,3 +209,6 @@ def table(result: HeadsResult) -> str:
                 told = chains, f"{some[0].averaging:.3g}", layers, heads, len(some)
                 lines.append(f"| {' | '.join(map(str, told))} | {spread_in_words([one.loss for one in some])} |")
     return "\n".join(lines) + "\n"
+
+
+STUDY = Study("heads", HeadsResult, standard, quick, run, judge, table, "heads")

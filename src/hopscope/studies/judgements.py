@@ -8,7 +8,7 @@ from typing import Literal
 
 from hopscope.statistics import clopper_pearson, share_in_words
 
-Verdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
+StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
 
 RARE = 0.1
 """What happens less often than this, at 95%, counts as never."""
@@ -32,7 +32,7 @@ class Judgement:
     """
 
     asked: str
-    verdict: Verdict
+    verdict: StudyVerdict
     ours: str = ""
     n: int = 0
     reason: str = ""

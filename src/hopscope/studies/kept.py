@@ -33,11 +33,11 @@ _ADDED = {"most_rows": 64}
 """Fields that searches did not have when the first records were written, and what they stand at there. Those of recipes
 and problems stand in `hopscope.training.run_records`."""
 
-Result = TypeVar("Result")
+R = TypeVar("R")
 OfModel = TypeVar("OfModel", bound="Kept")
 
 
-def kept(study: str, folder: Path, kind: type[Result]) -> Result | None:
+def kept(study: str, folder: Path, kind: type[R]) -> R | None:
     """What the study came to when it was last written down; None if it never was.
 
     Raises:

@@ -37,12 +37,13 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms, table
 from hopscope.studies.judgements import Judgement, as_many_as
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
-__all__ = ["LearningStudy", "judge", "quick", "run", "standard", "table"]
+__all__ = ["STUDY", "LearningStudy", "judge", "quick", "run", "standard", "table"]
 
 ASKED: Mapping[int, tuple[int, float]] = {4: (3, 0.95), 3: (3, 0.9), 2: (1, 1.0)}
 """By layers: the hop that must be learned, and by which share of the seeds."""
@@ -120,3 +121,6 @@ def _judge(arm: ArmLearned) -> Judgement:
     asked = f"{arm.layers} layers{change and ', '}{change}: x{hop} in {wanted} of {planned} seeds"
     told, learned = f"{beyond} beyond theory", len(arm.steps(hop))
     return as_many_as(asked, wanted, learned, len(arm.seeds), planned, told=told, refuted=beyond > 0)
+
+
+STUDY = Study("learning", Arms, standard, quick, run, judge, table, "survival")

@@ -28,8 +28,9 @@ from hopscope.statistics import share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.circuits import Seen, find_circuits, seen_table
-from hopscope.studies.judgements import Judgement, Verdict, never
+from hopscope.studies.judgements import Judgement, StudyVerdict, never
 from hopscope.studies.kept import kept
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.theory.orders import best_order
 from hopscope.training.recipe import Recipe
@@ -41,7 +42,7 @@ NEVER = 0.2
 LEAST = 3
 """So many circuits carry a verdict."""
 
-_CONTRARY: Mapping[Verdict, Verdict] = {"as asked": "not as asked", "not as asked": "as asked"}
+_CONTRARY: Mapping[StudyVerdict, StudyVerdict] = {"as asked": "not as asked", "not as asked": "as asked"}
 
 
 @dataclass(frozen=True)
@@ -147,3 +148,6 @@ def _circuits(circuits: Sequence[Seen]) -> Judgement:
 def table(result: OrdersResult) -> str:
     """Who learned what, and how."""
     return arms.table(result) + ("\n" + seen_table(result.circuits) if result.circuits else "")
+
+
+STUDY = Study("orders", OrdersResult, standard, quick, run, judge, table, "survival")

@@ -25,6 +25,7 @@ from hopscope.statistics import Times, holm, log_rank, ratio_of_means, share_in_
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.judgements import Judgement
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -227,3 +228,6 @@ def _ratio(moved: Moved | None) -> str:
         return "-"
     ratio, low, high = moved.ratio
     return f"{ratio:.2f} ({low:.2f} to {high:.2f}){'*' if moved.p < 0.05 else ''}"
+
+
+STUDY = Study("plateau", Arms, standard, quick, run, judge, table, "plateau")

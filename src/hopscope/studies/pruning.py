@@ -39,6 +39,7 @@ from hopscope.studies.census import between
 from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, rules_in_words
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import kept
+from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -223,3 +224,6 @@ def table(result: PruningResult) -> str:
     lines = [f"| | {' | '.join(arms_seen)} |", "|---" * (1 + len(arms_seen)) + "|"]
     lines += [f"| {name} | {' | '.join(map(tell, arms_seen.values()))} |" for name, tell in rows.items()]
     return "\n".join([*lines, f"| heads left | {pruned} | all | {laptop} |"]) + "\n"
+
+
+STUDY = Study("pruning", PruningResult, standard, quick, run, judge, table, "pruning")

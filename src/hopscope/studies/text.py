@@ -56,9 +56,11 @@ from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
 from hopscope.studies.judgements import Judgement, all_of
+from hopscope.studies.study import Study
 from hopscope.studies.text_found import ANSWERS, Answered, Grown, TextResult
 from hopscope.studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise, otherwise_table
 from hopscope.studies.work import Work
+from hopscope.training.recipe import Recipe
 
 QUESTIONS = 256
 """Asked of every checkpoint."""
@@ -117,7 +119,12 @@ class TextStudy:
     arms: tuple[TextArm, ...] = ARMS
 
 
-def quick() -> TextStudy:
+def standard(_: Recipe) -> TextStudy:
+    """All arms; their recipes are their own."""
+    return TextStudy()
+
+
+def quick(_: Recipe) -> TextStudy:
     """That it works: a model that cannot have learned anything."""
     recipe = TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=4, checkpoint_every=2)
     return TextStudy((TextArm("quick", recipe, "quick", seeds=(0,)),))
@@ -275,3 +282,6 @@ def _otherwise(folder: Path, arm: TextArm, seed: int) -> Path:
 
 def _read_otherwise(path: Path) -> list[Otherwise]:
     return convert(read_json(path, "answers to questions put otherwise"), list[Otherwise], str(path))
+
+
+STUDY = Study("text", TextResult, standard, quick, run, judge, table, None)

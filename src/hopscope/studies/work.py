@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hopscope.training.progress import Progress
     from hopscope.training.setup import Setup
 
-Watch = Callable[["dict[str, Progress]"], None]
+WatchRuns = Callable[["dict[str, Progress]"], None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Work:
     device: str | None = None
     precision: Precision | Literal["auto"] = "auto"
     compiled: bool | None = None
-    bars: Callable[[Sequence[Setup]], AbstractContextManager[Watch]] | None = None
+    bars: Callable[[Sequence[Setup]], AbstractContextManager[WatchRuns]] | None = None
     waiting: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None = None
     idle: bool = False
 

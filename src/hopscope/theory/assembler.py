@@ -6,11 +6,11 @@ import torch
 
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Block, Transformer
-from hopscope.theory.program import Head, Program
+from hopscope.theory.program import Head, LayerProgram
 
 
 @torch.no_grad()
-def assemble(program: Program, spare_heads: int = 0) -> Transformer:
+def assemble(program: LayerProgram, spare_heads: int = 0) -> Transformer:
     """The transformer of a program, without MLPs or LayerNorm.
 
     Args:
@@ -65,7 +65,7 @@ def _write_head(attention: Attention, start: int, head: Head, at: dict[str, slic
         column += width
 
 
-def _offsets(program: Program) -> dict[str, slice]:
+def _offsets(program: LayerProgram) -> dict[str, slice]:
     places, start = {}, 0
     for name, width in program.slots.items():
         places[name] = slice(start, start + width)
@@ -73,7 +73,7 @@ def _offsets(program: Program) -> dict[str, slice]:
     return places
 
 
-def _width(program: Program, head: Head) -> int:
+def _width(program: LayerProgram, head: Head) -> int:
     """Numbers a head compares, or copies, whichever is more."""
     compared = sum(term.key_map.shape[1] for term in head.terms)
     return max(compared, sum(program.slots[source] for source, _ in head.copies))

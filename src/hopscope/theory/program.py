@@ -53,7 +53,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Program:
+class LayerProgram:
     """A whole transformer.
 
     Attributes:
@@ -73,7 +73,7 @@ class Program:
     answers: tuple[str, ...]
 
 
-def circuit(program: Program) -> tuple[AttentionPath, ...]:
+def circuit(program: LayerProgram) -> tuple[AttentionPath, ...]:
     """The attention paths the answer depends on, found backwards from the slots that are read.
 
     A path is in it if it fills a slot that is read, copied onwards, or compared in a score, somewhere on the way.

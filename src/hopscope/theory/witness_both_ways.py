@@ -19,13 +19,13 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role, second_member
 from hopscope.theory.matching import same_symbol
-from hopscope.theory.program import Head, Program, Term
+from hopscope.theory.program import Head, LayerProgram, Term
 from hopscope.theory.witness_causal import first_members
 
 _MATCH = 800.0
 
 
-def both_ways_program(problem: RetrievalProblem) -> Program:
+def both_ways_program(problem: RetrievalProblem) -> LayerProgram:
     """The program for four hops under a causal mask, with one code a pair and unit symbols.
 
     Raises:
@@ -52,7 +52,7 @@ def both_ways_program(problem: RetrievalProblem) -> Program:
         (("back1", "on2"), ("on0", "on3"), ("on1", "on4")),
         {asker: pivot},
     )
-    return Program(
+    return LayerProgram(
         problem=problem,
         slots={"code": problem.code_dim, **symbols},
         symbol="on0",

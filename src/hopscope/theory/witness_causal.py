@@ -14,21 +14,21 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.depth import minimum_causal
 from hopscope.theory.matching import earlier, not_the_first, same_code, same_symbol
-from hopscope.theory.program import Head, Program, Term
+from hopscope.theory.program import Head, LayerProgram, Term
 
 _MATCH, _AVOID, _EARLIER, _IN_VAIN = 800.0, 60.0, 6.0, 100.0
 # A quarter of a match: enough to lose against a pair that really starts so, little enough not to disturb the others.
 _AVOID_OWN = _MATCH / 4
 
 
-def causal_program(problem: RetrievalProblem) -> Program:
+def causal_program(problem: RetrievalProblem) -> LayerProgram:
     """The program for a problem with a causal mask, deepest pairs first, and unit symbols."""
     hops = problem.hops
     chain = [f"next{n}" for n in range(hops + 1)]
     layers = [(first_members(problem, "next0", "start"),)]
     layers += [(_twice_as_far(problem, 1 << t - 2),) for t in range(2, minimum_causal(hops) + 1)]
     codes = dict.fromkeys(("code", "before") if problem.position == "token" else ("code",), problem.code_dim)
-    return Program(
+    return LayerProgram(
         problem=problem,
         slots={**codes, **dict.fromkeys(["start", *chain], problem.symbol_dim)},
         symbol="next0",

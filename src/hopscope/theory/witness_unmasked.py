@@ -22,13 +22,13 @@ from itertools import pairwise
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.matching import same_code, same_symbol
-from hopscope.theory.program import Head, Program, Term
+from hopscope.theory.program import Head, LayerProgram, Term
 from hopscope.theory.scene import reachability, role_at
 
 _MATCH, _AVOID_SYMBOL, _AVOID_CODE = 800.0, 60.0, 80.0
 
 
-def unmasked_program(problem: RetrievalProblem) -> Program:
+def unmasked_program(problem: RetrievalProblem) -> LayerProgram:
     """The program for a problem without a mask, with one code a pair and unit symbols."""
     reaches = _reaches(2 * problem.hops)
     inner, end = reaches[-2], reaches[-1]
@@ -39,7 +39,7 @@ def unmasked_program(problem: RetrievalProblem) -> Program:
     layers.append((_ray_head(problem, "symbol", inner, end),))
     slots = {f"symbol{n}": _width(problem, "symbol", n) for n in range(end + 1)}
     slots |= {f"place{n}": _width(problem, "place", n) for n in range(inner + 1)}
-    return Program(
+    return LayerProgram(
         problem=problem,
         slots=slots,
         symbol="symbol0",

@@ -11,13 +11,13 @@ from msgspec import Meta
 from hopscope.errors import InputError
 from hopscope.records import convert
 
-Count = Annotated[int, Meta(ge=1)]
+Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
 Hops = Annotated[int, Meta(ge=1, le=6)]  # the paper's format has 26 letters
 Share = Annotated[float, Meta(ge=0, le=1)]
 Nats = Annotated[float, Meta(ge=0)]
 Cut = Literal["line", "word"]
-Precision = Literal["fp32", "bf16", "auto"]
+TextPrecision = Literal["fp32", "bf16", "auto"]
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class TextModelRecipe:
             training texts, whichever letter they ask for.
     """
 
-    layers: Count = 4
-    heads: Count = 8
-    d_model: Count = 128
+    layers: Positive = 4
+    heads: Positive = 8
+    d_model: Positive = 128
     least_hops: Hops = 1
     most_hops: Hops = 2
-    steps: Count = 3_600
-    batch: Count = 32
+    steps: Positive = 3_600
+    batch: Positive = 32
     rate: Share = 1.5e-3
     warmup: Natural = 100
     dense: Share = 0.5
@@ -64,11 +64,11 @@ class TextModelRecipe:
     prune_every: Natural = 0
     prune_cost: Nats = 0.02
     learned_above: Share = 0.98
-    precision: Precision = "fp32"
+    precision: TextPrecision = "fp32"
     checkpoint_every: Natural = 0
     seed: Natural = 0
     held_seed: Natural = 0
-    held_count: Count = 500
+    held_count: Positive = 500
 
     def __post_init__(self) -> None:
         if self.least_hops > self.most_hops:

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.benchmark.own_model.pruning import heads_left, keep_only, prune
-from hopscope.benchmark.own_model.recipe import Cut, Precision, TextModelRecipe
+from hopscope.benchmark.own_model.recipe import Cut, TextModelRecipe, TextPrecision
 from hopscope.benchmark.own_model.text import (
     ASKED,
     END,
@@ -38,7 +38,7 @@ from hopscope.files import json_lines, number_or_null, write_text
 from hopscope.model.precision import best_precision
 from hopscope.problem.counter import derive_seed
 
-Row = dict[str, Any]
+HistoryRow = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 200
 OTHERS = 4
 """Batches on which it is decided which heads are taken away."""
@@ -58,8 +58,8 @@ ANSWER_WEIGHT = 2.0
 
 
 def train_text_model(
-    recipe: TextModelRecipe, folder: Path, watch: Callable[[Row], None] = lambda row: None
-) -> list[Row]:
+    recipe: TextModelRecipe, folder: Path, watch: Callable[[HistoryRow], None] = lambda row: None
+) -> list[HistoryRow]:
     """Train a model and write it; the same recipe gives the same weights on the same machine and thread count.
 
     Killed and called again it goes on where it last wrote down where it stood, and ends in the same weights. Where the
@@ -135,7 +135,7 @@ def _loss_on_others(model: Any, texts: Texts) -> float:
     return sum(losses) / OTHERS
 
 
-def logits_of(model: Any, ids: Int[Tensor, "row pos"], precision: Precision) -> Float[Tensor, "row pos word"]:
+def logits_of(model: Any, ids: Int[Tensor, "row pos"], precision: TextPrecision) -> Float[Tensor, "row pos word"]:
     """What the model says, in fp32, by products in that precision."""
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
         logits: Tensor = model(input_ids=ids, use_cache=False).logits

@@ -9,7 +9,7 @@ from hopscope.circuits.form import IDENTITY, UNIFORM, Form, Intervention, Progra
 from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.path import AttentionPath, Row
 
-Head = tuple[int, int]
+HeadNumbers = tuple[int, int]
 """Layer and head, from 0."""
 
 Looks = Mapping[int, int]
@@ -29,7 +29,7 @@ class Imposed:
         roles: 2D + 1.
     """
 
-    heads: Mapping[Head, Form | Looks]
+    heads: Mapping[HeadNumbers, Form | Looks]
     fill: Form
     roles: int
 
@@ -49,11 +49,11 @@ class Imposed:
         return sorted(AttentionPath(*head, query, key) for head, looks in useful for query, key in looks.items())
 
     @property
-    def useful(self) -> set[Head]:
+    def useful(self) -> set[HeadNumbers]:
         """Heads with a path."""
         return {head for head, does in self.heads.items() if not isinstance(does, Form)}
 
-    def with_head(self, head: Head, does: Form | Looks) -> Imposed:
+    def with_head(self, head: HeadNumbers, does: Form | Looks) -> Imposed:
         """One head changed."""
         return Imposed({**self.heads, head: does}, self.fill, self.roles)
 
@@ -73,7 +73,7 @@ class Imposed:
             fill: as above.
             roles: 2D + 1.
         """
-        heads: dict[Head, Form | Looks] = {}
+        heads: dict[HeadNumbers, Form | Looks] = {}
         for layer, head in sorted({(row.layer, row.head) for row in program}):
             forms = [program[Row(layer, head, query)] for query in range(roles)]
             looks = {query: form.keys[0] for query, form in enumerate(forms) if form.kind is Intervention.ONE_HOT}

@@ -20,7 +20,7 @@ from hopscope.circuits.form import ZERO, Form
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.search.budget import CLEAR, FREE, LAST, Budget
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.imposed import IDLE, Head, Imposed, Looks
+from hopscope.circuits.search.imposed import IDLE, HeadNumbers, Imposed, Looks
 from hopscope.circuits.search.units import Units
 from hopscope.theory.follow import arrives, by_layer
 from hopscope.theory.path import AttentionPath
@@ -88,7 +88,7 @@ class Strict:
         """Losses with the doubt on top."""
         return self._gauge.scores([state.program for state in states])
 
-    def _expected(self, head: Head) -> list[Looks]:
+    def _expected(self, head: HeadNumbers) -> list[Looks]:
         """Where a head could be meant to look: every row at its heaviest role; the same of clear rows alone."""
         rows = [row for row in self._units.rows if (row.layer, row.head) == head]
         looks: dict[int, tuple[int, float]] = {}
@@ -101,7 +101,7 @@ class Strict:
         clear = {query: key for query, (key, weight) in looks.items() if weight >= CLEAR}
         return [map_ for map_ in ([every] if every == clear else [every, clear]) if map_]
 
-    def _settled(self, state: Imposed, head: Head) -> tuple[Imposed, float]:
+    def _settled(self, state: Imposed, head: HeadNumbers) -> tuple[Imposed, float]:
         """One head settled, given all others: idle if that is within the limit, else in the best way."""
         idle: list[Form | Looks] = [*IDLE]
         ways = [[state.with_head(head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]

@@ -9,11 +9,11 @@ from hopscope.circuits.form import Form
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.search.budget import FREE, Budget
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.imposed import IDLE, Head
+from hopscope.circuits.search.imposed import IDLE, HeadNumbers
 from hopscope.circuits.search.jitter import jitter
 from hopscope.circuits.search.units import Units
 
-Off = dict[Head, Form]
+Off = dict[HeadNumbers, Form]
 """Heads that are off, and how."""
 
 
