@@ -26,14 +26,23 @@ class Gauge:
         doubt: standard errors added to every loss.
         full: the model's own score on more sequences, where `evaluator` has but some of them. A program is then also
             measured by how much more it loses than the model, which varies less where it does much the same.
+        middle: sequences between the few and all, by which what looked hopeful on the few is put in order.
+        further: decides, on more sequences, what these leave open.
     """
 
     def __init__(
-        self, evaluator: Evaluator, rough: Evaluator, bar: float, doubt: float, full: float | None = None
+        self,
+        evaluator: Evaluator,
+        rough: Evaluator,
+        bar: float,
+        doubt: float,
+        *,
+        full: float | None = None,
+        middle: Evaluator | None = None,
+        further: Further | None = None,
     ) -> None:
         self.evaluator, self.rough, self.bar, self._doubt, self._anchor = evaluator, rough, bar, doubt, full
-        self.middle: Evaluator | None = None
-        self.further: Further | None = None
+        self.middle, self.further = middle, further
         self._last: Float[Tensor, " sequence"] | None = None
         self._known: tuple[Rows, Float[Tensor, " sequence"]] = {}, self.evaluator.own
         self._full = float(self._scores(self.evaluator.own[None])[0])
@@ -43,19 +52,18 @@ class Gauge:
         """On the first sequences: most decisions."""
         full = float(_above(evaluator.own, CONFIRM_DOUBT))
         some = evaluator.part(budget.sequences), evaluator.part(budget.rough)
-        return cls(*some, budget.bar, SCAN_DOUBT, full)
+        return cls(*some, budget.bar, SCAN_DOUBT, full=full)
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
         """On all of them: the last decisions. What they leave open is decided on more."""
-        gauge = cls(evaluator, evaluator.part(budget.rough), budget.bar, CONFIRM_DOUBT)
-        gauge.middle = evaluator.part(budget.sequences)
-        gauge.further = Further(evaluator, budget.deciding, CONFIRM_DOUBT)
-        return gauge
+        rough, middle = evaluator.part(budget.rough), evaluator.part(budget.sequences)
+        further = Further(evaluator, budget.deciding, CONFIRM_DOUBT)
+        return cls(evaluator, rough, budget.bar, CONFIRM_DOUBT, middle=middle, further=further)
 
     def roughly(self) -> Gauge:
         """The same bar on the few sequences that decide nothing."""
-        return Gauge(self.rough, self.rough, self.bar, self._doubt, self._anchor)
+        return Gauge(self.rough, self.rough, self.bar, self._doubt, full=self._anchor)
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""

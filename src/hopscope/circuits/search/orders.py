@@ -157,7 +157,8 @@ class Orders:
 
     def _grow(self, name: str, down: list[str]) -> dict[str, Any]:
         """One way up, out of what a way down had left."""
-        pool = self._read(self._journal.memory[down[(int(name.partition("-")[2]) - 1) % len(down)]]["pool"])
+        number = int(name.removeprefix("growing-"))
+        pool = self._read(self._journal.memory[down[(number - 1) % len(down)]]["pool"])
         part = grown(self._evaluator, self._units.within(pool), self._budget, self._generator(name))
         small = self._apply(one_by_one, part)
         return {"small": self._plain(small), "end": self._plain(self._end(pool, small))}

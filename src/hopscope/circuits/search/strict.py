@@ -115,8 +115,8 @@ class Strict:
         if len(best) == 1 or (scores[0] <= self._gauge.limit() and possible[0] >= possible[1]):
             return best[0], scores[0]
         scores += self.scores(best[1:])
-        useful = possible[1] > possible[0] or scores[1] < scores[0]
-        return best[useful], scores[useful]
+        chosen = 1 if possible[1] > possible[0] or scores[1] < scores[0] else 0
+        return best[chosen], scores[chosen]
 
     def _possible(self, state: Imposed) -> list[AttentionPath]:
         """Paths of the heads that are settled, and all those of the others."""
@@ -180,7 +180,8 @@ class Strict:
     def _idle_served(self, state: Imposed) -> Imposed:
         """Idle heads in the way that serves, uniform or the identity: all that gain alone, or the first of them."""
         idle = [head for head in state.heads if head not in state.useful]
-        others = {head: IDLE[state.heads[head] == IDLE[0]] for head in idle}
+        first, second = IDLE
+        others = {head: second if state.heads[head] == first else first for head in idle}
         self._gauge.rough.depart_from(state.program)
         flipped = [state.with_head(head, does) for head, does in others.items()]
         now, *costs = self._gauge.rough.mse([one.program for one in (state, *flipped)])
@@ -189,4 +190,5 @@ class Strict:
         for head in gaining:
             ways.append(ways[-1].with_head(head, others[head]))
         some = [state, *ways[1:2], *ways[-1:]]
-        return min(zip(self.scores(some), range(len(some)), some, strict=True))[2]
+        scores = self.scores(some)
+        return some[scores.index(min(scores))]

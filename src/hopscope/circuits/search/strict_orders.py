@@ -51,13 +51,13 @@ class StrictOrders:
         ends = self._ends()
         gauge = Gauge.confirming(self.evaluator, self.budget)
         search = Strict(gauge, self.units)
-        scores = dict(zip(map(id, ends), search.scores(ends), strict=True))
+        scores = search.scores(ends)
 
-        def merit(end: Imposed) -> tuple[bool, bool, int, int, float]:
-            delivered = search.delivers(end.paths)
-            return scores[id(end)] > gauge.bar, not delivered, len(end.paths), len(end.useful), scores[id(end)]
+        def merit(number: int) -> tuple[bool, bool, int, int, float]:
+            end, score = ends[number], scores[number]
+            return score > gauge.bar, not search.delivers(end.paths), len(end.paths), len(end.useful), score
 
-        first, *others = sorted(ends, key=merit)
+        first, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
         first = search.one_by_one(first, gauge.bar)
         return [first, *others]
 
@@ -66,7 +66,8 @@ class StrictOrders:
         search = Strict(Gauge.scanning(self.evaluator, self.budget), self.units)
         every = [search.imposed(ZERO)]
         every += [replace(every[0], fill=fill) for fill in FILLS.values() if fill != ZERO]
-        _, best = min(zip(search.scores(every), range(len(every)), strict=True))
+        scores = search.scores(every)
+        best = scores.index(min(scores))
         orders = {f"strict-{list(FILLS)[best]}": every[best]}
         if self.budget.orders > 1:
             orders |= {f"strict-{name}": one for name, one in zip(FILLS, every, strict=True)}

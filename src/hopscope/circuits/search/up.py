@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -24,16 +25,27 @@ def grown(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.G
     limit = gauge.limit(LAST)
     order = range(len(rows)) if generator is None else torch.randperm(len(rows), generator=generator).tolist()
     shuffled, kept = [rows[number] for number in order], list[Row]()
-    while True:
+
+    def holds(rows: Sequence[Row]) -> bool:
+        return gauge.passes(units.only(units.base, rows), limit)
+
+    while not holds(kept):
         rest = [row for row in shuffled if row not in kept]
-
-        def holds(count: int) -> bool:
-            return gauge.passes(units.only(units.base, kept + rest[:count]), limit)  # noqa: B023
-
-        if holds(0):
-            return units.only(units.base, kept)
-        reached = bisect_left(range(1, len(rest)), True, key=holds) + 1
-        if not rest or (reached == len(rest) and not holds(reached)):
+        needed = _needed(kept, rest, holds)
+        if needed is None:
             return units.base
-        kept.append(rest[reached - 1])
-        shuffled = [*kept, *rest[: reached - 1]]
+        kept.append(rest[needed - 1])
+        shuffled = [*kept, *rest[: needed - 1]]
+    return units.only(units.base, kept)
+
+
+def _needed(kept: Sequence[Row], rest: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> int | None:
+    """How many of the rest, the first ones, it takes beside those kept; None if not even all of them do."""
+
+    def enough(count: int) -> bool:
+        return holds([*kept, *rest[:count]])
+
+    if not rest:
+        return None
+    needed = bisect_left(range(1, len(rest)), True, key=enough) + 1
+    return None if needed == len(rest) and not enough(needed) else needed

@@ -40,7 +40,9 @@ def whole_heads(evaluator: Evaluator, units: Units, budget: Budget, generator: t
                 together = move | together
         factors = jitter(len(moves), generator)
         order = sorted(range(len(moves)), key=lambda n: (costs[n] - min(costs)) * factors[n])
-        tried = [together] * (len(together) > len(off)) + [moves[number] for number in order[:2]]
+        tried = [moves[number] for number in order[:2]]
+        if len(together) > len(off):
+            tried.insert(0, together)
         fitting = next((move for move in tried if gauge.passes(program(move), gauge.bar)), None)
         if fitting is None:
             return program(off)
