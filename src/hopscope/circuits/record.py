@@ -149,10 +149,33 @@ class OtherCircuit:
 
 @dataclass(frozen=True)
 class Circuit:
-    """What was found in one model. Fields as in `circuit.json`, above.
+    """What was found in one model; `save` writes it as `circuit.json`, `load` reads it.
 
     >>> run[0].circuit().found  # a model of a few steps has no circuit
     False
+
+    Attributes:
+        model: hash of the model.
+        seed: it was trained from.
+        number: of it in its run, from 0.
+        problem: that it answers.
+        layers: of the model.
+        heads: a layer.
+        bar: the mean squared error that the circuit may have at most; of language models, the Brier score.
+        losses: of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
+            model's own in its rows (`natural`), and of nothing (`nothing`), everything else off; on fresh sequences.
+        paths: of the natural reading, by layer and head; empty where there is no circuit.
+        program: every row that is not uniform in the imposed circuit, as plain values (`programs.from_json`).
+        others: other circuits that the search ended in.
+        search: what was asked of the search and what it took, as plain values.
+        rules: version of what the certificates ask, see `hopscope.circuits.certificate.part.RULES`.
+        certificate: of the natural reading: parts by name, each with `passed`, `says`, its numbers and its seed.
+        helpers: rows in use that attend to no other role of their chain.
+        strict: what the paper's own procedure finds (Appendix E); None where the model does not hold the bar.
+        text: of a language model, what was asked and how well it answers; else None.
+
+    Raises:
+        InputError: a path in a layer or head that the model lacks, rules of a newer hopscope, a part without a verdict.
     """
 
     model: str

@@ -46,7 +46,20 @@ KIND = "hopscope emergence"
 
 @dataclass(frozen=True)
 class PathHistory:
-    """One path over the checkpoints. Fields as in `emergence.json`, above."""
+    """One path over the checkpoints; everything by checkpoint has a value for each.
+
+    Attributes:
+        layer: from 1.
+        head: from 1.
+        query: role that attends.
+        key: role that is attended to.
+        hop: that it serves, see `order.hop_of`.
+        attention: mean weight, by checkpoint.
+        foremost: share of queries whose largest weight it is, by checkpoint.
+        change: rise of the loss without the path, by checkpoint.
+        change_interval: of that, 95%.
+        crossing: of 0.5 by the attention.
+    """
 
     layer: int
     head: int
@@ -65,7 +78,15 @@ class PathHistory:
 
 @dataclass(frozen=True)
 class MeasureHistory:
-    """One progress measure over the checkpoints."""
+    """One progress measure over the checkpoints.
+
+    Attributes:
+        name: of the measure.
+        heads: layer and head, from 1, of which it is.
+        hop: of which it is; None where it is of none.
+        values: by checkpoint.
+        settled: the step from which on it stays above 0.5; None where it does not.
+    """
 
     name: str
     heads: tuple[tuple[int, int], ...]
@@ -76,7 +97,39 @@ class MeasureHistory:
 
 @dataclass(frozen=True)
 class Emergence:
-    """One model's circuit over all checkpoints. Fields as in `emergence.json`, above."""
+    """One model's circuit over all checkpoints; `save` writes it as `emergence.json`, `load` reads it.
+
+    Steps are updates; an epoch has `steps_per_epoch` of them.
+
+    Attributes:
+        run: content hash of the run.
+        model: hash of the model.
+        number: of it in its run, from 0.
+        seed: it was trained from.
+        hops: D.
+        chains: N.
+        layers: of the model.
+        heads: a layer.
+        total_steps: of the run.
+        steps_per_epoch: of the run.
+        sequences: on which it was measured.
+        data_seed: these were drawn from.
+        ablation: by which a path is taken away.
+        steps: of the checkpoints that were read; everything by checkpoint goes with them.
+        losses: mean squared error, by checkpoint.
+        partial_losses: the same by checkpoint and hop asked for.
+        paths: of the circuit.
+        learned: for each hop asked for, the crossing of 0.5 by its partial loss on these sequences.
+        order: in which the hops are delivered, see `hopscope.emergence.order`.
+        plateau: from the metrics of training.
+        measures: of progress.
+        circuit: losses of the circuit at the end, as its own record has them.
+        troubles: checkpoints that could not be used, a sentence each.
+        asked: hops that losses are of; empty in older records.
+
+    Raises:
+        InputError: something by checkpoint that has not a value for each.
+    """
 
     run: str
     model: str

@@ -34,7 +34,16 @@ KIND = "hopscope maps over time"
 
 @dataclass(frozen=True)
 class MapsOverTime:
-    """Fields as in `emergence-maps.json`, above."""
+    """Role maps of every head over the checkpoints; `save` writes them as `emergence-maps.json`, `load` reads them.
+
+    Attributes:
+        roles: names of the roles, by number.
+        layers: of the model.
+        heads: a layer.
+        steps: of the frames.
+        frames: one a step, as base64: a byte a weight, layer by layer, head by head, of the same chain and then of
+            others, query by query, key by key; `frame` reads them.
+    """
 
     roles: tuple[str, ...]
     layers: int
