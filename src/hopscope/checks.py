@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 from hopscope.errors import InputError
@@ -48,6 +50,31 @@ def check_seed(value: Any, name: str = "a seed") -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_SEED:
         shown = _short(value) if isinstance(value, int) else repr(value)
         raise InputError(f"{name} must be a whole number from 0 to 2^63 - 1, got {shown}")
+
+
+def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
+    """The items of a list or a tuple; sets have no order, and text is none.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if not isinstance(value, list | tuple | range):
+        raise InputError(f"{name} must be a list or tuple of {of}, got {value!r}")
+    return tuple(value)
+
+
+def check_path(what: str, value: Any) -> Path:
+    """A path, of text or a `Path`.
+
+    Raises:
+        InputError: it is neither, or empty, or has a null in it, which no name may have.
+    """
+    if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
+        raise InputError(f"{what} is given by its path, as text or a pathlib.Path, got {value!r}")
+    path = os.fspath(value)
+    if not path or "\0" in path:
+        raise InputError(f"{what} needs a path that is not empty and has no null character in it, got {path!r}")
+    return Path(path)
 
 
 def _short(value: int) -> str:

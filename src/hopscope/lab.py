@@ -9,7 +9,6 @@ model.attention()
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch import nn
 
+from hopscope.checks import check_count, check_path
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import circuit_of_run
@@ -110,15 +110,25 @@ class Model(Subject):
             raise InputError(f"a module of torch is looked at, got {_kind(module)}")
         if not callable(parts):
             raise InputError(f"parts is a function from the module, or a copy, to its hs.Parts, got {_kind(parts)}")
+        if untrain is not None and not callable(untrain):
+            raise InputError(f"untrain is a function of a module, a layer and a head, got {_kind(untrain)}")
+        if not isinstance(problem, RetrievalProblem):
+            raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
         batch = held_out(problem, 2, purpose="notebook")
         try:
             with torch.no_grad():
-                module.eval()(batch.inputs)
-        except RuntimeError as error:
+                answers = module.eval()(batch.inputs)
+        except (RuntimeError, TypeError) as error:
             raise InputError(
                 f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
                 f"{next(iter(str(error).splitlines()), 'it fails')}"
             ) from error
+        asked = problem.target_dim
+        if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != asked:
+            given = tuple(answers.shape) if isinstance(answers, torch.Tensor) else _kind(answers)
+            raise InputError(f"the module must answer with a tensor [sequence, position, {asked}], got {given}")
+        if not bool(torch.isfinite(answers).all()):
+            raise InputError("the module gives answers that are not finite; see that its weights are")
         seen = Foreign.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
         return ForeignModel(seen, problem)
 
@@ -247,7 +257,10 @@ class Run(RunFolder, Sequence[Model]):
         """
         from hopscope.explorer.page import explore
 
-        return explore([self], None if out is None else Path(out), model=model, large=large)[0]
+        if model is not None:
+            check_count("model", model, least=0)
+        page = None if out is None else check_path("a page", out)
+        return explore([self], page, model=model, large=large)[0]
 
     def _repr_html_(self) -> str:
         """The explorer in a frame, for notebooks; a line of text where there is nothing to show or too much."""
@@ -323,17 +336,20 @@ def train(
             raise InputError(f"seeds are a list, one a model, as in seeds=[{seeds!r}], got {seeds!r}")
         path = _folder(folder)
         setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
+    if engine is not None and not isinstance(engine, Engine):
+        raise InputError(f"engine must be an hs.Engine, or None for the fastest here, got {engine!r}")
+    if watch is not None and not callable(watch):
+        raise InputError(f"watch must be a function of a Progress, got {watch!r}")
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
 
 
 def _folder(path: Path | str) -> Path:
     """Where a run is to be kept, if folders can be made there."""
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"a folder is given by its path, got {path!r}")
-    file = next((parent for parent in Path(path).parents if parent.is_file()), None)
+    path = check_path("a run", path)
+    file = next((parent for parent in path.parents if parent.is_file()), None)
     if file is not None:
         raise InputError(f"{path} cannot be a folder, since {file} is a file; choose another")
-    return Path(path)
+    return path
 
 
 def _kind(thing: object) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from known_run import circuit_json, known_run, witness_shape
+from known_run import certificate, circuit_json, known_run, witness_shape
 from small_models import disguised_witness
 
 from hopscope.circuits.certificate import Proof
@@ -20,7 +20,7 @@ from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import read_record
+from hopscope.records import content_hash, read_record
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -144,7 +144,7 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
 ) -> None:
     monkeypatch.setattr(Recipe, "architecture", witness_shape)
     run = known_run(tmp_path / "run")
-    path = circuit_json(run, run.path / "circuit.json", certificate={"sufficiency": {"passed": True, "says": ""}})
+    path = circuit_json(run, run.path / "circuit.json", certificate=certificate())
     certified, before = Circuit.load(path), path.read_bytes()
     searched = []
 
@@ -159,6 +159,44 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
     assert (path.read_bytes(), searched) == (before, [])
     assert call(*other, "--anew") == 0
     assert (Circuit.load(path).bar, searched) == (0.1, [0.1])
+
+
+def test_a_certified_circuit_of_another_model_is_replaced_by_anew_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a copy under the name of another model's would be, or one that was found before the run went on."""
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "run", models=2)
+    first = circuit_json(run, run.path / "circuit.json", certificate=certificate())
+    other, before = run.path / "circuit-1.json", first.read_bytes()
+    other.write_bytes(before)
+    made = replace(Circuit.load(first), number=1, model=run.model_hashes[1])
+    monkeypatch.setattr("hopscope.circuits.find.find_circuit", lambda *given, **named: made)
+    with pytest.raises(InputError, match=r"circuit-1\.json holds the certified circuit of another model"):
+        circuit_of_run(run, 1)
+    assert other.read_bytes() == before
+    assert circuit_of_run(run, 1, anew=True) == Circuit.load(other) == made
+    circuit_json(run, other, certificate=certificate(necessity=False))  # of another, and worth nothing
+    assert circuit_of_run(run, 1) == made
+
+
+def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "run", models=2)
+    then = content_hash([run.model_hashes[0], 300])
+    circuit_json(run, run.path / "circuit.json", model=then)
+    assert call(str(run.path), "--show") == 0  # a run that goes on is as it was at any checkpoint
+    monkeypatch.setattr(RunFolder, "finished", True)
+    assert call(str(run.path), "--show") == 2
+    assert "circuit.json holds the circuit of that model as it was before" in capsys.readouterr().err
+    (run.path / "circuit-1.json").write_bytes((run.path / "circuit.json").read_bytes())
+    assert call(str(run.path), "--show", "--model", "1") == 2
+    assert "circuit-1.json holds the circuit of another model" in capsys.readouterr().err
+    (run.path / "circuits").mkdir()
+    circuit_json(run, run.path / "circuits" / "step-000300.json", model=then)
+    assert call(str(run.path), "--show", "--checkpoint", "300") == 0
 
 
 def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ import torch
 from small_models import disguised_witness
 
 from hopscope.circuits.apply import check
-from hopscope.circuits.certificate import RULES, Proof
+from hopscope.circuits.certificate import RULES, Certificate, Part, Proof
+from hopscope.circuits.certificate.part import PART_NAMES
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
 from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.find import Origin, find_circuit
@@ -132,6 +133,23 @@ def test_every_form_of_row_survives_json() -> None:
         from_json([{"form": "uniform"}], problem)
 
 
+HELPER = {"layer": 1, "head": 1, "query": "x0?", "natural_mse": 0.1, "natural_interval": [0.1, 0.1]}
+
+
+def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
+    """Its failed parts left out, a circuit would be certified by what it passes."""
+    whole = found()
+    assert whole.certified == ("natural", "strict")
+    for name in whole.certificate:
+        left = {part: told for part, told in whole.certificate.items() if part != name}
+        assert replace(whole, certificate=left).certified == ("strict",)
+        assert whole.strict is not None
+        assert replace(whole, strict=replace(whole.strict, certificate=left)).certified == ("natural",)
+    parts = {name: Part(True, "", {}) for name in PART_NAMES}
+    assert Certificate("natural", parts).passed
+    assert not Certificate("natural", {name: parts[name] for name in PART_NAMES[:-1]}).passed
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -146,7 +164,17 @@ def test_every_form_of_row_survives_json() -> None:
         ({"paths": {}}, "paths: Expected array, got object"),
         ({"problem": {"hops": 0}}, "hops must be"),
         ({"problem": {"hops": 2, "colour": 1}}, "problem has no field colour"),
-        ({"certificate": {"sufficiency": {}}}, "part 'sufficiency' of the certificate lacks passed"),
+        ({"certificate": {"sufficiency": {}}}, "part 'sufficiency' of the certificate lacks passed or says"),
+        (
+            {"certificate": {"sufficiency": {"passed": True}}},
+            "part 'sufficiency' of the certificate lacks passed or says",
+        ),
+        ({"losses": {}}, "losses lack full, imposed, natural"),
+        ({"search": {"bars": 3}}, "bars of the search"),
+        ({"bar": -1}, "bar must be a number of at least 0"),
+        ({"seed": -5}, "seed must be a whole number from 0"),
+        ({"helpers": [HELPER | {"query": "zz"}]}, "zz"),
+        ({"helpers": [HELPER | {"layer": 99}]}, "layer of a helper row must be at most 3, got 99"),
     ],
 )
 def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> None:

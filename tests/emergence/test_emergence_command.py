@@ -78,7 +78,10 @@ def test_what_is_there_is_kept_until_something_changes(tmp_path):
     assert json.loads(ask(run.path, *options, "--anew")[1].stdout)["losses"] != [9.0] * 7
     for change in (
         lambda: ask(run.path, "--sequences", 9, *options[2:]),
-        lambda: (circuit_json(run, run.path / "circuit.json", losses={"imposed": 0.02}), ask(run.path, *options))[1],
+        lambda: (
+            circuit_json(run, run.path / "circuit.json", losses={"full": 0.0, "imposed": 0.02, "natural": 0.01}),
+            ask(run.path, *options),
+        )[1],
         lambda: (run.checkpoints[300].unlink(), ask(run.path, *options))[1],
     ):
         marked.save(record)
@@ -90,7 +93,7 @@ def test_what_is_there_is_kept_until_something_changes(tmp_path):
 def test_bad_circuits_are_refused(tmp_path):
     run = known_run(tmp_path / "run")
     circuit_json(run, run.path / "circuit.json", model="0123456789abcdef")
-    assert "did not train" in ask(run.path, "--no-figures")[1]
+    assert "holds the circuit of another model" in ask(run.path, "--no-figures")[1]
     circuit_json(run, run.path / "circuit.json", paths=[], found=False)
     assert "no paths" in ask(run.path, "--no-figures")[1]
     (run.path / "circuit.json").write_text("{")

@@ -122,8 +122,14 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
         hs.train(TINY, PROBLEM, file / "deep" / "run")
     with pytest.raises(InputError, match=r"cannot be a folder, since .*file is a file"):
         hs.train(hs.Setup("tiny", PROBLEM, TINY), file / "run")
-    with unchecked(), pytest.raises(InputError, match="a folder is given by its path, got 3"):
+    with unchecked(), pytest.raises(InputError, match=r"a run is given by its path, .*, got 3"):
         hs.train(TINY, PROBLEM, 3)
+    with unchecked(), pytest.raises(InputError, match=r"engine must be an hs.Engine, .* got 'cpu'"):
+        hs.train(TINY, PROBLEM, tmp_path / "run", engine="cpu")
+    with unchecked(), pytest.raises(InputError, match="watch must be a function of a Progress, got 3"):
+        hs.train(TINY, PROBLEM, tmp_path / "run", watch=3)
+    with unchecked(), pytest.raises(InputError, match=r"a seed must be a whole number .* got \[1\]"):
+        hs.train(TINY, PROBLEM, tmp_path / "run", seeds=[[1]])
     with unchecked(), pytest.raises(InputError, match="a Recipe or a Setup is trained"):
         hs.train("a", PROBLEM, tmp_path / "run")
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
@@ -144,6 +150,68 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         hs.Model.from_torch(nn.Linear, PROBLEM, parts)
     with unchecked(), pytest.raises(InputError, match=r"parts is a function from the module, .* got a Parts"):
         hs.Model.from_torch(narrow, PROBLEM, parts(narrow))
+    short = nn.Sequential(nn.Linear(PROBLEM.input_dim, 4), nn.Identity(), nn.Linear(4, PROBLEM.target_dim - 1))
+    with pytest.raises(
+        InputError, match=rf"must answer with a tensor \[sequence, position, {PROBLEM.target_dim}\], got"
+    ):
+        hs.Model.from_torch(short, PROBLEM, parts)
+    whole = nn.Sequential(nn.Linear(PROBLEM.input_dim, 4), nn.Identity(), nn.Linear(4, PROBLEM.target_dim))
+    with unchecked(), pytest.raises(InputError, match=r"parts must give an hs.Parts, got None"):
+        hs.Model.from_torch(whole, PROBLEM, lambda it: None)
+    with (
+        unchecked(),
+        pytest.raises(InputError, match="pattern 1 must be a module that patterns pass through, got None"),
+    ):
+        hs.Model.from_torch(whole, PROBLEM, lambda it: hs.Parts(it[0], [it[1]], it[2], [None]))
+    with unchecked(), pytest.raises(InputError, match="untrain is a function"):
+        hs.Model.from_torch(whole, PROBLEM, parts, untrain=3)
+    with unchecked(), pytest.raises(InputError, match=r"problem must be an hs.RetrievalProblem, got 3"):
+        hs.Model.from_torch(whole, 3, parts)
+    with torch.no_grad():
+        whole[0].weight.fill_(torch.nan)
+    with pytest.raises(InputError, match="not finite"):
+        hs.Model.from_torch(whole, PROBLEM, parts)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda run: hs.Run(3), "a run is given by its path, as text or a pathlib.Path, got 3"),
+        (lambda run: hs.Run(None), "got None"),
+        (lambda run: hs.Run(b"x"), "got b'x'"),
+        (lambda run: hs.Run("a\0b"), "no null character"),
+        (lambda run: hs.Circuit.load(3), "the record of a circuit is given by its path"),
+        (lambda run: hs.TextModel(3), "a language model is given by its path"),
+        (lambda run: run[0].at("a").loss, "the step of a checkpoint must be a whole number of at least 0, got 'a'"),
+        (lambda run: run.explore(model="a"), "model must be a whole number of at least 0, got 'a'"),
+        (lambda run: run.explore(3), "a page is given by its path"),
+        (lambda run: run[0].circuit(bar="a"), "bar must be above 0 and below 0.5, got 'a'"),
+        (lambda run: run[0].circuit(bar=(0.1, "a")), "bar must be above 0 and below 0.5, got 'a'"),
+        (lambda run: run[0].circuit(seed=1.5), "a seed must be a whole number from 0 to .* got 1.5"),
+        (lambda run: run[0].circuit(seed=True), "a seed must be a whole number from 0 to .* got True"),
+        (lambda run: hs.find_circuit(run[0], PROBLEM), "pass model.transformer .* or ask the model for model.circuit"),
+        (lambda run: hs.find_circuit(run[0].transformer, hs.RetrievalProblem(hops=5)), "that it was trained on"),
+        (lambda run: hs.Setup("x", 3, TINY), "problem must be a RetrievalProblem, got 3"),
+        (lambda run: hs.Setup("x", PROBLEM, 3), "recipe must be a Recipe, got 3"),
+        (lambda run: hs.Setup("x", PROBLEM, TINY, 3), "seeds must be a list or tuple of whole numbers"),
+        (lambda run: replace(TINY, hop_weights=1), "hop_weights must be a list or tuple of numbers"),
+        (lambda run: replace(TINY, hop_weights={1, 2}), "hop_weights must be a list or tuple of numbers"),
+        (lambda run: replace(TINY, held=("a",)), "held must be heads, as in HeldHead"),
+        (lambda run: hs.theory.best_order("a"), "hops must be a whole number of at least 1, got 'a'"),
+        (lambda run: hs.theory.best_order(2.5), "hops must be a whole number of at least 1, got 2.5"),
+        (lambda run: hs.theory.shortest_schedule(3), "a schedule is of a problem"),
+        (lambda run: hs.theory.deliver(1, ["x"]), "paths are AttentionPaths, .* got 'x'"),
+    ],
+)  # fmt: skip
+def test_whoever_comes_in_by_the_wrong_door_is_told(run, call, says):
+    with unchecked(), pytest.raises(InputError, match=says):
+        call(run)
+
+
+def test_a_graph_of_facts_has_no_schedule_of_one_place():
+    problem = hs.RetrievalProblem(hops=4, graph="relatives")
+    with pytest.raises(InputError, match="one_place is for chains, and the problem is of relatives"):
+        hs.theory.shortest_schedule(problem, one_place=True)
 
 
 def test_the_examples_run(run, tmp_path):

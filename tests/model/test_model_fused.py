@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -204,6 +206,26 @@ def test_what_was_compiled_once_needs_no_compiler(monkeypatch, tmp_path):
         fused._library.cache_clear()
         assert fused.available()
     assert len(list(tmp_path.rglob("*.so"))) == 1
+    fused._library.cache_clear()
+
+
+@needs_compiler
+@pytest.mark.parametrize("what", ["nothing", "something else"])
+def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, tmp_path, what):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "good"))
+    fused._library.cache_clear()
+    assert fused.available()
+    (good,) = tmp_path.rglob("*.so")
+    made = tmp_path / "bad" / good.relative_to(tmp_path / "good")  # a library stays loaded under its path
+    made.parent.mkdir(parents=True)
+    made.write_bytes(b"")
+    if what == "something else":
+        (tmp_path / "other.c").write_text("int x;")
+        subprocess.run(["cc", "-shared", "-o", str(made), str(tmp_path / "other.c")], check=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "bad"))
+    fused._library.cache_clear()
+    assert fused.available()
+    assert made.stat().st_size == good.stat().st_size
     fused._library.cache_clear()
 
 

@@ -77,7 +77,7 @@ def half(folder, monkeypatch, seed=0, calls=9, recipe=TINY):
 
 
 def test_a_state_from_another_order_of_the_training_set_goes_on_in_its_first_pass_alone(tmp_path, monkeypatch):
-    """A run of an older hopscope: it may be finished by it or begun again, and read by anybody."""
+    """A run of an older hopscope: it may be finished by it, and read by anybody."""
     for examples, past in ((2**18, False), (32, False), (31, True), (None, False)):
         recipe, folder = replace(TINY, examples=examples), tmp_path / str(examples)
         alone = train(recipe, PROBLEM, tmp_path / f"alone-{examples}", engine=ENGINE)
@@ -86,11 +86,13 @@ def test_a_state_from_another_order_of_the_training_set_goes_on_in_its_first_pas
         RunFolder(folder).save_state(step, state)
         before = contents(folder)
         if past:
-            with pytest.raises(InputError, match=r"step 8 through its training set in an order that .* remove state"):
+            with pytest.raises(
+                InputError, match=r"step 8 through its training set in an order that .* train into another folder"
+            ):
                 train(recipe, PROBLEM, folder)
             assert contents(folder) == before
             assert [one.trouble for one in check(folder) if one.trouble] == []
-            (folder / "state.safetensors").unlink()
+            continue
         assert contents(train(recipe, PROBLEM, folder).path) == contents(alone.path)
 
 
@@ -112,11 +114,48 @@ def test_checkpoints_from_after_the_state_are_not_taken_for_the_end(tmp_path, mo
     for step in (10, 12, 40):
         run.save_checkpoint(step, {name: tensor + 1 for name, tensor in run.transformer(4).state_dict().items()})
     assert contents(train(TINY, PROBLEM, folder).path) == contents(alone.path)
-    (folder / "result.json").unlink()
-    (folder / "state.safetensors").unlink()  # from the start: none is left of the life before
-    run.save_checkpoint(40, run.transformer(4).state_dict())
-    assert contents(train(TINY, PROBLEM, folder).path) == contents(alone.path)
     assert set(left) < set(contents(folder))
+
+
+def test_a_run_whose_state_was_lost_is_not_begun_again_over_what_it_had_come_to(tmp_path, monkeypatch):
+    folder = half(tmp_path / "run", monkeypatch)
+    (folder / "state.safetensors").unlink()
+    left = contents(folder)
+    with pytest.raises(InputError, match=r"has checkpoints up to step 8, but no state.safetensors to go on from"):
+        train(TINY, PROBLEM, folder)
+    assert contents(folder) == left
+
+
+def test_a_run_that_was_killed_before_its_first_state_begins_again(tmp_path, monkeypatch):
+    alone = train(TINY, PROBLEM, tmp_path / "alone", engine=ENGINE)
+    folder = half(tmp_path / "run", monkeypatch)
+    (folder / "state.safetensors").unlink()
+    for step in sorted(RunFolder(folder).checkpoints)[2:]:  # the beginning and one more, of which a state is to follow
+        RunFolder(folder).checkpoints[step].unlink()
+    assert contents(train(TINY, PROBLEM, folder).path) == contents(alone.path)
+
+
+def test_a_state_goes_with_every_checkpoint(tmp_path, monkeypatch):
+    """Else two checkpoints without one would not tell that it was lost."""
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", float("inf"))
+    written = []
+    monkeypatch.setattr(RunFolder, "save_checkpoint", lambda self, step, *a, **b: written.append(("checkpoint", step)))
+    monkeypatch.setattr(RunFolder, "save_state", lambda self, step, *a: written.append(("state", step)))
+    monkeypatch.setattr("hopscope.training.trainer._finish", lambda run: None)
+    train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    checkpoints = [step for kind, step in written if kind == "checkpoint" and step]
+    assert len(checkpoints) > 1
+    assert [step for kind, step in written if kind == "state"] == checkpoints
+
+
+def test_what_stands_among_the_checkpoints_and_is_none_is_named_and_left(tmp_path, monkeypatch):
+    folder = half(tmp_path / "run", monkeypatch)
+    notes = folder / "checkpoints" / "step-000777.safetensors"
+    notes.write_text("my notes")
+    left = contents(folder)
+    with pytest.raises(InputError, match=r"step-000777.safetensors is damaged or not a checkpoint"):
+        train(TINY, PROBLEM, folder)
+    assert contents(folder) == left
 
 
 def refused(folder, name):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hopscope.checks import check_seed
 from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
@@ -89,7 +90,18 @@ def find_circuit(
         >>> [one.path.describe(circuit.roles) for one in circuit.paths]
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
+    check_seed(seed)
     budgets = budgets_at(Budget.of(effort), bar)
+    if not isinstance(transformer, Transformer | Foreign):
+        raise InputError(
+            f"a circuit is found in a transformer: pass model.transformer of a model of a run, or ask the model for "
+            f"model.circuit(), got {transformer!r}"
+        )
+    if isinstance(transformer, Transformer) and transformer.shape.d_output != problem.target_dim:
+        raise InputError(
+            f"the transformer gives {transformer.shape.d_output} numbers, and {problem.named} asks for "
+            f"{problem.target_dim}; pass the problem that it was trained on"
+        )
     batch = held_out(problem, budgets[0].confirming, seed, "circuit search")
     evaluator = _on_vectors(transformer, problem, batch, initial)
     return circuit_in(
@@ -197,6 +209,7 @@ def circuit_of_run(
     Raises:
         InputError: no such model or checkpoint, a run without any, or a circuit that is certified at another bar.
     """
+    check_seed(seed)
     budgets = budgets_at(Budget.of(effort), bar)
     bars = [one.bar for one in budgets]
     if not 0 <= number < len(run.seeds):

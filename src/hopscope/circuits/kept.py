@@ -37,6 +37,33 @@ def model_hash(run: RunFolder, number: int, step: int | None = None) -> str:
     return finished if step is None or step == run.plans.end else content_hash([finished, step])
 
 
+def is_of(circuit: Circuit, run: RunFolder, number: int, step: int | None = None) -> bool:
+    """Whether a circuit is that of a model of a run, as it was at a checkpoint or as it is.
+
+    While a run goes on, a model is as it was at any checkpoint so far.
+    """
+    if circuit.number != number:
+        return False
+    if step is None and not run.finished:
+        return belongs_to(circuit, run)
+    return circuit.model == model_hash(run, number, step)
+
+
+def require_of(path: Path, circuit: Circuit, run: RunFolder, number: int, step: int | None = None) -> None:
+    """See that the circuit in `path` is that of a model of a run, as `is_of` has it.
+
+    Raises:
+        InputError: it is another's.
+    """
+    if not is_of(circuit, run, number, step):
+        which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
+        earlier = circuit.number == number and belongs_to(circuit, run)
+        whose = "that model as it was before" if earlier else "another model"
+        raise InputError(
+            f"{path} holds the circuit of {whose}; find this one's with `hopscope circuit {run.path}{which} --anew`"
+        )
+
+
 def belongs_to(circuit: Circuit, run: RunFolder) -> bool:
     """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
     if circuit.number >= len(run.seeds):
@@ -57,8 +84,8 @@ def kept_circuit(
 ) -> Circuit:
     """The circuit in `path`, if it is what is asked for; else it is looked for and kept there.
 
-    A search that was interrupted goes on where it was. A record of another model, of another search, or by rules that
-    have been sharpened since, is replaced.
+    A search that was interrupted goes on where it was. A record of another search, or by rules that have been sharpened
+    since, is replaced, and so is one of another model that is not certified.
 
     Args:
         path: of the record.
@@ -70,7 +97,7 @@ def kept_circuit(
         anew: look for it whatever is there.
 
     Raises:
-        InputError: a damaged record, or a circuit of the same model that is certified for losing more or less.
+        InputError: a damaged record, or a certified circuit of another model, or of this for losing more or less.
     """
     search = Interrupted.beside(path, wanted | {"proof": asdict(proof) if proof else {}}, run)
     if path.exists() and not anew:
@@ -79,7 +106,12 @@ def kept_circuit(
         if wanted.items() <= here.items():
             search.forget()
             return circuit
-        if circuit.certified and circuit.model == wanted["model"]:
+        if circuit.certified and circuit.model != wanted["model"]:
+            raise InputError(
+                f"{path} holds the certified circuit of another model; move it away, or pass --anew (in Python "
+                "anew=True) to search in this one and replace it"
+            )
+        if circuit.certified:
             _require_as_faithful(path, here, wanted)
     path.parent.mkdir(exist_ok=True)
     circuit = find(Journal(watch, {} if anew else search.memory(), search.remember))

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.bootstrap import Interval
 from hopscope.circuits.certificate.part import PART_NAMES, RULES, Sense
 from hopscope.circuits.strict_reading import StrictReading
@@ -197,6 +198,9 @@ class Circuit:
     text: Asked | None = None
 
     def __post_init__(self) -> None:
+        check_seed(self.seed, "seed")
+        check_count("number", self.number, least=0)
+        check_number("bar", self.bar, 0.0)
         for one in self.paths:
             for name, value, most in (("layer", one.path.layer, self.layers), ("head", one.path.head, self.heads)):
                 if value >= most:
@@ -206,8 +210,16 @@ class Circuit:
         if not 1 <= self.rules <= RULES:
             raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
         for name, part in (*self.certificate.items(), *(self.strict.certificate.items() if self.strict else ())):
-            if not isinstance(part.get("passed"), bool):
-                raise InputError(f"part {name!r} of the certificate lacks `passed`")
+            if not isinstance(part.get("passed"), bool) or not isinstance(part.get("says"), str):
+                raise InputError(f"part {name!r} of the certificate lacks `passed` or `says`")
+        needed = ("full", "imposed", "natural") if self.found else ("full",)
+        if lacking := [name for name in needed if name not in self.losses]:
+            raise InputError(f"losses lack {', '.join(lacking)}")
+        for helper in self.helpers:
+            role_number(helper.query, self.roles)
+            for name, value, most in (("layer", helper.layer, self.layers), ("head", helper.head, self.heads)):
+                check_count(f"{name} of a helper row", value, most=most)
+        convert(self.search.get("bars", []), list[dict[str, Any]], "bars of the search")
 
     @property
     def found(self) -> bool:
@@ -287,7 +299,7 @@ class Circuit:
             InputError: the file is missing, damaged, newer, of another run, or no record of a circuit; the sentence
                 says which.
         """
-        path = Path(path)
+        path = check_path("the record of a circuit", path)
         fields = read_record(path, dict[str, Any], kind=KIND, schema=SCHEMA, what=_WHAT, upgrade=_upgrade, run=run)
         if "strict" not in fields:
             raise InputError(f"{path} is not {_WHAT}; it was left untouched")

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hopscope.checks import check_path
 from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.find_text import Named, find_text_circuit
 from hopscope.circuits.kept import kept_circuit
@@ -42,7 +43,7 @@ class TextModel:
     """
 
     def __init__(self, folder: Path | str, trust_remote_code: bool = False) -> None:
-        self.path = Path(folder)
+        self.path = check_path("a language model", folder)
         opened = open_model_folder(self.path, trust_remote_code)
         self.tokenizer: Any = opened.tokenizer
         self.named = Named(opened.name, opened.content)
@@ -84,8 +85,8 @@ class TextModel:
     ) -> Circuit:
         """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/`, so that it is read again.
 
-        A search that was interrupted goes on where it was. A record of another model, of another search, or by rules
-        that have been sharpened since, is replaced.
+        A search that was interrupted goes on where it was. A record of another search, or by rules that have been
+        sharpened since, is replaced, and so is one of another model that is not certified.
 
         Args:
             formulation: equations, lives-with or kingdoms.
@@ -99,8 +100,8 @@ class TextModel:
             watch: told where things stand: what is being done, stages finished, stages in all.
 
         Raises:
-            InputError: a formulation, tokenizer or value that does not do, a damaged record, or a circuit that is
-                certified at another faithfulness.
+            InputError: a formulation, tokenizer or value that does not do, a damaged record, or a certified circuit of
+                another model or at another faithfulness.
         """
         task = TextTask.of(formulation, hops, extensions)
         search: dict[str, Any] = {"effort": effort, "faithfulness": faithfulness, "seed": seed}

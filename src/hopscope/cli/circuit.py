@@ -220,7 +220,7 @@ def _task(formulation: str, hops: int | None) -> TextTask:
 
 def _shown(path: Path, number: int, step: int | None) -> Circuit:
     """The circuit of a run, and no other's; or a record that stands by itself, as those under `results/` do."""
-    from hopscope.circuits.kept import circuit_path
+    from hopscope.circuits.kept import circuit_path, require_of
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder
 
@@ -228,8 +228,13 @@ def _shown(path: Path, number: int, step: int | None) -> Circuit:
         if number or step is not None:
             raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
         return Circuit.load(path)
-    run = RunFolder(path).record.content_hash if (path / "run.json").exists() else None
-    return Circuit.load(circuit_path(path, number, step), run)
+    record = circuit_path(path, number, step)
+    if not (path / "run.json").exists():
+        return Circuit.load(record)
+    run = RunFolder(path)
+    circuit = Circuit.load(record, run.record.content_hash)
+    require_of(record, circuit, run, number, step)
+    return circuit
 
 
 def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:

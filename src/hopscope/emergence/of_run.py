@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hopscope.circuits.kept import circuit_path
+from hopscope.circuits.kept import circuit_path, require_of
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.settings import Following
@@ -42,7 +42,7 @@ def emergence_of_run(
         anew: measure whatever is there.
 
     Raises:
-        InputError: no such model, no circuit, a circuit of another run, too few checkpoints, or no run of chains.
+        InputError: no such model, no circuit, a circuit of another, too few checkpoints, or no run of chains.
     """
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
@@ -57,6 +57,7 @@ def emergence_of_run(
             f"with `hopscope circuit {run.path}{which}`"
         )
     circuit = Circuit.load(of_circuit, run.record.content_hash)
+    require_of(of_circuit, circuit, run, number, step)
     path, maps_path = emergence_path(run.path, number, step), maps_over_time_path(run.path, number)
     if path.exists() and maps_path.exists() and not anew:
         known = Emergence.load(path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from hopscope.circuits.kept import belongs_to, circuit_path
+from hopscope.circuits.kept import circuit_path, is_of
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
@@ -110,8 +110,11 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     find, follow = f"`hopscope circuit {run.path}{which}`", f"`hopscope emergence {run.path}{which}`"
     circuit = _read(circuit_path(run.path, number), Circuit.load, f"No circuit was looked for: {find}.", missing)
     transformer = _weights(run, number, missing)
-    if circuit is not None and not (circuit.number == number and belongs_to(circuit, run)):
-        missing.append(f"The circuit beside the run is of another model and is not shown; find this one's with {find}.")
+    if circuit is not None and not is_of(circuit, run, number):
+        missing.append(
+            "The circuit beside the run is of another model, or of this one as it was before, and is not shown; find "
+            f"this one's with {find}."
+        )
         circuit = None
     history = maps = None
     if circuit is not None and circuit.found:

@@ -30,12 +30,13 @@ def keepsake(run: RunFolder, folder: Path) -> RunFolder:
     """
     if not run.finished:
         raise InputError(f"{run.path} is not finished; train it to its end before it is copied")
+    inside = run.path.resolve() in folder.resolve().parents
+    if inside or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        why = f"lies in the run {run.path}" if inside else "is in use"
+        raise InputError(f"{folder} {why}; choose a new or empty folder for the copy")
     end = run.plans.end
     weights = half(run.transformer(end)).state_dict()
     copy = RunFolder.create(folder, Setup(folder.name, run.problem, run.recipe, run.seeds), run.engine)
-    if copy.finished:
-        raise InputError(f"{folder} holds this run already; choose a new or empty folder")
-    copy.drop_metrics_after(-1)
     copy.append_metrics(run.rows())
     copy.save_checkpoint(end, {name: _small(weight) for name, weight in weights.items()}, last=True)
     for number in range(len(run.seeds)):

@@ -55,6 +55,18 @@ class Parts:
     read: Callable[[Tensor], Tensor]
     patterns: Sequence[nn.Module]
 
+    def __post_init__(self) -> None:
+        for name, part in (("embed", self.embed), ("read", self.read), *_numbered("block", self.blocks)):
+            if not callable(part):
+                raise InputError(f"{name} must be a function of a tensor, got {part!r}")
+        for name, part in _numbered("pattern", self.patterns):
+            if not isinstance(part, nn.Module):
+                raise InputError(f"{name} must be a module that patterns pass through, got {part!r}")
+
+
+def _numbered(name: str, parts: Sequence[Any]) -> list[tuple[str, Any]]:
+    return [(f"{name} {number}", part) for number, part in enumerate(parts, start=1)]
+
 
 @dataclass(frozen=True)
 class Foreign:
@@ -98,6 +110,8 @@ class Foreign:
             InputError: parts that do not make the module, or patterns that do not pass where they are said to.
         """
         found = parts(module)
+        if not isinstance(found, Parts):
+            raise InputError(f"parts must give an hs.Parts, got {found!r}")
         if len(found.patterns) != len(found.blocks) or not found.blocks:
             raise InputError(
                 f"there must be a pattern for each block, got {len(found.patterns)} for {len(found.blocks)} blocks"

@@ -40,6 +40,9 @@ _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC", "-Wno-psabi")
 
+_FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited")
+"""What is compiled."""
+
 Made = Float[Tensor, "sequence pos made"]
 Brought = Float[Tensor, "sequence query inner"]
 
@@ -224,14 +227,25 @@ def _library() -> ctypes.CDLL | None:
     made_from = [source.read_text(), *_FLAGS, platform.machine(), _processor()]
     name = f"attention-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
     path = _cache() / name
+    compiler = shutil.which(os.environ.get("CC") or "cc")
     try:
-        if not path.exists():
-            compiler = shutil.which(os.environ.get("CC") or "cc")
-            if compiler is None:
-                return None
-            _compile(compiler, source, path)
-        return ctypes.CDLL(str(path))
+        known = _loaded(path) if path.exists() else None
+        if known is not None or compiler is None:
+            return known
+        _compile(compiler, source, path)  # it is not there, or what is there is something else
+        return _loaded(path)
     except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _loaded(path: Path) -> ctypes.CDLL | None:
+    """The functions in a file; None where they are not in it, which must not be loaded: it would stay under its name."""
+    data = path.read_bytes()
+    if not all(name in data for name in _FUNCTIONS):
+        return None
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
         return None
 
 

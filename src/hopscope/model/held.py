@@ -59,10 +59,12 @@ def check_held(held: Sequence[HeldHead], layers: int, heads: int) -> None:
     """See that held heads are there.
 
     Raises:
-        InputError: one that the architecture lacks, or one that is named twice.
+        InputError: something else, one that the architecture lacks, or one that is named twice.
     """
     seen = set()
     for one in held:
+        if not isinstance(one, HeldHead):
+            raise InputError(f"held must be heads, as in HeldHead(1, 1, 'previous'), got {one!r}")
         if one.layer > layers or one.head > heads:
             raise InputError(
                 f"head {one.layer}.{one.head} cannot be held: there are {layers} layers of {heads} heads, from 1"

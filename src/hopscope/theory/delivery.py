@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.follow import by_layer, follow
 from hopscope.theory.path import AttentionPath
@@ -53,8 +54,11 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
         (1,)
 
     Raises:
-        InputError: `hops` below 1, a layer below 0, or an unknown role.
+        InputError: `hops` below 1, something that is no path, a layer below 0, or an unknown role.
     """
+    paths = list(paths)
+    if wrong := next((path for path in paths if not isinstance(path, AttentionPath)), None):
+        raise InputError(f"paths are AttentionPaths, as AttentionPath.parse makes them of text, got {wrong!r}")
     scene = scene or chain_scene(RetrievalProblem(hops=hops, chains=1))
     steps = by_layer(paths, scene.roles)
     flow = follow(scene, steps)

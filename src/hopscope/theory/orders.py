@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.errors import InputError
+from hopscope.checks import check_count
 
 
 def best_order(hops: int) -> tuple[int, ...]:
@@ -27,8 +27,7 @@ def best_order(hops: int) -> tuple[int, ...]:
         >>> best_order(4)
         (1, 2, 4, 3)
     """
-    if hops < 1:
-        raise InputError(f"hops must be a whole number of at least 1, got {hops!r}")
+    check_count("hops", hops)
     return tuple(_asked_from_the_left(range(1, hops + 1)))
 
 

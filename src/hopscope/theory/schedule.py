@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.follow import arrives, by_layer
@@ -27,8 +28,13 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
         one_place: whether a position may attend to one place only in a layer, as with one head.
 
     Raises:
-        InputError: x{D} never reaches the query.
+        InputError: x{D} never reaches the query, or one place a layer in a graph of facts, of which no schedule is
+            known.
     """
+    if not isinstance(problem, RetrievalProblem):
+        raise InputError(f"a schedule is of a problem, as in hs.RetrievalProblem(hops=3), got {problem!r}")
+    if one_place and problem.graph != "chain":
+        raise InputError(f"one_place is for chains, and the problem is of {problem.graph}; leave it out")
     problem = replace(problem, chains=1)
     layers = minimum_layers(problem)
     if one_place:

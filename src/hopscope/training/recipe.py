@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from hopscope.checks import check_count, check_number
+from hopscope.checks import check_count, check_items, check_number
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead, check_held
@@ -130,7 +130,8 @@ class Recipe:
             check_number(name, getattr(self, name), 0.0, 1.0)
         for name in ("hop_weights", "held"):  # of lists the record on disk would not be this recipe's
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, tuple(getattr(self, name)))
+                of = "numbers, one a hop" if name == "hop_weights" else "held heads"
+                object.__setattr__(self, name, check_items(name, getattr(self, name), of))
         for weight in self.hop_weights or ():
             check_number("a weight of a hop", weight, 0.0)
         InitialWeights(self.init, self.qk_gain)  # which sees to both

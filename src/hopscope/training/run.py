@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hopscope.checks import check_count, check_path
 from hopscope.errors import InputError
 from hopscope.files import holding, settle, write_text
 from hopscope.model.fast import FastTransformer
@@ -54,7 +55,7 @@ class RunFolder:
     """
 
     def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+        self.path = check_path("a run", path)
         what = "the record of a hopscope run"
         self.record = read_record(self.path / "run.json", RunRecord, **_RUN, what=what, check=check_hash)
         self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
@@ -167,7 +168,7 @@ class RunFolder:
             how = "lacks the" if wrong in planned else "has a wrong"
             raise InputError(
                 f"{self.path / 'metrics.jsonl'} is damaged: it {how} row of step {wrong}, and the run has come to step "
-                f"{step}; {UNTOUCHED}, or remove state.safetensors and result.json to train from the start"
+                f"{step}; {UNTOUCHED}, or train into another folder"
             )
 
     @property
@@ -189,10 +190,29 @@ class RunFolder:
         self.__dict__.pop("metrics", None)
 
     def drop_checkpoints_after(self, step: int) -> None:
-        """Forget weights that a resumed run is about to come to again, or not, where it ends before."""
-        for later, path in self.checkpoints.items():
-            if later > step:
-                path.unlink()
+        """Forget weights that a resumed run is about to come to again, or not, where it ends before.
+
+        Raises:
+            InputError: one of them is damaged, or not this run's; none is forgotten then.
+        """
+        later = {number: path for number, path in self.checkpoints.items() if number > step}
+        for number, path in later.items():
+            self._load_checkpoint(path, number)
+        for path in later.values():
+            path.unlink()
+
+    def require_no_lost_state(self) -> None:
+        """See that a run without a state to go on from has not come far: one is written with every checkpoint.
+
+        Raises:
+            InputError: there are two checkpoints or more beyond its beginning.
+        """
+        later = [step for step in self.checkpoints if step]
+        if len(later) > 1:
+            raise InputError(
+                f"{self.path} has checkpoints up to step {max(later)}, but no state.safetensors to go on from; put it "
+                "back, or train into another folder"
+            )
 
     def rows(self) -> list[MetricsRow]:
         """The rows of metrics so far.
@@ -245,6 +265,8 @@ class RunFolder:
         checkpoints = self.checkpoints
         if not checkpoints:
             raise InputError(f"{self.path} has no checkpoint yet; let the run come to one")
+        if step is not None:
+            check_count("the step of a checkpoint", step, least=0)
         step = max(checkpoints) if step is None else step
         if step not in checkpoints:
             near = min(checkpoints, key=lambda known: abs(known - step))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.checks import check_seed
+from hopscope.checks import check_items, check_seed
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
@@ -34,6 +34,12 @@ class Setup:
     seeds: tuple[int, ...] = (0,)
 
     def __post_init__(self) -> None:
+        for name, kind in (("problem", RetrievalProblem), ("recipe", Recipe)):
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        object.__setattr__(self, "seeds", check_items("seeds", self.seeds, "whole numbers, one a model"))
+        for seed in self.seeds:
+            check_seed(seed)
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise InputError(f"seeds must be different and at least one, got {list(self.seeds)}")
         weights, hops = self.recipe.hop_weights, self.problem.target_dim // self.problem.symbol_dim
@@ -42,8 +48,6 @@ class Setup:
                 f"hop_weights must have a weight for each of {hops} hops asked for, not all of them 0, got "
                 f"{list(weights)}"
             )
-        for seed in self.seeds:
-            check_seed(seed)
 
     @property
     def work(self) -> int:

@@ -88,6 +88,8 @@ def _continue(
         since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(engine.device)
         ensemble.load_state(state, first)
         run.require_rows(first)
+    else:
+        run.require_no_lost_state()
     run.drop_metrics_after(first)
     run.drop_checkpoints_after(first)
     plans = run.plans
@@ -98,8 +100,8 @@ def _continue(
     saved_at, clock, step = time.monotonic(), _Clock(), first
     while step < plans.end:
         if stop():
-            unfinished = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
-            run.save_state(step, ensemble.state() | unfinished | beside)
+            since = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
+            run.save_state(step, ensemble.state() | since | beside)
             raise KeyboardInterrupt
         scales = None
         if any(leaving := plans.leave_out_heads):
@@ -114,24 +116,24 @@ def _continue(
             validation = ensemble.evaluate(data.validation(step))
             by_hop = validation.double().numpy(force=True)  # as a run that goes on reads it from its rows
             plans = plans.after(step, by_hop)
-            if any(due := plans.prunes(step, by_hop)):
-                went = ensemble.prune(data.pruning(step), recipe.prune_cost, due)
-                plans = plans.lean(step, [one and not some for one, some in zip(due, went, strict=True)])
+            if any(prune := plans.prunes(step, by_hop)):
+                went = ensemble.prune(data.pruning(step), recipe.prune_cost, prune)
+                plans = plans.lean(step, [one and not some for one, some in zip(prune, went, strict=True)])
+            rows = rows_of(step, training.tolist(), validation.tolist(), ensemble.heads_left)
+            run.append_metrics(rows)
+            if watch is not None:
+                losses = tuple(row.partial_losses for row in rows)
+                watch(Progress(step, plans.end, losses, *clock.rates(step)))
+            clock.start(step)
         in_jump = logged and plans.checkpoints_in_jump(step) and _learning(run.problem, validation)
-        if plans.checkpoints(step) or in_jump:
+        kept = plans.checkpoints(step) or in_jump
+        if kept:
             run.save_checkpoint(step, ensemble.weights(), last=step == plans.end)
-        if not logged:
-            continue
-        rows = rows_of(step, training.tolist(), validation.tolist(), ensemble.heads_left)
-        run.append_metrics(rows)
-        now = time.monotonic()
-        if watch is not None:
-            losses = tuple(row.partial_losses for row in rows)
-            watch(Progress(step, plans.end, losses, *clock.rates(step)))
-        clock.start(step)
-        if now - saved_at > _SECONDS_BETWEEN_STATES or step == plans.end:
-            run.save_state(step, ensemble.state() | beside)
-            saved_at = now
+        due = logged and (time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES or step == plans.end)
+        if kept or due:  # a state goes with every checkpoint, so that two without one tell that it was lost
+            since = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
+            run.save_state(step, ensemble.state() | since | beside)
+            saved_at = time.monotonic()
     _finish(run)
 
 
@@ -146,7 +148,7 @@ def _require_order(run: RunFolder, step: int, order: Tensor | None) -> None:
         return
     raise InputError(
         f"{run.path} has come to step {step} through its training set in an order that this hopscope no longer takes; "
-        "let the hopscope that began it finish it, or remove state.safetensors to train from the start"
+        "let the hopscope that began it finish it, or train into another folder"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 
 
@@ -31,9 +32,8 @@ class Proof:
     halves: int = 32
 
     def __post_init__(self) -> None:
-        for name, least in (("rough", 2), ("draws", 1), ("halves", 4)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} of a certificate must be at least {least}, got {getattr(self, name)}")
+        for name, least in (("rough", 2), ("draws", 1), ("halves", 4), ("few", 1), ("sequences", 1), ("deciding", 1)):
+            check_count(f"{name} of a certificate", getattr(self, name), least)
         for few, many in (("rough", "few"), ("few", "sequences"), ("sequences", "deciding")):
             if getattr(self, many) < getattr(self, few):
                 raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")

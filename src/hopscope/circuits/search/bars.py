@@ -64,10 +64,11 @@ def budgets_at(budget: Budget, bar: float | tuple[float, ...] | None) -> tuple[B
     Raises:
         InputError: an empty tuple, one bar twice, or one out of range.
     """
-    bars = tuple(sorted(bar)) if isinstance(bar, tuple) else (budget.bar if bar is None else bar,)
+    bars = bar if isinstance(bar, tuple) else (budget.bar if bar is None else bar,)
     if not bars or len(set(bars)) < len(bars):
         raise InputError(f"bar must be a number or several different ones, got {', '.join(map(str, bars)) or 'none'}")
-    return tuple(replace(budget, bar=one) for one in bars)
+    budgets = [replace(budget, bar=one) for one in bars]
+    return tuple(sorted(budgets, key=lambda one: one.bar))
 
 
 def search_at(evaluator: Evaluator, units: Units, budgets: Sequence[Budget], seed: int, journal: Journal) -> Bars:

@@ -86,11 +86,13 @@ class Budget:
     most_rows: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.bar < 0.5:
-            raise InputError(f"bar must be above 0 and below 0.5, got {self.bar}")
+        number = isinstance(self.bar, int | float) and not isinstance(self.bar, bool)
+        if not number or not 0 < self.bar < 0.5:
+            raise InputError(f"bar must be above 0 and below 0.5, got {self.bar!r}")
+        for name in ("confirming", "deciding"):
+            check_count(name, getattr(self, name))
         for name, least in (("orders", 1), ("growing", 0), ("sequences", FEW), ("every_subset", 0), ("pairs", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            check_count(name, getattr(self, name), least)
         if self.most_rows is not None:
             check_count("most_rows", self.most_rows)
         if self.confirming < self.sequences:
