@@ -239,7 +239,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _loaded(path: Path) -> ctypes.CDLL | None:
-    """The functions in a file; None where they are not in it, which must not be loaded: it would stay under its name."""
+    """The functions in a file; None where they are not in it. Such a file is not loaded: it would stay, by its name."""
     data = path.read_bytes()
     if not all(name in data for name in _FUNCTIONS):
         return None
