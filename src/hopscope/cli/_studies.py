@@ -12,6 +12,7 @@ from hopscope.cli._common import for_people
 from hopscope.cli._progress import losses_by_hop
 from hopscope.training.progress import Progress
 from hopscope.training.setup import Setup
+from hopscope.words import counted
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def study_bars(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress
 
 def _note(setup: Setup, progress: Progress, speed: float | None) -> str:
     """Models, steps a second, and mean losses hop by hop."""
-    models = f"{len(setup.seeds)} model{'s' if len(setup.seeds) > 1 else ''}"
+    models = counted(len(setup.seeds), "model")
     rate = f", {speed:.1f} steps/s" if speed else ""
     losses = losses_by_hop(setup.problem, progress.partial_losses) if progress.partial_losses else ""
     return f"{models}{rate}  {losses}"

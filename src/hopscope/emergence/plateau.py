@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.training.metrics import Metrics, first_step
+from hopscope.training.metrics import ON_PLATEAU, Metrics, first_step
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
     for step, loss in zip(reversed(metrics.steps.tolist()), reversed(metrics.partial_losses[:, model, 0]), strict=True):
         if learned[0] is not None and step > learned[0]:
             continue
-        if not loss < 0.93 * level:  # nor does a model that diverged leave it
+        if not loss < ON_PLATEAU * level:  # nor does a model that diverged leave it
             break
         left = step
     return Plateau(level, reached, left, learned)

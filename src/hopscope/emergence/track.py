@@ -27,6 +27,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
+from hopscope.words import counted
 
 
 def track(
@@ -88,7 +89,7 @@ def follow(
             watch(step, max(run.checkpoints))
     if len(steps) < 2:
         raise InputError(
-            f"{run.path} has {len(steps)} checkpoint{'' if len(steps) == 1 else 's'} that can be read, and a curve "
+            f"{run.path} has {counted(len(steps), 'checkpoint')} that can be read, and a curve "
             f"needs two{': ' if troubles else ''}{'; '.join(troubles)}; train with --checkpoint-every"
         )
     emergence = _history(run, paths, number, settings, circuit_losses or {}, steps, seen, measures, progress, troubles)

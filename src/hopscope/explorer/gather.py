@@ -16,6 +16,7 @@ from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
+from hopscope.words import counted
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ class Exhibit:
     def facts(self) -> str:
         """What was trained on what, in a line."""
         recipe, problem = self.run.recipe, self.run.problem
-        heads = f"{recipe.heads} head{'' if recipe.heads == 1 else 's'}"
+        heads = counted(recipe.heads, "head")
         if recipe.prune_every is not None and self.metrics is not None and len(self.metrics):
             heads += f" ({self.metrics.heads[-1, self.number]:.0f} left)"
         return (

@@ -10,6 +10,7 @@ from typing import Any
 
 from hopscope.emergence.history import Emergence
 from hopscope.explorer.gather import Exhibit
+from hopscope.paper.rules import LEAST_PLATEAU
 from hopscope.problem.retrieval import RetrievalProblem
 
 
@@ -72,7 +73,7 @@ def _nothing(history: Emergence) -> Chapter:
         middle = (plateau.reached + plateau.left) // 2
     else:
         middle = history.steps[len(history.steps) // 4]
-    holds = None if share is None else share >= 0.28
+    holds = None if share is None else share >= LEAST_PLATEAU
     return Chapter(
         "Nothing happens",
         f"The loss stays near {plateau.level:g} {until}"

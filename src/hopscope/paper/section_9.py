@@ -21,6 +21,7 @@ from hopscope.paper.followed import FollowedModel, all_learned_at, read_followed
 from hopscope.paper.judging import BAR, ModelVerdict, below, every_model, losses, spans
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.readings import Readings
+from hopscope.paper.rules import LEAST_PLATEAU
 from hopscope.studies.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -28,9 +29,6 @@ from hopscope.words import counted
 
 if TYPE_CHECKING:
     from hopscope.training.many import Then
-
-LEAST_PLATEAU = 0.28
-"""Share of the run, from step 0, that a plateau takes at least: half of the paper's 450 of 800 epochs."""
 
 CERTAIN = 0.95
 """From here on, and from its complement down, an order counts as settled."""

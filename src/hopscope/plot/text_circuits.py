@@ -9,6 +9,7 @@ from hopscope.circuits.record import Circuit
 from hopscope.errors import InputError
 from hopscope.plot.figure_5 import arrows, draw_circuit
 from hopscope.plot.style import house, new_figure
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +35,7 @@ def text_circuits(circuits: Sequence[Circuit]) -> Figure:
             axes = panels[names.index(_name(one))][hops.index(one.hops)]
             draw_circuit(axes, one, arrows(one))
             certified = "certified" if one.certified else "not certified"
-            axes.set_title(f"{_name(one)}, {one.hops} hop{'s' if one.hops > 1 else ''}, {certified}", fontsize=8)
+            axes.set_title(f"{_name(one)}, {counted(one.hops, 'hop')}, {certified}", fontsize=8)
     return figure
 
 

@@ -8,6 +8,7 @@ from hopscope.paper.section_4 import BenchmarkResult
 from hopscope.plot.figure_2 import figure_2
 from hopscope.plot.style import save
 from hopscope.report.page import PageFigure, Section
+from hopscope.words import counted
 
 
 def section(result: BenchmarkResult, figures: Path) -> Section | None:
@@ -21,7 +22,7 @@ def section(result: BenchmarkResult, figures: Path) -> Section | None:
     return Section(
         "Language models on the text (Section 4)",
         paragraphs=[
-            f"{models} language model{'s' if models > 1 else ''} asked the five formulations, untuned, "
+            f"{counted(models, 'language model')} asked the five formulations, untuned, "
             "without examples or room to reason; `docs/benchmark.md` says how.",
         ],
         figures=[PageFigure(figures / "figure-2", caption)],

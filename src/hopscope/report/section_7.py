@@ -11,6 +11,7 @@ from hopscope.plot.style import save
 from hopscope.plot.training import Panel, training
 from hopscope.report.page import PageFigure, Section, Table
 from hopscope.theory.depth import depths, reach
+from hopscope.words import counted
 
 
 def section(result: DepthResult, figures: Path) -> Section | None:
@@ -71,9 +72,7 @@ def _final_losses(result: DepthResult, figures: Path) -> PageFigure:
 
 
 def _theory_says(layers: tuple[int, ...]) -> str:
-    reached = ", ".join(
-        f"{_layers(number)} {reach(number)} hop{'s' if reach(number) != 1 else ''}" for number in layers
-    )
+    reached = ", ".join(f"{_layers(number)} {counted(reach(number), 'hop')}" for number in layers)
     return (
         "The exact minimum depth under a causal mask, floor(log2 D) + 2 (under Assumptions 1 and 2, deepest or "
         "shallowest pairs first), says how far each can reach: "
@@ -104,7 +103,7 @@ def _row(group: Group, model: int, hops: range) -> list[object]:
 
 
 def _layers(number: int) -> str:
-    return f"{number} layer{'' if number == 1 else 's'}"
+    return counted(number, "layer")
 
 
 def _number(value: float | None) -> str:

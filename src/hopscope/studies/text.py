@@ -61,6 +61,7 @@ from hopscope.studies.text_found import ANSWERS, Answered, Grown, TextResult
 from hopscope.studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise, otherwise_table
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
+from hopscope.words import counted
 
 QUESTIONS = 256
 """Asked of every checkpoint."""
@@ -200,7 +201,7 @@ def judge(result: TextResult) -> list[Judgement]:
     found = []
     for arm in dict.fromkeys(one.arm for one in result.found):
         for hops in sorted({one.hops for one in result.found if one.arm == arm}):
-            found += _judge(result.at(arm, hops), f"{arm}, {hops} hop{'s' if hops > 1 else ''}: ")
+            found += _judge(result.at(arm, hops), f"{arm}, {counted(hops, 'hop')}: ")
         grown, in_order = [one for one in result.grown if one.arm == arm], f"{arm}: hops are learned in order"
         if grown:
             told = [one.in_order for one in result.answering(arm)]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LEARNED = 0.5
 """A hop is learned when its partial loss falls below this (Section 7.2); averaging the candidates gives 0.75."""
 
+ON_PLATEAU = 0.93
+"""A hop is on its plateau until its partial loss falls below this share of what averaging the candidates gives."""
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LOSSES = ("train_loss", "validation_loss", "partial_losses", "train_partial_losses")

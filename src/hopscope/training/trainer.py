@@ -20,7 +20,7 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import squared_errors
 from hopscope.training.memory import HELD_OUT, check_memory
-from hopscope.training.metrics import rows_of
+from hopscope.training.metrics import ON_PLATEAU, rows_of
 from hopscope.training.progress import Progress
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
@@ -174,7 +174,7 @@ class _Clock:
 def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"]) -> bool:
     """Whether a hop has left the plateau, where the candidates are averaged, and is not yet learned."""
     plateau = 1 - 1 / problem.chains
-    return bool(((validation > 0.1) & (validation < 0.93 * plateau)).any())
+    return bool(((validation > 0.1) & (validation < ON_PLATEAU * plateau)).any())
 
 
 def _finish(run: RunFolder) -> None:
