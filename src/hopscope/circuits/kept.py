@@ -42,7 +42,7 @@ def is_of(circuit: Circuit, run: RunFolder, number: int, step: int | None = None
 
     While a run goes on, a model is as it was at any checkpoint so far.
     """
-    if circuit.number != number:
+    if circuit.number != number or circuit.seed != run.seeds[number]:
         return False
     if step is None and not run.finished:
         return belongs_to(circuit, run)
@@ -66,10 +66,11 @@ def require_of(path: Path, circuit: Circuit, run: RunFolder, number: int, step: 
 
 def belongs_to(circuit: Circuit, run: RunFolder) -> bool:
     """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
-    if circuit.number >= len(run.seeds):
+    number = circuit.number
+    if number >= len(run.seeds) or circuit.seed != run.seeds[number]:
         return False
-    steps = (None, *run.checkpoints)
-    return circuit.model in {model_hash(run, circuit.number, step) for step in steps}
+    finished = run.model_hashes[number]
+    return circuit.model in {finished, *(content_hash([finished, step]) for step in run.checkpoints)}
 
 
 def kept_circuit(
