@@ -216,7 +216,7 @@ def test_a_run_without_checkpoints_opens_with_its_records(run, tmp_path):
         ("emergence.json", lambda text: text.replace('"seed": 0', '"seed": 1', 1), "emergence.json is damaged"),
         ("emergence-maps.json", lambda text: text.replace('"layers": 3', '"layers": 2'), "maps.json is damaged"),
         ("circuit.json", lambda text: text.replace('"bar": 0.05', '"bar": "low"'), "circuit.json is damaged"),
-        ("circuit.json", lambda text: text.replace('"seed": 0', '"seed": 9'), "of another model and is not shown"),
+        ("circuit.json", lambda text: text.replace('"seed": 0', '"seed": 9'), "The circuit beside the run is of another"),
         ("metrics.jsonl", lambda text: "{}\n" + text, "metrics.jsonl"),
     ],
 )  # fmt: skip
@@ -229,6 +229,16 @@ def test_what_is_damaged_is_left_out_and_said(run, tmp_path, name, damage, words
     one = exhibit(RunFolder(hurt), 0)
     assert words in " ".join(one.missing)
     assert words.split(":")[0] in Reader(build([one]).html).text
+
+
+def test_a_circuit_of_the_same_seed_and_shape_by_another_recipe_is_not_shown(run, tmp_path):
+    """As of a run with other steps or another learning rate, copied here."""
+    other = tmp_path / "other"
+    shutil.copytree(run.path, other)
+    circuit_json(RunFolder(other), other / "circuit.json", model="0123456789abcdef")
+    one = exhibit(RunFolder(other), 0)
+    assert one.circuit is None
+    assert "The circuit beside the run is of another model" in " ".join(one.missing)
 
 
 def test_an_emergence_of_another_circuit_is_not_shown(run, tmp_path):
