@@ -150,6 +150,12 @@ def test_minimality_measures_no_more_than_refutes_it(monkeypatch: pytest.MonkeyP
         copy_head(made.transformer, LAST, 0, head, 0.0)
     part = PARTS["minimality"](evidence_of(made, also(*range(1, 7))))
     assert (part.passed, len(part.numbers["holding"]), len(measured)) == (False, 3, 3)
+    assert circuit_alone._holds(evidence_of(made, also(*range(1, 7))))
+    monkeypatch.setattr(circuit_alone, "_holds", lambda evidence: False)
+    PARTS["minimality"](evidence_of(made, also(*range(1, 7))))
+    assert len(measured) == 4  # of a circuit that does not hold the bar no more than the best
+    monkeypatch.undo()
+    assert not circuit_alone._holds(evidence_of(made, {made.circuit[-1].row: UNIFORM}))
 
 
 def test_harness_sees_a_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:

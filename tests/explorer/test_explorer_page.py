@@ -216,7 +216,7 @@ def test_a_run_without_checkpoints_opens_with_its_records(run, tmp_path):
         ("emergence.json", lambda text: text.replace('"seed": 0', '"seed": 1', 1), "emergence.json is damaged"),
         ("emergence-maps.json", lambda text: text.replace('"layers": 3', '"layers": 2'), "maps.json is damaged"),
         ("circuit.json", lambda text: text.replace('"bar": 0.05', '"bar": "low"'), "circuit.json is damaged"),
-        ("circuit.json", lambda text: text.replace('"seed": 0', '"seed": 9'), "The circuit beside the run is of another"),
+        ("circuit.json", lambda text: text.replace('"seed": 0', '"seed": 9'), "The circuit beside the run is of an"),
         ("metrics.jsonl", lambda text: "{}\n" + text, "metrics.jsonl"),
     ],
 )  # fmt: skip
