@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hopscope.circuits.kept import check_place, circuits_in
 from hopscope.errors import InputError
 from hopscope.files import read_bytes, read_json
 from hopscope.records import read_rows
 from hopscope.seals import UNTOUCHED, unseal, unsealed_row, unsealed_table
 from hopscope.tensor_files import read_tensors
-from hopscope.training.run import RunFolder
+from hopscope.training.run import RunFolder, check_name
+
+if TYPE_CHECKING:
+    from hopscope.benchmark.results import Results
 
 _NAMES = {"summary.json", "claims.json", "held-head.json"}
 """Records that did not say what they are before they had checksums."""
@@ -79,21 +84,41 @@ def _run(folder: Path) -> Iterator[Checked]:
 
 
 def _complete(run: RunFolder) -> Iterator[Checked]:
-    """What only the run as a whole can say: its rows of metrics, its result, its last state."""
+    """What only the run as a whole can say: its rows of metrics, its result, its last state, its weights and circuits.
+
+    A run without a state may be a small copy, which has no other checkpoints than those that are there.
+    """
+    lost: list[Path] = []
 
     def state() -> None:
         saved = run.load_state()
         if saved is not None:
             run.require_rows(saved[0])
+            lost.extend(run.lost_checkpoints(saved[0]))
+
+    def there() -> None:
+        if not run.finished and not (run.path / "state.safetensors").exists():
+            run.require_no_lost_state()
 
     def result() -> None:
         if run.finished and len(run.result.models) != len(run.seeds):
             raise InputError(f"{run.path / 'result.json'} must tell of {len(run.seeds)} models; {UNTOUCHED}")
 
-    for name, look in (("metrics.jsonl", lambda: run.metrics), ("metrics.jsonl", state), ("result.json", result)):
+    looks: list[tuple[str, Callable[[], object]]] = [
+        ("metrics.jsonl", lambda: run.metrics),
+        ("metrics.jsonl", state),
+        ("state.safetensors", there),
+        ("result.json", result),
+    ]
+    for name, look in looks:
         if trouble := _trouble(look):
             yield Checked(str(run.path / name), True, trouble)
             return
+    for path in lost:
+        yield Checked(str(path), True, f"{path} is missing, and the run has come past it; restore it")
+    for path, step in circuits_in(run.path).items():
+        if trouble := _trouble(partial(check_place, path, step, run)):
+            yield Checked(str(path), True, trouble)
 
 
 def _benchmark(folder: Path) -> Iterator[Checked]:
@@ -106,13 +131,37 @@ def _benchmark(folder: Path) -> Iterator[Checked]:
     except InputError as error:
         yield Checked(str(first), True, str(error))
         return
-    yield _file(first, results.name)
-    if (folder / "summary.json").exists():
-        yield _file(folder / "summary.json", results.name)
+    found = [_file(path, results.name) for path in (first, folder / "summary.json") if path.exists()]
     for path in sorted((folder / "records").glob("*.jsonl")):
         there = _file(path, results.name)
         trouble = there.trouble or _trouble(partial(read_rows, path, Record, WHAT, results.name))
-        yield Checked(str(path), there.sealed, trouble)
+        found.append(Checked(str(path), there.sealed, trouble))
+    yield from found
+    if not any(one.trouble for one in found) and (trouble := _trouble(lambda: _see_records(results))):
+        yield Checked(str(folder / "records"), True, trouble)
+
+
+def _see_records(results: Results) -> None:
+    """See that the records are there of which a benchmark's summary tells, if there is one; there may be more.
+
+    Raises:
+        InputError: some are not.
+    """
+    from hopscope.benchmark.points import Summary, group
+    from hopscope.benchmark.settings import Cell
+
+    summary = results.folder / "summary.json"
+    if not summary.exists():
+        return
+    told = Summary.read(summary)
+    there = {model: group(results.records(model).values()) for model in {point.model for point in told.points}}
+    for point in told.points:
+        found = len(there[point.model].get(Cell(point.formulation, point.hops), []))
+        if found < point.asked:
+            raise InputError(
+                f"{results.path(point.model)} has {found} of the {point.asked} records of {point.formulation} at "
+                f"{point.hops} hops that summary.json tells of; {UNTOUCHED}"
+            )
 
 
 def _ours(path: Path) -> bool:
@@ -129,7 +178,7 @@ def _ours(path: Path) -> bool:
 def _written(folder: Path) -> list[Path]:
     """Records, rows and tensors of a run, and what an interrupted search left; no pictures."""
     kinds = {".json", ".jsonl", ".safetensors"}
-    return sorted(path for path in folder.rglob("*") if path.suffix in kinds and path.is_file())
+    return sorted(path for path in folder.rglob("*") if path.suffix in kinds)
 
 
 def _file(path: Path, run: str) -> Checked:
@@ -147,10 +196,13 @@ def _is_sealed(path: Path, run: str) -> bool:
     """Whether a file of a run has a checksum, which then holds.
 
     Raises:
-        InputError: it does not hold, or the file is another run's or cannot be read.
+        InputError: it does not hold, or the file is another run's, is named for another step, or cannot be read.
     """
     if path.suffix == ".safetensors":
-        return read_tensors(path, run).sealed
+        read = read_tensors(path, run)
+        if path.parent.name == "checkpoints":
+            check_name(path, read.step)
+        return read.sealed
     if path.suffix == ".jsonl":
         rows = []
         for number, line in enumerate(read_bytes(path, "rows of a run").split(b"\n")[:-1], start=1):

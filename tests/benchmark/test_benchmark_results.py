@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import Settings
+from hopscope.check import check
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question
@@ -137,6 +139,30 @@ def test_half_a_line_is_dropped_and_a_damaged_one_is_named(tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"line 1 of .* is not a benchmark's results .*checksum"):
         benchmark([again], tmp_path, *ONE, 3, Settings())
     assert damaged.endswith(whole)
+
+
+def test_records_that_are_lost_are_found(tmp_path: Path) -> None:
+    def troubles() -> list[str]:
+        return [one.trouble for one in check(tmp_path) if one.trouble]
+
+    benchmark([Asked("p", half), Asked("q", right)], tmp_path, *ONE, 3, Settings())
+    records = Results(tmp_path).path("q")
+    kept = records.read_text()
+    assert troubles() == []
+    records.write_text("".join(kept.splitlines(keepends=True)[:2]))
+    assert [f"{records} has 2 of the 3 records of {CELL.formulation}" in one for one in troubles()] == [True]
+    records.write_text(kept)
+    shutil.rmtree(tmp_path / "records")
+    assert ["has 0 of the 3 records" in one for one in troubles()] == [True]
+    (tmp_path / "records").write_text("mine")
+    assert ["has 0 of the 3 records" in one for one in troubles()] == [True]
+
+
+def test_a_benchmark_that_was_stopped_has_lost_nothing(tmp_path: Path) -> None:
+    for after in (0, 2):
+        with pytest.raises(KeyboardInterrupt):
+            benchmark([Asked("p", half, stop_after=after), Asked("q", right)], tmp_path, *ONE, 20, Settings())
+        assert not [one for one in check(tmp_path) if one.trouble]
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from hopscope.circuits.search.interrupted import Interrupted
 from hopscope.circuits.search.journal import Journal, Watch
 from hopscope.errors import InputError
 from hopscope.records import content_hash
+from hopscope.seals import UNTOUCHED
 
 if TYPE_CHECKING:
     from hopscope.circuits.certificate import Proof
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 _HOW_FAITHFUL = {"bars": "bar", "faithfulness": "faithfulness"}
 """What says how much a circuit may lose, as it is asked for, and its name for people."""
+
+_PLACE = re.compile(r"circuit(?:-\d+)?\.json|circuits/step-(\d{1,18})(?:-\d+)?\.json", re.ASCII)
+"""What `circuit_path` gives, in a run folder."""
 
 
 def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path:
@@ -71,6 +76,26 @@ def belongs_to(circuit: Circuit, run: RunFolder) -> bool:
         return False
     finished = run.model_hashes[number]
     return circuit.model in {finished, *(content_hash([finished, step]) for step in run.checkpoints)}
+
+
+def circuits_in(folder: Path) -> dict[Path, int | None]:
+    """The records of circuits in a run folder, and the step that their names say; None for models as they are."""
+    named = {path: _PLACE.fullmatch(path.relative_to(folder).as_posix()) for path in sorted(folder.rglob("*.json"))}
+    return {path: int(match[1]) if match[1] else None for path, match in named.items() if match}
+
+
+def check_place(path: Path, step: int | None, run: RunFolder) -> None:
+    """See that a record of a circuit in a run folder is of the model that its name says, be it as it was before.
+
+    Raises:
+        InputError: it is of another, or damaged.
+    """
+    circuit = Circuit.load(path, run.record.content_hash)
+    there = circuit.number < len(run.seeds)
+    if not there or not (belongs_to(circuit, run) if step is None else is_of(circuit, run, circuit.number, step)):
+        raise InputError(f"{path} holds the circuit of another model; {UNTOUCHED}")
+    if path != (place := circuit_path(run.path, circuit.number, step)):
+        raise InputError(f"{path} holds the circuit of model {circuit.number}, whose place is {place}; {UNTOUCHED}")
 
 
 def kept_circuit(

@@ -18,8 +18,9 @@ from hopscope.words import counted
 def command(folder: Path, as_json: bool) -> int:
     """See that every file of FOLDER, a run or what holds runs or a benchmark, is what was written there.
 
-    Ends with status 1 where one is damaged, missing or of another run. Nothing is changed. Files from before hopscope
-    wrote checksums are read and counted; figures and tables that follow from the rest are not looked at.
+    Ends with status 1 where one is damaged, missing, of another run or under another's name. Nothing is changed. Files
+    from before hopscope wrote checksums are read and counted; figures and tables that follow from the rest are not
+    looked at.
 
     \b
     Examples:

@@ -195,10 +195,10 @@ class RunFolder:
         Raises:
             InputError: one of them is damaged, or not this run's; none is forgotten then.
         """
-        later = {number: path for number, path in self.checkpoints.items() if number > step}
-        for number, path in later.items():
-            self._load_checkpoint(path, number)
-        for path in later.values():
+        later = [path for number, path in self.checkpoints.items() if number > step]
+        for path in later:
+            self._load_checkpoint(path)
+        for path in later:
             path.unlink()
 
     def require_no_lost_state(self) -> None:
@@ -234,12 +234,21 @@ class RunFolder:
                 found[int(number)] = path
         return found
 
+    def checkpoint_path(self, step: int) -> Path:
+        """Where the weights after `step` updates are kept."""
+        return self.path / "checkpoints" / f"step-{step:06d}.safetensors"
+
+    def lost_checkpoints(self, step: int) -> list[Path]:
+        """Files of weights up to a step that a run which has come there has written and that are not there."""
+        plans = self.plans
+        kept = [self.checkpoint_path(one) for one in range(step + 1) if plans.checkpoints(one)]
+        return [path for path in kept if not path.exists()]
+
     def save_checkpoint(self, step: int, weights: dict[str, Tensor], *, last: bool = False) -> None:
         """Keep the weights after `step` updates, marked as this run's. All but the last in the recipe's precision."""
         if self.recipe.checkpoint_precision == "bf16" and not last:
             weights = {name: tensor.bfloat16() for name, tensor in weights.items()}
-        path = self.path / "checkpoints" / f"step-{step:06d}.safetensors"
-        save_tensors(path, weights, step, self.record.content_hash)
+        save_tensors(self.checkpoint_path(step), weights, step, self.record.content_hash)
 
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
         """Replace the point to resume from; the rows of metrics up to it are on the disk before it is."""
@@ -271,7 +280,7 @@ class RunFolder:
         if step not in checkpoints:
             near = min(checkpoints, key=lambda known: abs(known - step))
             raise InputError(f"{self.path} has no checkpoint at step {step}; the nearest is at step {near}")
-        weights = self._load_checkpoint(checkpoints[step], step)
+        weights = self._load_checkpoint(checkpoints[step])
         transformer = FastTransformer(self.recipe.architecture(self.problem), len(self.seeds))
         try:
             transformer.load_state_dict(weights)
@@ -281,9 +290,20 @@ class RunFolder:
             ) from None
         return transformer.requires_grad_(False)
 
-    def _load_checkpoint(self, path: Path, step: int) -> dict[str, Tensor]:
-        """The weights in `path`, if they are this run's at that step."""
+    def _load_checkpoint(self, path: Path) -> dict[str, Tensor]:
+        """The weights in `path`, if they are this run's at the step that it is named for."""
         held, weights = load_tensors(path, self.record.content_hash)
-        if held != step:
-            raise InputError(f"{path} holds the weights of step {held}, not {step}; give it back its name")
+        check_name(path, held)
         return weights
+
+
+def check_name(path: Path, held: int) -> None:
+    """See that a checkpoint is named for the step of the weights that it holds.
+
+    Raises:
+        InputError: it is named for another.
+    """
+    if path.stem != f"step-{held:06d}":
+        raise InputError(
+            f"{path} holds the weights of step {held}; give it back its name, step-{held:06d}{path.suffix}"
+        )
