@@ -16,13 +16,25 @@ R = TypeVar("R")
 
 
 def check_no_run(folder: Path) -> None:
-    """See that a folder that gets runs is none.
+    """See that a folder that gets something else than a run, or runs, is none and lies in none.
 
     Raises:
-        InputError: it is a run.
+        InputError: it is a run, or lies in one.
     """
     if (folder / "run.json").exists():
         raise InputError(f"{folder} is a run; choose another folder")
+    check_in_no_run(folder)
+
+
+def check_in_no_run(path: Path) -> None:
+    """See that a path lies in no run folder, whose files are a run's alone.
+
+    Raises:
+        InputError: it does.
+    """
+    for around in path.resolve().parents:
+        if (around / "run.json").exists():
+            raise InputError(f"{path} lies in {around}, which is a run; choose a place outside it")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import click
 from hopscope.benchmark.names import is_secret, shown
 from hopscope.benchmark.settings import Settings, cells
 from hopscope.cli._common import check_folder, field_options, for_people, given, numbers, refuse_given
+from hopscope.cli._keeping import check_no_run
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import formulation
@@ -88,6 +89,7 @@ def command(
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
     _refuse_idle_options(models)
     check_folder(out)
+    check_no_run(out)
     opening = {
         name: options[name] for name in ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
     }

@@ -30,9 +30,11 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
       hopscope export runs/first --to transformer-lens --out early --model 1 --step 800
       hopscope export own --to huggingface --out own-plain
     """
+    from hopscope.cli._keeping import check_no_run
     from hopscope.errors import InputError
     from hopscope.model.model_folder import export_model_folder, is_model_folder
 
+    check_no_run(out)
     of_text = is_model_folder(source) and not (source / "run.json").exists()
     wanted = cast(Literal["transformer-lens", "huggingface"], form)
     if not of_text and not (source / "run.json").exists():

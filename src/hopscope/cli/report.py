@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from hopscope.cli._keeping import check_no_run
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
 
@@ -29,6 +30,7 @@ def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) 
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
+    check_no_run(folder)
     name = preset or folder.resolve().name
     if name not in PRESETS:
         raise InputError(f"{folder} does not say its preset; pass --preset {' or --preset '.join(PRESETS)}")
