@@ -248,12 +248,12 @@ class Run(RunFolder, Sequence[Model]):
             True
 
         Args:
-            out: the file; `explorer.html` beside the run by default.
+            out: the file, whose name ends in .html; `explorer.html` beside the run by default.
             model: number of the one model to show; None for all with a record of a circuit.
             large: write it even beyond 25 MB.
 
         Raises:
-            InputError: no such model, nothing to show, or a page too large.
+            InputError: no such model, nothing to show, a page too large, or a file that is none for a page.
         """
         from hopscope.explorer.page import explore
 

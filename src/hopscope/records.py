@@ -108,6 +108,24 @@ def write_record(path: Path, value: Any, *, kind: str, schema: int, run: str = "
     write_json(path, {**named, "seal": seal({**named, **fields}, run), **fields})
 
 
+def check_replaces(path: Path, kind: str, what: str) -> None:
+    """See that a record that is to be written replaces none, or one of its kind.
+
+    Args:
+        path: of the file.
+        kind: what a record there must say it is.
+        what: in words for people.
+
+    Raises:
+        InputError: something else is there, or what cannot be read.
+    """
+    if not path.exists():
+        return
+    there = read_json(path, what)
+    if not isinstance(there, dict) or there.get("kind") != kind:
+        raise InputError(f"{path} is not {what}, which would replace it; it was left untouched, choose another place")
+
+
 def row_lines(rows: Iterable[Any], run: str) -> str:
     """Dataclasses as records of a run, one a line."""
     return "".join(sealed_row(plain(row), run) for row in rows)

@@ -97,6 +97,20 @@ def test_round_trip(tmp_path: Path) -> None:
     assert Circuit.load(tmp_path / "circuit.json") == found()
 
 
+def test_a_record_replaces_records_of_circuits_alone(tmp_path: Path) -> None:
+    path = tmp_path / "circuit.json"
+    found().save(path)
+    replace(found(), seed=7).save(path)
+    assert Circuit.load(path).seed == 7
+    for there, words in (('{"kind": "hopscope run"}', "is not the record of a circuit"), ("mine", "is not readable")):
+        path.write_text(there)
+        with pytest.raises(InputError, match=words):
+            found().save(path)
+        assert path.read_text() == there
+    found().save(path, anew=True)
+    assert Circuit.load(path) == found()
+
+
 def test_a_record_of_before_says_by_which_rules_it_was_certified(tmp_path: Path) -> None:
     """Else a circuit reads as certified that nobody has asked what is asked today."""
     old = {name: value for name, value in found().to_json().items() if name not in ("seal", "rules")} | {"schema": 2}

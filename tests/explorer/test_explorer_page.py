@@ -183,6 +183,22 @@ def test_sizes_are_told_and_bounded(run, monkeypatch):
     assert explore([run], run.path / "anyway.html", large=True)[0].exists()
 
 
+def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
+    record, notes = (run.path / "run.json"), tmp_path / "notes.txt"
+    notes.write_text("mine")
+    before = record.read_bytes()
+    for path in (record, notes):
+        with pytest.raises(InputError, match=rf"a page's name must end in \.html, got '{path.name}'"):
+            explore([run], path)
+        told = CliRunner().invoke(command, [str(run.path), "--out", str(path), "--keepsake", str(tmp_path / "small")])
+        assert isinstance(told.exception, InputError)
+    (tmp_path / "a.html").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        explore([run], tmp_path / "a.html")
+    assert (record.read_bytes(), notes.read_text()) == (before, "mine")
+    assert not (tmp_path / "small").exists()
+
+
 def test_a_run_without_circuit_opens_with_its_heads(tmp_path):
     bare = known_run(tmp_path / "bare")
     one = exhibit(bare, 0)

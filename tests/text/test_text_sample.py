@@ -45,6 +45,26 @@ def test_out_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
 
 
+def test_out_replaces_samples_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for count in ("3", "2"):
+        assert run("equations", "--count", count, "--out", str(tmp_path / "q.jsonl")) == 0
+    assert len((tmp_path / "q.jsonl").read_text().splitlines()) == 2
+    for there in ("mine\n", '{"id": "a benchmark\'s"}\n', "[]\n", ""):
+        (tmp_path / "q.jsonl").write_text(there)
+        assert run("equations", "--out", str(tmp_path / "q.jsonl")) == 2
+        assert "q.jsonl holds no samples" in capsys.readouterr().err
+        assert (tmp_path / "q.jsonl").read_text() == there
+
+
+@pytest.mark.parametrize("name", ["new.jsonl", "metrics.jsonl", "new.parquet"])
+def test_no_sample_is_written_into_a_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "metrics.jsonl").write_text("rows\n")
+    assert run("equations", "--out", str(tmp_path / name)) == 2
+    assert "which is a run; choose a place outside it" in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"run.json": "{}", "metrics.jsonl": "rows\n"}
+
+
 def test_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         assert run("kingdoms", "--out", str(tmp_path / "q.parquet")) == 2

@@ -141,7 +141,7 @@ def kept_circuit(
             _require_as_faithful(path, here, wanted)
     path.parent.mkdir(exist_ok=True)
     circuit = find(Journal(watch, {} if anew else search.memory(), search.remember))
-    circuit.save(path, run)
+    circuit.save(path, run, anew=anew)
     search.forget()
     return circuit
 

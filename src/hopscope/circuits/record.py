@@ -39,7 +39,7 @@ from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
-from hopscope.records import convert, plain, read_record, write_record
+from hopscope.records import check_replaces, convert, plain, read_record, write_record
 from hopscope.theory.path import AttentionPath, Row
 
 SCHEMA = 3
@@ -287,8 +287,19 @@ class Circuit:
         """The record as plain values."""
         return {"kind": KIND, "schema": SCHEMA, **self._fields()}
 
-    def save(self, path: Path | str, run: str = "") -> None:
-        """Write the record, atomically, as one of the run of that content hash."""
+    def save(self, path: Path | str, run: str = "", *, anew: bool = False) -> None:
+        """Write the record, atomically, as one of the run of that content hash.
+
+        Args:
+            path: of the file; a record of a circuit there is replaced.
+            run: content hash of the run; empty for others.
+            anew: replace whatever is there.
+
+        Raises:
+            InputError: something else is there.
+        """
+        if not anew:
+            check_replaces(Path(path), KIND, _WHAT)
         write_record(Path(path), self._fields(), kind=KIND, schema=SCHEMA, run=run)
 
     @classmethod

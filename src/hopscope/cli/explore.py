@@ -15,7 +15,7 @@ from hopscope.cli._common import check_folder, for_people
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     default=None,
-    help="File [default: explorer.html in the first RUN]",
+    help="File, ending in .html [default: explorer.html in the first RUN]",
 )
 @click.option("--model", type=int, default=None, help="Which model of each run, from 0 [default: all with a circuit]")
 @click.option(
@@ -45,11 +45,12 @@ def command(
     import json
 
     from hopscope.errors import InputError
-    from hopscope.explorer.page import explore
+    from hopscope.explorer.page import check_page, explore
     from hopscope.training.run import RunFolder
 
     if out is not None:
         check_folder(out.parent)
+        check_page(out)
     runs = [RunFolder(folder) for folder in folders]
     if keepsake is not None:
         if len(runs) != 1:

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from hopscope.cli._common import SEED, field_options, given
+from hopscope.cli._keeping import check_in_no_run
 from hopscope.errors import InputError, needs_extra
-from hopscope.files import check_fits, replacing
+from hopscope.files import check_fits, read_bytes, replacing
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.extensions import Extensions
@@ -130,7 +131,9 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """Write records as JSON lines or Parquet, by the file's ending."""
     if not path.parent.is_dir():
         raise InputError(f"{path.parent} is not a folder; make it first, or write elsewhere")
+    check_in_no_run(path)
     if path.suffix == ".jsonl":
+        _check_replaces(path)
         with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(record) + "\n" for record in records)
         return
@@ -145,6 +148,23 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
     rows = [{key: json.dumps(v) if key in {"latent", "extensions"} else v for key, v in row.items()} for row in records]
     with replacing(path) as temporary:
         parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
+
+
+def _check_replaces(path: Path) -> None:
+    """See that nothing but samples would be replaced.
+
+    Raises:
+        InputError: something else is there, such as the records of a benchmark.
+    """
+    if not path.exists():
+        return
+    first, *_ = read_bytes(path, "samples").split(b"\n", 1)
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        row = None
+    if not (isinstance(row, dict) and "latent" in row):
+        raise InputError(f"{path} holds no samples, which would replace it; it was left untouched, write elsewhere")
 
 
 for _form in FORMULATIONS.values():

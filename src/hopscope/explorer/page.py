@@ -58,23 +58,36 @@ def explore(
 
     Args:
         runs: whose models are shown.
-        out: the file; `explorer.html` in the first run by default.
+        out: the file, whose name ends in .html; `explorer.html` in the first run by default.
         model: number of the one model to show of each run; None for all with a record of a circuit.
         large: write it even beyond `LARGEST`.
 
     Raises:
-        InputError: no run, no such model, a run of which there is nothing to show, or a page too large.
+        InputError: no run, no such model, a run of which there is nothing to show, a page too large, or a file that is
+            none for a page.
     """
-    page = build(exhibits(runs, model))
+    shown = exhibits(runs, model)
+    path = out or runs[0].path / "explorer.html"
+    check_page(path)
+    page = build(shown)
     if len(page.html) > LARGEST and not large:
         raise InputError(
             f"the page would be {page}; beyond {LARGEST / 1e6:.0f} MB it opens badly: show fewer models or say --large"
         )
-    path = out or runs[0].path / "explorer.html"
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file, as in {path / 'explorer.html'}")
     write_text(path, page.html)
     return path, page
+
+
+def check_page(path: Path) -> None:
+    """See that a page can be written to a path, and takes the place of no file that is none.
+
+    Raises:
+        InputError: it is a folder, or does not end in .html.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file, as in {path / 'explorer.html'}")
+    if path.suffix.lower() != ".html":
+        raise InputError(f"a page's name must end in .html, got {path.name!r}")
 
 
 def build(shown: Sequence[Exhibit]) -> Page:
