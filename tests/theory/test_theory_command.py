@@ -170,6 +170,13 @@ def test_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, 
     assert [file.name for file in (tmp_path / "deep").iterdir()] == [name]
 
 
+def test_a_figure_with_json_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, _ = run(capsys, "--hops", "2", "--figure", str(tmp_path / "flow.svg"), "--json")
+    assert status == 0
+    assert json.loads(out) == json.loads(run(capsys, "--hops", "2", "--show", "--json")[1])
+    assert (tmp_path / "flow.svg").exists()
+
+
 def test_figure_draws_an_edge_for_every_shared_piece() -> None:
     from hopscope.plot.figure_3 import PLACE, SYMBOL, figure_3
     from hopscope.problem.retrieval import RetrievalProblem

@@ -161,12 +161,11 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
         save_flow(problem, figure)
         if not as_json:
             click.echo(f"wrote {figure}")
-    if not show:
-        return
     if not as_json:
-        from hopscope.theory.text import describe
+        if show:
+            from hopscope.theory.text import describe
 
-        click.echo(describe(problem, one_place=one_head), nl=False)
+            click.echo(describe(problem, one_place=one_head), nl=False)
         return
     from hopscope.theory.information_flow import minimum_layers, simulate
     from hopscope.theory.schedule import shortest_schedule
