@@ -227,8 +227,22 @@ def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) 
     assert call("compare", two, other, "--json") == 0
     row = json.loads(capsys.readouterr().out)
     assert (row["identical"], row["same_mechanism"]) == (False, False)
+    assert (row["first"], row["second"]) == (two, other)
+    third = str(circuits / "third.json")
+    whole.save(third)
+    assert call("compare", two, other, third, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(one["first"], one["second"]) for one in rows] == [(two, other), (two, third), (other, third)]
+    assert rows[0] == row
     assert call("census", one, two, "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"] == {"natural": 2, "strict": 2}
+
+
+def test_a_circuit_is_not_compared_with_itself(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, record = str(circuits / "1"), str(circuits / "1" / "circuit.json")
+    for again in (folder, record):
+        assert call("compare", folder, again) == 2
+        assert capsys.readouterr() == ("", f"hopscope: {again} is given twice; name each circuit once\n")
 
 
 def test_what_cannot_be_compared_is_said(circuits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print the comparisons as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON, a list of them for more circuits.")
 def compare(runs: tuple[str, ...], as_json: bool) -> None:
     """Set circuits side by side, each pair: same paths, same up to layer numbers, same mechanism?
 
@@ -33,17 +33,24 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
     if len(runs) < 2:
         raise InputError(f"compare needs at least two circuits, got {len(runs)}; name another run")
 
+    seen = set()
+    for name in runs:
+        if (record := _record(name).resolve()) in seen:
+            raise InputError(f"{name} is given twice; name each circuit once")
+        seen.add(record)
+
     from hopscope.circuits.compare import compare as side_by_side
     from hopscope.circuits.text import describe_comparison
 
     circuits = {name: _load(name) for name in runs}
     _see_comparable(circuits)
-    for first, second in combinations(circuits, 2):
-        comparison = side_by_side(circuits[first], circuits[second])
-        if as_json:
-            click.echo(json.dumps({"first": first, "second": second, **asdict(comparison)}))
-        else:
-            click.echo(describe_comparison((first, second), comparison), nl=False)
+    compared = {pair: side_by_side(*(circuits[name] for name in pair)) for pair in combinations(circuits, 2)}
+    if as_json:
+        told = [{"first": first, "second": second, **asdict(one)} for (first, second), one in compared.items()]
+        click.echo(json.dumps(told[0] if len(told) == 1 else told))
+        return
+    for pair, one in compared.items():
+        click.echo(describe_comparison(pair, one), nl=False)
 
 
 def _see_comparable(circuits: Mapping[str, Circuit]) -> None:
@@ -84,13 +91,19 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _load(name: str) -> Circuit:
-    from hopscope.circuits.kept import circuit_path
     from hopscope.circuits.record import Circuit
 
-    path = Path(name)
-    if path.is_dir() and not circuit_path(path).exists():
-        raise _without_circuit(path)
-    return Circuit.load(circuit_path(path) if path.is_dir() else path)
+    record = _record(name)
+    if Path(name).is_dir() and not record.exists():
+        raise _without_circuit(Path(name))
+    return Circuit.load(record)
+
+
+def _record(name: str) -> Path:
+    """The file of a circuit that is given by itself or by its folder."""
+    from hopscope.circuits.kept import circuit_path
+
+    return circuit_path(Path(name)) if Path(name).is_dir() else Path(name)
 
 
 def _without_circuit(path: Path) -> InputError:
