@@ -171,6 +171,27 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, words, tmp_path,
     assert "Traceback" not in said
 
 
+def test_a_reader_that_leaves_is_no_trouble():
+    """As `| head -1` does, long before the end."""
+    command = [sys.executable, "-m", "hopscope", "sample", "equations", "--count", "2000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout.readline().startswith(b'{"id"')
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 0
+
+
+def test_another_pipe_that_breaks_is_trouble():
+    program = (
+        "import click, hopscope.ending as ending\n"
+        "def fail(): raise BrokenPipeError(32, 'Broken pipe')\n"
+        "ending.run_to_its_end(click.command()(fail), 'fail', [])"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    said = "hopscope: a pipe to another process broke; nothing finished was lost\n"
+    assert (shown.returncode, shown.stdout, shown.stderr) == (1, "", said)
+
+
 def test_a_full_disk_is_said_in_one_sentence(tmp_path, capsys, monkeypatch):
     import errno
 

@@ -13,6 +13,10 @@ from hopscope.errors import InputError, lacking
 _LONGEST_WORD, _LONGEST = 300, 2000
 
 
+class _BrokenPipe(Exception):
+    """A pipe that was written to has no reader any more."""
+
+
 def run_to_its_end(program: click.Command, name: str, arguments: list[str] | None = None) -> NoReturn:
     """Run a program and exit: 0 when all went well, 1 on trouble of the machine, 2 on bad input, 130 when stopped.
 
@@ -22,7 +26,7 @@ def run_to_its_end(program: click.Command, name: str, arguments: list[str] | Non
         arguments: those of the process without any.
     """
     try:
-        status = program.main(arguments, prog_name=name, standalone_mode=False)
+        status = _run(program, name, arguments)
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:
         error.message = readable(error.message)  # type: ignore[misc]
@@ -34,15 +38,38 @@ def run_to_its_end(program: click.Command, name: str, arguments: list[str] | Non
     except (click.Abort, KeyboardInterrupt):
         _say("interrupted; the same command continues from what is on disk")
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+    except _BrokenPipe:
+        if _nobody_reads():
+            sys.stderr.close()
+            sys.exit(0)
+        _say("a pipe to another process broke; nothing finished was lost")
+        sys.exit(1)
     except Exception as error:
         trouble = trouble_of_the_machine(error)
         if trouble is None:
             raise
         _say(f"{trouble}; nothing finished was lost")
         sys.exit(1)
+
+
+def _run(program: click.Command, name: str, arguments: list[str] | None) -> object:
+    """What a program gives back; click itself ends the process on a broken pipe, and on nothing else."""
+    try:
+        return program.main(arguments, prog_name=name, standalone_mode=False)
+    except SystemExit:
+        raise _BrokenPipe from None
+
+
+def _nobody_reads() -> bool:
+    """Whether what we print goes into a pipe that is closed, as by `head`; a pipe to a process of ours is another."""
+    if sys.platform == "win32":  # where it cannot be asked
+        return True
+    import select
+
+    asked = select.poll()
+    for stream in (1, 2):
+        asked.register(stream, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in asked.poll(0))
 
 
 def _say(sentence: str) -> None:
