@@ -288,8 +288,13 @@ def test_one_question_has_one_spelling():
 
 @pytest.mark.parametrize("asked", [(), (1,), (3, 1), (1, 1, 3), (0, 3), (1, 4), (1.0, 3), (True, 3)])
 def test_hops_that_cannot_be_asked_for(asked):
-    with pytest.raises(InputError, match="asked must be hops from 1 to 3, rising, 3 the last of them"):
+    with pytest.raises(InputError, match="asked must be hops from 1 to 3, rising, 3 the last of them, as in 1,3"):
         RetrievalProblem(hops=3, asked=asked)
+
+
+def test_of_one_hop_the_mend_is_one_hop():
+    with pytest.raises(InputError, match=r"1 to 1, rising, 1 the last of them, as in 1; got \(1, 1\)"):
+        RetrievalProblem(hops=1, asked=(1, 1))
 
 
 @pytest.mark.parametrize("batch", [0, 2.5, "3"])

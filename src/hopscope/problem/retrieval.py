@@ -110,9 +110,10 @@ class RetrievalProblem:
         if any(isinstance(hop, bool) or not isinstance(hop, int) for hop in asked) or (
             not asked or sorted(set(asked)) != list(asked) or asked[0] < 1 or asked[-1] != self.hops
         ):
+            such = f"1,{self.hops}" if self.hops > 1 else "1"
             raise InputError(
-                f"asked must be hops from 1 to {self.hops}, rising, {self.hops} the last of them, as in 1,{self.hops}; "
-                f"got {self.asked!r}"
+                f"asked must be hops from 1 to {self.hops}, rising, {self.hops} the last of them, as in {such}; got "
+                f"{self.asked!r}"
             )
         every, alone = tuple(range(1, self.hops + 1)), (self.hops,)
         if not self.curriculum and asked != alone:
