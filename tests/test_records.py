@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hopscope.check import check
 from hopscope.errors import InputError
-from hopscope.records import convert, read_record, read_rows, write_record
+from hopscope.records import convert, read_record, read_rows, row_lines, write_record
 from hopscope.seals import sealed_table, unsealed_table
 
 
@@ -198,6 +198,14 @@ def test_a_seal_whose_name_is_damaged_is_no_old_record(tmp_path):
     with pytest.raises(InputError, match="the name of its checksum"):
         read(path)
     assert check(tmp_path)[0].trouble
+
+
+def test_garbage_among_rows_is_no_old_file(tmp_path, caplog):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(row_lines([CAT], "some") + "garbage\n")
+    with pytest.raises(InputError, match=r"line 2 of .* is not animals"):
+        read_rows(path, type(CAT), "animals", "some")
+    assert caplog.text == ""
 
 
 def test_a_record_beside_runs_is_checked(tmp_path, capsys):

@@ -143,9 +143,9 @@ def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
     for number, line in enumerate(lines, start=1):
         try:
             row = unsealed_row(line, run)
+            rows.append(decode(line if row is None else row))
             if row is None:
                 say_unsealed(path)
-            rows.append(decode(line if row is None else row))
         except (ValueError, RecursionError) as error:
             raise InputError(f"line {number} of {path} is not {what} ({error}); {UNTOUCHED}") from None
     if ends_whole(tail):
