@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hopscope.cli._common import GivenPath
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, required=True, type=click.Path())
+@click.argument("runs", nargs=-1, required=True, type=GivenPath())
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON, a list of them for more circuits.")
 def compare(runs: tuple[str, ...], as_json: bool) -> None:
     """Set circuits side by side, each pair: same paths, same up to layer numbers, same mechanism?
@@ -72,7 +73,7 @@ def _see_comparable(circuits: Mapping[str, Circuit]) -> None:
 
 
 @click.command("census")
-@click.argument("runs", nargs=-1, required=True, type=click.Path())
+@click.argument("runs", nargs=-1, required=True, type=GivenPath())
 @click.option("--json", "as_json", is_flag=True, help="Print the census as JSON.")
 def census(runs: tuple[str, ...], as_json: bool) -> None:
     """Count what many models learned: heads, strategies, mechanisms. Counts every circuit*.json of each folder.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import re
 import sys
 import types
@@ -14,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import click
 from click.core import ParameterSource
 
-from hopscope.checks import MOST_SEED
+from hopscope.checks import MOST_SEED, check_path
 from hopscope.errors import InputError
 
 SEED = click.IntRange(0, MOST_SEED)
@@ -110,6 +111,22 @@ def numbers(text: str, what: str, least: int = 1) -> list[int]:
 def for_people() -> bool:
     """Whether progress on standard error reaches a person's terminal."""
     return sys.stderr.isatty()
+
+
+class GivenPath(click.Path):
+    """A path that says something: an empty one would be the folder where one stands."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """The path.
+
+        Raises:
+            InputError: it is empty, as of a variable that was not set.
+        """
+        named = "a path" if param is None else param.human_readable_name.rstrip(".")
+        check_path(param.opts[0] if isinstance(param, click.Option) else named, value)
+        return super().convert(value, param, ctx)
 
 
 class FieldType(click.ParamType[Any]):

@@ -13,7 +13,7 @@ import click
 
 from hopscope.benchmark.names import is_secret, shown
 from hopscope.benchmark.settings import Settings, cells
-from hopscope.cli._common import check_folder, field_options, for_people, given, numbers, refuse_given
+from hopscope.cli._common import GivenPath, check_folder, field_options, for_people, given, numbers, refuse_given
 from hopscope.cli._keeping import check_no_run
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", default="1-6", show_default=True, help="D of equations: 3, 1-6, 1,2,4.")
 @click.option("--count", type=click.IntRange(min=1), default=500, show_default=True, help="Questions at each point.")
-@click.option("--out", type=click.Path(path_type=Path), default="benchmark", show_default=True, help="Results folder.")
+@click.option("--out", type=GivenPath(path_type=Path), default="benchmark", show_default=True, help="Results folder.")
 @click.option("--exact", is_flag=True, help="Weigh the answers by log-probabilities instead of sampling.")
 @field_options(Settings, skip=("mode", "reasoning_effort", "extensions"))
 @click.option("--reasoning-effort", help="Passed to providers that know it; `none` to switch reasoning off.")

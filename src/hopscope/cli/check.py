@@ -8,12 +8,13 @@ from pathlib import Path
 
 import click
 
+from hopscope.cli._common import GivenPath
 from hopscope.ending import readable
 from hopscope.words import counted
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=GivenPath(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="For machines: every file and what was found.")
 def command(folder: Path, as_json: bool) -> int:
     """See that every file of FOLDER, a run or what holds runs or a benchmark, is what was written there.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli._circuits import census, compare
-from hopscope.cli._common import SEED, FieldType, for_people, refuse_given
+from hopscope.cli._common import SEED, FieldType, GivenPath, for_people, refuse_given
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ command.add_command(census)
 
 
 @command.command("find")
-@click.argument("run", type=click.Path())
+@click.argument("run", type=GivenPath())
 @click.option("--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the run.")
 @click.option("--checkpoint", "step", type=click.IntRange(min=0), help="Step at which to look [default: the last].")
 @click.option(

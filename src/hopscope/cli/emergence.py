@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import field_options, for_people, given
+from hopscope.cli._common import GivenPath, field_options, for_people, given
 from hopscope.emergence.settings import Following
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="RUN", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", metavar="RUN", type=GivenPath(file_okay=False, path_type=Path))
 @click.option("--model", default=0, show_default=True, help="Which model of the run, from 0.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
 @click.option("--anew", is_flag=True, help="Measure again what is already there.")

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli._common import check_folder, for_people
+from hopscope.cli._common import GivenPath, check_folder, for_people
 
 
 @click.command()
-@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=GivenPath(file_okay=False, path_type=Path))
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=GivenPath(dir_okay=False, path_type=Path),
     default=None,
     help="File, ending in .html [default: explorer.html in the first RUN]",
 )
 @click.option("--model", type=int, default=None, help="Which model of each run, from 0 [default: all with a circuit]")
 @click.option(
     "--keepsake",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=GivenPath(file_okay=False, path_type=Path),
     default=None,
     help="Also copy RUN into this new folder, small enough to commit: what the page is made of, the last weights in "
     "half precision.",

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import click
 
+from hopscope.cli._common import GivenPath
 from hopscope.cli._keeping import check_no_run
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
 
 
 @click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path("runs/laptop"))
+@click.argument("folder", type=GivenPath(file_okay=False, path_type=Path), default=Path("runs/laptop"))
 @click.option("--preset", type=click.Choice(PRESETS), default=None, help="[default: the folder's name]")
 @click.option("--claims-only", is_flag=True, help="Judge anew into claims.json, and write no page and no figures.")
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import for_people
+from hopscope.cli._common import GivenPath, for_people
 from hopscope.cli._engine import engine_options, say_precision
 from hopscope.cli._keeping import check_no_run
 
@@ -23,7 +23,7 @@ PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 @click.command()
 @click.option("--preset", type=click.Choice(PRESETS), default="laptop", show_default=True)
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=None, help="Folder [default: runs/PRESET]"
+    "--out", type=GivenPath(file_okay=False, path_type=Path), default=None, help="Folder [default: runs/PRESET]"
 )
 @click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
 @engine_options

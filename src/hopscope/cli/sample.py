@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli._common import SEED, field_options, given
+from hopscope.cli._common import SEED, GivenPath, field_options, given
 from hopscope.cli._keeping import check_in_no_run
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import check_fits, read_bytes, replacing
@@ -119,7 +119,7 @@ def _formulation(form: Formulation[Any]) -> None:
         click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw."),
         click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role."),
         click.option("--text", is_flag=True, help="Print prompts for people instead."),
-        click.option("--out", type=click.Path(path_type=Path), help="Write a .jsonl or .parquet file instead."),
+        click.option("--out", type=GivenPath(path_type=Path), help="Write a .jsonl or .parquet file instead."),
         field_options(Extensions, skip=tuple({part.name for part in fields(Extensions)} - form.allowed)),
     ]
     for option in reversed(options):

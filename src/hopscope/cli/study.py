@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hopscope.cli._common import for_people, refuse_given
+from hopscope.cli._common import GivenPath, for_people, refuse_given
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -163,13 +163,13 @@ STUDIES: dict[str, tuple[str, Ask]] = {
 
 @click.command(epilog="Studies: " + "; ".join(f"{name} ({asks})" for name, (asks, _) in STUDIES.items()))
 @click.argument("name", type=click.Choice(list(STUDIES)))
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), required=False)
+@click.argument("folder", type=GivenPath(file_okay=False, path_type=Path), required=False)
 @click.option("--quick", is_flag=True, help="Few and small models: that it works, in seconds.")
 @click.option(
     "--run",
     "runs",
     multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=GivenPath(file_okay=False, path_type=Path),
     help="A trained run to ask as well, for calibration and searches; may be repeated.",
 )
 @click.option("--judge", "idle", is_flag=True, help="Run nothing: judge what is finished.")

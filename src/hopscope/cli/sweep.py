@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli._common import field_options, given, numbers
+from hopscope.cli._common import GivenPath, field_options, given, numbers
 from hopscope.cli._engine import engine_options, say_precision
 from hopscope.cli._keeping import check_no_run
 from hopscope.errors import InputError
@@ -19,7 +19,7 @@ from hopscope.training.recipe import Recipe
 
 
 @click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=GivenPath(file_okay=False, path_type=Path))
 @click.option(
     "--recipe",
     "name",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopscope.cli._common import numbers, refuse_given
+from hopscope.cli._common import GivenPath, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory import orders
@@ -26,7 +26,7 @@ _EXACT = "Exact under Assumptions 1 and 2 of Section 5, for chains interleaved i
 @click.command()
 @click.option("--hops", default="1-16", show_default=True, help="5, a range 1-64, or a list 1,2,4.")
 @click.option("--show", is_flag=True, help="Draw the flow of one chain: what the query knows, and who looks where.")
-@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Save it as .png, .svg or .pdf.")
+@click.option("--figure", type=GivenPath(dir_okay=False, path_type=Path), help="Save it as .png, .svg or .pdf.")
 @click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show and --witness.")
 @click.option("--order", help="Order of the pairs: deepest-first, shallowest-first, or as in 1,2,4,3.")
 @click.option("--best-order", is_flag=True, help="An order of the pairs that needs the fewest layers, and how many.")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
+from hopscope.checks import check_path
 from hopscope.ending import run_to_its_end
 from hopscope.errors import InputError
 from hopscope.interrupts import raise_on_every_order
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.argument("folder", type=click.Path(), required=False)
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a value of the recipe.")
 @click.option("--show", is_flag=True, help="Print the recipe as JSON and train nothing.")
-def command(folder: Path | None, changes: tuple[str, ...], show: bool) -> None:
+def command(folder: str | None, changes: tuple[str, ...], show: bool) -> None:
     """Train a small language model on the text of equations and write it to FOLDER.
 
     Interrupted, it goes on from where it was. Threads are PyTorch's: set OMP_NUM_THREADS.
@@ -40,7 +40,7 @@ def command(folder: Path | None, changes: tuple[str, ...], show: bool) -> None:
         raise click.UsageError("Missing argument 'FOLDER'; only --show does without")
     from hopscope.benchmark.own_model.training import train_text_model
 
-    train_text_model(recipe, folder, lambda row: click.echo(json.dumps(row)))
+    train_text_model(recipe, check_path("a language model", folder), lambda row: click.echo(json.dumps(row)))
 
 
 def _change(text: str) -> tuple[str, Any]:
