@@ -12,6 +12,7 @@ from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.cli.study import command as study
 from hopscope.emergence.history import Emergence
+from hopscope.errors import InputError
 from hopscope.paper.claims import read_claims
 from hopscope.training.run import RunFolder
 
@@ -63,6 +64,19 @@ def test_studies(path, tmp_path):
     told = CliRunner().invoke(study, [path.parent.name, str(tmp_path / path.parent.name), "--judge"])
     assert told.exception is None, told.output
     assert (tmp_path / path.parent.name / "judgements.json").read_text() == path.read_text()
+
+
+@pytest.mark.parametrize("there", ["mine", "[]", '{"kind": "mine"}'])
+def test_verdicts_of_a_study_replace_verdicts_alone(there, tmp_path):
+    shutil.copytree(RESULTS / "studies" / "learning", tmp_path / "learning")
+    path = tmp_path / "learning" / "judgements.json"
+    path.write_text(there)
+    before = (tmp_path / "learning" / "learning.json").stat().st_mtime_ns
+    told = CliRunner().invoke(study, ["learning", str(tmp_path / "learning"), "--judge"])
+    assert isinstance(told.exception, InputError)
+    assert "judgements.json is not" in str(told.exception)
+    assert path.read_text() == there
+    assert (tmp_path / "learning" / "learning.json").stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("path", stored("claims.json"), ids=str)

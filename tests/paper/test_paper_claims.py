@@ -112,6 +112,20 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, ours, interval, sc
     assert read_claims(path) == rows
 
 
+@pytest.mark.parametrize("there", ["mine", "{}", "[1]", '[{"id": "C16"}]', '[{"id": []}]', '[{"mine": 1}]'])
+def test_claims_replace_claims_alone(there: str, tmp_path: Path) -> None:
+    path = tmp_path / "claims.json"
+    for rows in ([finding()], []):
+        write_claims(path, complete(rows))
+    assert read_claims(path) == complete([])
+    path.write_text(there)
+    for write in (lambda: write_claims(path, complete([])), lambda: read(named("tiny"), tmp_path)):
+        with pytest.raises(InputError, match=r"is not (a|readable as a) table of claims"):
+            write()
+    assert [one.name for one in tmp_path.iterdir()] == ["claims.json"]
+    assert path.read_text() == there
+
+
 def test_the_file_is_a_list_of_plain_objects(tmp_path: Path) -> None:
     write_claims(tmp_path / "claims.json", complete([finding()]))
     rows = json.loads((tmp_path / "claims.json").read_text())

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 R = TypeVar("R")
 
+_JUDGEMENTS = "hopscope judgements"
+
 Ask = Callable[[Path, bool, tuple[Path, ...], "Work"], str]
 """Runs a study in a folder, quick or not, with the runs given and by that work; gives its tables."""
 
@@ -33,8 +35,10 @@ def _recorded(name: str, made: str = "runs") -> Ask:
 
     def ask(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> str:
         from hopscope.paper import presets, recipes
+        from hopscope.records import check_replaces
 
         study: Study[Any, Any] = import_module(f"hopscope.studies.{name}").STUDY
+        check_replaces(folder / "judgements.json", _JUDGEMENTS, "the verdicts of a study")
         recipe = recipes.BY_NAME[study.recipe].recipe
         asked = study.quick(presets.TINY.depth.recipe) if quick else study.standard(recipe)
         found = _found(study, asked, folder, quick, work, made)
@@ -75,7 +79,7 @@ def _written(study: Study[S, R], found: R, folder: Path) -> str:
 
     judgements = tuple(study.judge(found))
     write_record(folder / f"{study.name}.json", found, kind=f"hopscope study {study.name}", schema=1)
-    write_record(folder / "judgements.json", Judgements(judgements), kind="hopscope judgements", schema=1)
+    write_record(folder / "judgements.json", Judgements(judgements), kind=_JUDGEMENTS, schema=1)
     return f"{study.table(found)}\n{judgements_table(judgements)}"
 
 

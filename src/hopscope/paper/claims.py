@@ -21,6 +21,8 @@ from hopscope.seals import sealed_table, unsealed_table
 Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
+_WHAT = "a table of claims"
+
 ToldInterval = str | tuple[float, float] | None
 """How far `ours` can be trusted: in words, or lowest and highest; None where nothing ran."""
 
@@ -105,8 +107,26 @@ def complete(found: Iterable[Finding]) -> list[Claim]:
 
 
 def write_claims(path: Path, claims: Iterable[Claim]) -> None:
-    """Write `claims.json`: a list of objects with the fields of `Claim`, and in each the checksum of them all."""
+    """Write `claims.json`: a list of objects with the fields of `Claim`, and in each the checksum of them all.
+
+    Raises:
+        InputError: see `check_replaces_claims`.
+    """
+    check_replaces_claims(path)
     write_json(path, sealed_table([asdict(claim) for claim in claims]))
+
+
+def check_replaces_claims(path: Path) -> None:
+    """See that a table of claims that is to be written replaces none, or another, whatever that says.
+
+    Raises:
+        InputError: something else is there, or what cannot be read.
+    """
+    if not path.exists():
+        return
+    rows = read_json(path, _WHAT)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and str(row.get("id")) in RULES for row in rows):
+        raise InputError(f"{path} is not {_WHAT}, which would replace it; it was left untouched, choose another folder")
 
 
 def read_claims(path: Path) -> list[Claim]:
@@ -117,15 +137,14 @@ def read_claims(path: Path) -> list[Claim]:
     Raises:
         InputError: the file is missing or damaged.
     """
-    what = "a table of claims"
-    rows = read_json(path, what)
+    rows = read_json(path, _WHAT)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path} is not {what} (a list of objects); it was left untouched")
+        raise InputError(f"{path} is not {_WHAT} (a list of objects); it was left untouched")
     try:
         rows = unsealed_table(path, rows)
         return complete(_finding(convert(_today(row), Claim, "a row")) for row in rows)
     except InputError as error:
-        raise InputError(f"{path} is not {what}: {error}; it was left untouched") from None
+        raise InputError(f"{path} is not {_WHAT}: {error}; it was left untouched") from None
 
 
 def _today(row: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from hopscope.errors import InputError
 from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
-from hopscope.paper.claims import Claim, complete, write_claims
+from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_claims
 from hopscope.paper.groups import read_groups
 from hopscope.paper.presets import Preset
 from hopscope.studies import held_head
@@ -79,6 +79,7 @@ def reproduce(
     work = work or Work(**options)
     chosen = presets.named(preset) if isinstance(preset, str) else preset
     folder = Path(folder) if folder is not None else Path("runs") / chosen.name
+    check_replaces_claims(folder / "claims.json")
     # A circuit is looked for as soon as its model is trained, beside the training of others; then whatever is left.
     section_7.run(chosen.depth, folder, work, then=chosen.emergence.of_runs("sweep"))
     section_9.run(chosen.emergence, folder, work)
@@ -97,6 +98,7 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
+    check_replaces_claims(folder / "claims.json")
     depth = section_7.read(preset.depth, folder)
     circuits = section_8.read(preset.circuits, folder)
     emergence = section_9.read(preset.emergence, folder)
