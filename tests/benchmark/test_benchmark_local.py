@@ -14,13 +14,20 @@ import pytest
 
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
+import torch
+from families import FAMILIES, decoder
 from own_small import chat_model
+from safetensors.torch import load_file, save_file
 
 from hopscope.benchmark.local import LocalModel
+from hopscope.benchmark.own_model.recipe import TextModelRecipe
+from hopscope.benchmark.own_model.text import make_tokenizer
+from hopscope.benchmark.own_model.training import make_model, publish
 from hopscope.benchmark.points import summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import Cell, Settings
 from hopscope.errors import InputError
+from hopscope.model.model_folder import open_model_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
@@ -72,7 +79,6 @@ def test_replies_do_not_depend_on_the_batch(folders: dict[str, Path]) -> None:
 
 def test_weights_are_those_of_a_slow_reading(folders: dict[str, Path]) -> None:
     """One sequence at a time, with the library's own forward pass."""
-    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folders["plain"])
@@ -106,6 +112,50 @@ def test_folders_that_are_no_models(tmp_path: Path, folders: dict[str, Path]) ->
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(InputError, match="cannot be opened as a causal language model"):
         LocalModel(tmp_path / "broken", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("config", "dropped", "told"),
+    [
+        ({}, "model.layers.0.self_attn.", r"model\.layers\.0\.self_attn\.k_proj\.weight is missing .* \(and 3 more\)"),
+        ({"num_hidden_layers": 2}, None, r"model\.layers\.2\..* has no place in the model"),
+        ({"num_hidden_layers": 99}, None, r"model\.layers\.4\..* is missing from the weights"),
+        ({"intermediate_size": 31}, None, r"has the shape \(32, 128\) in the weights and \(31, 128\) in the model"),
+    ],
+)
+def test_weights_that_are_not_the_configurations_are_refused(
+    config: dict[str, int], dropped: str | None, told: str, tmp_path: Path
+) -> None:
+    """The library fills what is missing with random numbers and leaves out what is too much."""
+    publish(make_model(TextModelRecipe()), tmp_path)
+    there = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(there | config))
+    if dropped is not None:
+        weights = load_file(tmp_path / "model.safetensors")
+        kept = {name: weight for name, weight in weights.items() if not name.startswith(dropped)}
+        save_file(kept, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=told):
+        open_model_folder(tmp_path)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_folders_of_all_families_are_whole(family: str, tied: bool, tmp_path: Path) -> None:
+    model = decoder(family)
+    model.config.tie_word_embeddings = tied
+    type(model)(model.config).save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    assert ("lm_head.weight" in load_file(tmp_path / "model.safetensors")) is not tied
+    open_model_folder(tmp_path)
+
+
+def test_masks_that_older_versions_wrote_among_the_weights_are_none(tmp_path: Path) -> None:
+    decoder("gpt2").save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    masks = {f"transformer.h.0.attn.{name}": torch.ones(1, 1, 64, 64) for name in ("bias", "masked_bias")}
+    save_file(weights | masks, tmp_path / "model.safetensors", {"format": "pt"})
+    open_model_folder(tmp_path)
 
 
 def test_a_name_stands_for_one_model(tmp_path: Path, folders: dict[str, Path]) -> None:

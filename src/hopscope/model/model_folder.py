@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,10 @@ class ModelFolder:
     model: Any
 
 
+_OLD_MASK = re.compile(r"(attn|attention)\.(masked_)?bias$")
+"""Causal masks, which older versions of the library wrote among the weights (GPT-2, GPT-Neo, GPT-J)."""
+
+
 def is_model_folder(folder: Path) -> bool:
     """Whether there is a model's configuration in a folder."""
     return (folder / "config.json").is_file()
@@ -41,8 +47,8 @@ def open_model_folder(folder: Path, trust_remote_code: bool = False) -> ModelFol
         trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
 
     Raises:
-        InputError: the folder holds no such model, more than there is memory for, or one that needs code of its own and
-            is not trusted with it.
+        InputError: the folder holds no such model, more than there is memory for, other weights than its configuration
+            says, or a model that needs code of its own and is not trusted with it.
     """
     try:
         import transformers as library
@@ -60,8 +66,13 @@ def open_model_folder(folder: Path, trust_remote_code: bool = False) -> ModelFol
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=trust_remote_code
         )
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=trust_remote_code, use_safetensors=True
+        model, told = transformers.AutoModelForCausalLM.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=trust_remote_code,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,  # so that they are told, and refused below like the others
+            output_loading_info=True,
         )
     except Exception as error:  # damaged files raise whatever their readers like
         if not trust_remote_code and "trust_remote_code" in str(error):
@@ -74,7 +85,34 @@ def open_model_folder(folder: Path, trust_remote_code: bool = False) -> ModelFol
     finally:
         if bars:
             transformers.utils.logging.enable_progress_bar()
+    _check_weights(folder, model, told)
     return ModelFolder(folder.resolve().name, _content_hash(folder, trust_remote_code), tokenizer, model)
+
+
+def _check_weights(folder: Path, model: Any, told: Mapping[str, Iterable[Any]]) -> None:
+    """See that the files hold the model's weights, all and no others: the library fills gaps with random numbers.
+
+    Raises:
+        InputError: they do not.
+    """
+    buffers = {name for name, _ in model.named_buffers()}
+    wrong = [(name, "is missing from the weights") for name in told["missing_keys"]]
+    wrong += [
+        (name, "stands in the weights and has no place in the model")
+        for name in told["unexpected_keys"]
+        if name not in buffers and not _OLD_MASK.search(name)
+    ]
+    wrong += [
+        (name, f"has the shape {tuple(there)} in the weights and {tuple(wanted)} in the model")
+        for name, there, wanted in told["mismatched_keys"]
+    ]
+    if wrong:
+        name, what = min(wrong, key=lambda one: (len(one[0]), one))
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise InputError(
+            f"{folder} does not hold the model that its config.json describes: {name} {what}{more}; "
+            "restore what save_pretrained wrote"
+        )
 
 
 def _content_hash(folder: Path, with_code: bool) -> str:
