@@ -198,6 +198,26 @@ def test_secrets_are_taken_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert not any("abcdefgh" in path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
 
+@pytest.mark.parametrize("secret", ["pässwort-geheim-1", 'with"quote-2', "back\\slash-3", "tab\tbed-secret-4"])
+def test_secrets_that_json_escapes_are_taken_out_too(
+    secret: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SERVICE_PASSWORD", secret)
+    for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        assert redacted(f"x {text} 1") == "x [secret] 1"
+    benchmark([Asked("p", lambda q: f"is {secret}?")], tmp_path, *ONE, 2, Settings(attempts=2))
+    records = Results(tmp_path).records("p").values()
+    assert [record.rejected for record in records] == [("is [secret]?",) * 2] * 2
+
+
+def test_a_secret_that_is_a_word_of_ours_changes_no_field(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plainly = benchmark([Asked("p", right)], tmp_path / "plainly", *ONE, 2, Settings())
+    monkeypatch.setenv("KEY_STYLE", "equations")
+    assert benchmark([Asked("p", right)], tmp_path / "named", *ONE, 2, Settings()) == plainly
+    there = [Results(tmp_path / name).records("p") for name in ("plainly", "named")]
+    assert there[0] == there[1]
+
+
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from hashlib import sha256
@@ -33,7 +34,8 @@ def secrets() -> list[str]:
 
 
 def redacted(text: str) -> str:
-    """Text in which no secret of the environment stands, whoever echoed it."""
+    """Text in which no secret of the environment stands, as it is or as JSON spells it, whoever echoed it."""
     for secret in secrets():
-        text = text.replace(secret, "[secret]")
+        for spelled in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+            text = text.replace(spelled, "[secret]")
     return text

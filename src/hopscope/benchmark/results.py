@@ -6,10 +6,9 @@ records/MODEL.jsonl one record a question; a later record of a question replaces
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,7 @@ class Results:
 
     def append(self, record: Record) -> None:
         """Add a record in one write, without the environment's secrets."""
-        line = sealed_row(json.loads(redacted(json.dumps(plain(record)))), self.name)
+        line = sealed_row(plain(_free_of_secrets(record)), self.name)
         with self.path(record.model).open("ab", buffering=0) as file:
             file.write(line.encode())
 
@@ -122,6 +121,17 @@ class Results:
         busy = f"another program writes to {self.folder}; wait for it or choose another folder"
         with holding(self.folder / ".lock", busy):
             yield
+
+
+def _free_of_secrets(record: Record) -> Record:
+    """The record with texts from outside redacted; the other fields are ours, also where a secret is a word of ours."""
+    return replace(
+        record,
+        error=None if record.error is None else redacted(record.error),
+        failures=tuple(redacted(kind) for kind in record.failures),
+        response=None if record.response is None else redacted(record.response),
+        rejected=tuple(redacted(text) for text in record.rejected),
+    )
 
 
 def _name(settings: Settings) -> str:
