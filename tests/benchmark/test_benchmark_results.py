@@ -48,6 +48,13 @@ def test_a_benchmark_of_nobody_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_settings_that_are_none_are_refused(tmp_path: Path) -> None:
+    for settings in (3, 0, {"attempts": 5}):
+        with pytest.raises(InputError, match="settings must be Settings, as"):
+            benchmark([Asked("p", right)], tmp_path / "out", *ONE, 3, settings)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
 def test_settings_of_a_folder_are_kept(tmp_path: Path) -> None:
     benchmark([Asked("p", right)], tmp_path, *ONE, 2, Settings())
     for other, name in (
@@ -69,7 +76,7 @@ def test_settings_of_a_folder_are_kept(tmp_path: Path) -> None:
         ('{"kind": "benchmark", "schema": 2, "models": {}}', "settings"),
         (
             '{"kind": "benchmark", "schema": 2, "models": {}, "settings": {"attempts": 0}}',
-            "attempts must be at least 1",
+            "attempts must be a whole number of at least 1",
         ),
         ('{"kind": "benchmark", "schema": 2, "models": {}, "settings": {"seed": "0"}}', "settings.seed is '0'"),
         ('{"kind": "benchmark", "schema": 2, "models": {}, "settings": {}, "colour": 1}', "has no field colour"),
@@ -223,7 +230,15 @@ def test_a_secret_that_is_a_word_of_ours_changes_no_field(monkeypatch: pytest.Mo
     [
         ({"temperature": 0}, "temperature must be above 0 when a question may be asked again"),
         ({"temperature": 3}, "temperature must lie in 0..2, got 3"),
-        ({"attempts": 0}, "attempts must be at least 1, got 0"),
+        ({"temperature": True}, "temperature must lie in 0..2, got True"),
+        ({"temperature": float("nan")}, "temperature must lie in 0..2, got nan"),
+        ({"temperature": "1"}, "temperature must lie in 0..2, got '1'"),
+        ({"attempts": 0}, "attempts must be a whole number of at least 1, got 0"),
+        ({"attempts": 2.5}, "attempts must be a whole number of at least 1, got 2.5"),
+        ({"max_tokens": 2.5}, "max_tokens must be a whole number of at least 1, got 2.5"),
+        ({"reasoning_effort": 3}, "reasoning_effort must be a word such as low, or None, got 3"),
+        ({"extensions": None}, "extensions must be Extensions, as Extensions(shots=1), got None"),
+        ({"rule": []}, "rule must be one of exact, lenient, got []"),
         ({"mode": "guess"}, "mode must be one of sample, exact"),
         ({"mode": "exact", "extensions": Extensions(think=True)}, "cannot let a model think first"),
     ],

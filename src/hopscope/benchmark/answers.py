@@ -51,7 +51,7 @@ def rule(name: str) -> AnswerRule:
     Raises:
         InputError: there is none.
     """
-    if name not in RULES:
+    if not isinstance(name, str) or name not in RULES:
         raise InputError(f"rule must be one of {', '.join(RULES)}, got {name!r}")
     return RULES[name]
 

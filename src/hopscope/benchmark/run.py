@@ -115,12 +115,14 @@ def benchmark(
     """
     if isinstance(models, str) or not models:
         raise InputError(f"models must be a list of one model or more, got {models!r}")
+    settings = Settings() if settings is None else settings
+    if not isinstance(settings, Settings):
+        raise InputError(f"settings must be Settings, as Settings(attempts=5), got {settings!r}")
     folder = Path(folder)
     opened = [
         open_model(model, folder / "inspect", trust_remote_code=trust_remote_code) if isinstance(model, str) else model
         for model in models
     ]
-    settings = settings or Settings()
     points = cells(formulations, hops)
     results = Results(folder, settings)
     with results.writing():

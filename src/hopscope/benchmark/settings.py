@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
-from hopscope.checks import check_seed
+from hopscope.checks import check_count, check_seed
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
@@ -59,10 +59,14 @@ class Settings:
         if self.mode not in get_args(Mode):
             raise InputError(f"mode must be one of {', '.join(get_args(Mode))}, got {self.mode!r}")
         for name in ("attempts", "max_tokens"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.temperature <= 2:
-            raise InputError(f"temperature must lie in 0..2, got {self.temperature}")
+            check_count(name, getattr(self, name))
+        heat = self.temperature
+        if isinstance(heat, bool) or not isinstance(heat, int | float) or not 0 <= heat <= 2:
+            raise InputError(f"temperature must lie in 0..2, got {heat!r}")
+        if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
+            raise InputError(f"reasoning_effort must be a word such as low, or None, got {self.reasoning_effort!r}")
+        if not isinstance(self.extensions, Extensions):
+            raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
         if self.temperature == 0 and self.mode == "exact":
             raise InputError("temperature must be above 0 in exact mode, got 0; leave it at 1")
         if self.temperature == 0 and self.attempts > 1:
