@@ -231,6 +231,22 @@ def test_what_this_machine_cannot_do_is_refused_before_anything_is_written(tmp_p
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"precision": "fp16"}, "precision must be one of fp32, bf16, got 'fp16'"),
+        ({"precision": None}, "precision must be one of fp32, bf16, got None"),
+        ({"compiled": "yes"}, "compiled must be true or false, got 'yes'"),
+        ({"fused": 3}, "fused must be true or false, got 3"),
+        ({"device": torch.device("cpu")}, r"device must be a name such as cpu, got device\("),
+        ({"threads": 1.5}, "threads must be a whole number of at least 1, got 1.5"),
+    ],
+)
+def test_an_engine_that_could_not_be_read_again_is_refused(values, words):
+    with pytest.raises(InputError, match=words):
+        Engine(**values)
+
+
 def test_seeds_beyond_63_bits_are_refused():
     for seed in (-1, 2**63, 10**400, 0.5, True):
         with pytest.raises(InputError, match="seed must be a whole number from 0 to"):

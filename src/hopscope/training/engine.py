@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -41,6 +41,9 @@ class Engine:
         compiled: whether the step goes through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
         fused: whether attention goes through `hopscope.model.fused`.
+
+    Raises:
+        InputError: a value that none of them has.
     """
 
     device: str = "cpu"
@@ -53,6 +56,13 @@ class Engine:
     def __post_init__(self) -> None:
         for name in ("threads", "models_at_once"):
             check_count(name, getattr(self, name))
+        for name in ("compiled", "fused"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
+        if not isinstance(self.device, str):
+            raise InputError(f"device must be a name such as cpu, got {self.device!r}")
+        if self.precision not in get_args(Precision):
+            raise InputError(f"precision must be one of {', '.join(get_args(Precision))}, got {self.precision!r}")
 
     def check(self) -> None:
         """See that this machine has it.
