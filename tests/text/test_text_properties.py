@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -38,7 +39,7 @@ def drawn(draw: st.DrawFn, plain: bool = False) -> Question:
     if not plain:
         changes |= {"repeat": draw(st.integers(1, 3)), "filler": draw(st.integers(0, 5))}
         changes |= draw(st.sampled_from([{"shots": 0}, {"shots": 2}, {"think": True}]))
-    seed, index = draw(st.integers(0, 2**70)), draw(st.integers(0, 10**6))
+    seed, index = draw(st.integers(0, 2**63 - 1)), draw(st.integers(0, 10**6))
     return question(name, hops, seed, index, chains, Extensions(**changes))  # type: ignore[arg-type]
 
 
@@ -225,13 +226,27 @@ def test_few_questions_at_one_hop() -> None:
         ("equations", {"hops": True}, "hops must be a whole number of at least 1, got True"),
         ("functions", {"extensions": Extensions(names="random")}, "names does not apply to functions"),
         ("sums", {}, "there is no formulation 'sums'; there are equations, lives-with"),
-        ("equations", {"count": 0}, "count must be at least 1, got 0"),
-        ("equations", {"seed": -1}, "seed and index must be at least 0, got -1 and 0"),
+        (3, {}, "there is no formulation 3; there are equations, lives-with"),
+        ("equations", {"count": 0}, "count must be a whole number of at least 1, got 0"),
+        ("equations", {"count": 1.5}, "count must be a whole number of at least 1, got 1.5"),
+        ("equations", {"count": "a"}, "count must be a whole number of at least 1, got 'a'"),
+        ("equations", {"seed": -1}, "seed must be a whole number from 0 to 2^63 - 1, got -1"),
+        ("equations", {"seed": 1.5}, "seed must be a whole number from 0 to 2^63 - 1, got 1.5"),
+        ("equations", {"seed": True}, "seed must be a whole number from 0 to 2^63 - 1, got True"),
+        ("equations", {"seed": "a"}, "seed must be a whole number from 0 to 2^63 - 1, got 'a'"),
+        ("equations", {"extensions": {"shots": 1}}, "extensions must be Extensions, as Extensions(shots=1), got {"),
+        ("equations", {"extensions": {}}, "extensions must be Extensions, as Extensions(shots=1), got {}"),
     ],
 )
-def test_bad_input_is_named(name: str, arguments: dict[str, object], sentence: str) -> None:
+def test_bad_input_is_named(name: Any, arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
-        list(questions(name, **arguments))  # type: ignore[arg-type]
+        questions(name, **arguments)
+
+
+def test_an_index_is_a_whole_number() -> None:
+    for index in (-1, 1.5, True, "a"):
+        with pytest.raises(InputError, match="index must be a whole number of at least 0, got"):
+            question("equations", index=index)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

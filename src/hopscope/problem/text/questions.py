@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from hopscope.checks import check_count, check_seed
 from hopscope.errors import InputError
 from hopscope.problem.text.draw import Draw, digest
 from hopscope.problem.text.equations import Equations
@@ -166,7 +167,7 @@ def formulation(name: str) -> Formulation[Any]:
     Raises:
         InputError: there is none.
     """
-    found = FORMULATIONS.get(name.replace("_", "-"))
+    found = FORMULATIONS.get(name.replace("_", "-")) if isinstance(name, str) else None
     if found is None:
         raise InputError(f"there is no formulation {name!r}; there are {', '.join(FORMULATIONS)}")
     return found
@@ -183,13 +184,15 @@ def question(
     """The question at one address; `hops` defaults to the paper's.
 
     Raises:
-        InputError: the formulation does not exist or cannot be written like that.
+        InputError: the formulation does not exist or cannot be written like that, or a seed or index is none.
     """
-    form, extensions = formulation(name), extensions or Extensions()
+    form, extensions = formulation(name), Extensions() if extensions is None else extensions
+    if not isinstance(extensions, Extensions):
+        raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {extensions!r}")
     hops = form.paper_hops if hops is None else hops
     form.check(hops, chains, extensions)
-    if seed < 0 or index < 0:
-        raise InputError(f"seed and index must be at least 0, got {seed} and {index}")
+    check_seed(seed, "seed")
+    check_count("index", index, least=0)
     shots = tuple(
         _draw(form, hops, chains, seed, index, replace(extensions, shots=0), shot)
         for shot in range(1, extensions.shots + 1)
@@ -225,7 +228,7 @@ def questions(
         extensions: departures from the paper's format.
 
     Raises:
-        InputError: the formulation does not exist or cannot be written like that, or `count` is below 1.
+        InputError: the formulation does not exist or cannot be written like that, or a seed or count is none.
 
     Examples:
         >>> import hopscope as hs
@@ -243,6 +246,5 @@ def questions(
         >>> first.answer, first.acceptable, first.lines
         ('3', ('0', '1', '2', '3'), (6, 3))
     """
-    if count < 1:
-        raise InputError(f"count must be at least 1, got {count}")
+    check_count("count", count)
     return [question(formulation, hops, seed, index, chains, extensions) for index in range(count)]
