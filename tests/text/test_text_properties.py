@@ -243,6 +243,21 @@ def test_bad_input_is_named(name: Any, arguments: dict[str, Any], sentence: str)
         questions(name, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ({"chains": 10**8, "hops": 1}, "100,000,000"),
+        ({"hops": 10**8}, "400,000,000"),
+        ({"hops": 10**9, "chains": 10**9}, "1,000,000,000,000,000,000"),
+        ({"extensions": Extensions(names="extended", repeat=10_000, shots=10)}, "2,200,000"),
+    ],
+)
+def test_a_prompt_longer_than_anybody_reads_is_not_drawn(arguments: dict[str, Any], lines: str) -> None:
+    asked = {"extensions": Extensions(names="extended")} | arguments
+    with pytest.raises(InputError, match=f"a prompt may have 250,000 lines, .*, got {lines}; ask for fewer"):
+        question("equations", **asked)
+
+
 def test_an_index_is_a_whole_number() -> None:
     for index in (-1, 1.5, True, "a"):
         with pytest.raises(InputError, match="index must be a whole number of at least 0, got"):

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions, LineOrder
 from hopscope.problem.text.line import Line
 
 PAPER_CHAINS = 4
+MOST_LINES = 250_000
+"""Lines of a prompt at most: more than any model reads, and drawn in seconds."""
 THINK = "Think step by step, then write only the answer on the last line."
 
 
@@ -67,9 +70,14 @@ class Formulation(ABC, Generic[L]):
                     f"{extension} does not apply to {self.name}, whose extensions are {fits}; leave it out"
                 )
         for name, value in (("hops", hops), ("chains", chains)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+            check_count(name, value)
         self.check_size(hops, chains, extensions)
+        lines = hops * chains * extensions.repeat * (1 + extensions.shots)
+        if lines > MOST_LINES:
+            raise InputError(
+                f"a prompt may have {MOST_LINES:,} lines, hops times chains in every repeat and solved question, "
+                f"got {lines:,}; ask for fewer"
+            )
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size that this formulation does not have; by default any but the published one."""

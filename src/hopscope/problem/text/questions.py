@@ -125,8 +125,8 @@ class Question:
     @property
     def lines(self) -> tuple[int, ...]:
         """Where the facts that lead to the answer stand, first lookup first; counted from 1, in the first copy."""
-        order = self.latent.order
-        return tuple(order.index(line) + 1 for line in self._form.asked(self.latent))
+        place = {line: number for number, line in enumerate(self.latent.order, start=1)}
+        return tuple(place[line] for line in self._form.asked(self.latent))
 
     def mentions(self) -> list[Mention]:
         """Every symbol of the facts and the question, where it stands and in which role."""
