@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -306,6 +307,19 @@ def test_how_many_is_a_whole_number(batch):
 def test_a_seed_is_no_generator():
     with unchecked(), pytest.raises(InputError, match=r"generator must be a torch.Generator, .* got 0"):
         sample(RetrievalProblem(hops=2), 2, 0)
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_made():
+    generator = torch.Generator().manual_seed(0)
+    for problem, batch in ((RetrievalProblem(hops=10**10), 1), (RetrievalProblem(hops=2), 2**40)):
+        with pytest.raises(InputError, match=r"of memory at the least and there are .*; ask for less"):
+            sample(problem, batch, generator)
+
+
+def test_many_hops_are_drawn_in_seconds():
+    began = time.process_time()
+    assert sample(RetrievalProblem(hops=12_000), 1, torch.Generator().manual_seed(0)).place.shape == (1, 4, 24_001)
+    assert time.process_time() - began < 6
 
 
 def test_no_curriculum_and_more_hops_contradict():

@@ -12,6 +12,7 @@ numbered fact by fact in the order of look-up, keys before the value, then the q
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -42,7 +43,7 @@ class Graph:
     known: tuple[str, ...]
     steps: tuple[Step, ...]
 
-    @property
+    @cached_property
     def values(self) -> tuple[str, ...]:
         """The symbols that are looked up, in that order."""
         return tuple(step.value for step in self.steps)
@@ -60,11 +61,10 @@ class Graph:
     @cached_property
     def places(self) -> tuple[Role, ...]:
         """What every role is, by number."""
-        found = []
+        found, facts = [], Counter(key for step in self.steps for key in set(step.keys))
         for number, step in enumerate(self.steps, start=1):
             for member, key in enumerate(step.keys):
-                several = sum(key in other.keys for other in self.steps) > 1
-                found.append(Role(f"{key}>{step.value if several else ''}", number, member, key))
+                found.append(Role(f"{key}>{step.value if facts[key] > 1 else ''}", number, member, key))
             found.append(Role(f">{step.value}", number, len(step.keys), step.value))
         return (*found, *(Role(f"{symbol}?", 0, member, symbol) for member, symbol in enumerate(self.known)))
 

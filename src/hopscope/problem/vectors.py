@@ -16,9 +16,13 @@ from torch import Tensor
 
 from hopscope.checks import check_count
 from hopscope.errors import InputError
+from hopscope.files import check_fits
 from hopscope.problem.counter import random_bits, to_normal
 from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
+
+_FACT = 1000
+"""Bytes that a fact and its roles take by themselves, about."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,13 @@ def sample(
         torch.Size([5, 20, 8])
 
     Raises:
-        InputError: `batch` is no whole number of at least 1, or `generator` is none.
+        InputError: `batch` is no whole number of at least 1, `generator` is none, or memory is too small for it.
     """
     check_count("batch", batch)
     if not isinstance(generator, torch.Generator):
         raise InputError(f"generator must be a torch.Generator, as torch.Generator().manual_seed(0), got {generator!r}")
+    numbers = problem.sequence_length * problem.input_dim + problem.chains * problem.target_dim
+    check_fits((4 * batch * numbers if generator.device.type == "cpu" else 0) + _FACT * problem.hops)
     device, laid = generator.device, layout(problem)
     shape = (batch, problem.chains, laid.symbols, problem.symbol_dim)
     symbols = torch.randn(shape, generator=generator, device=device)
