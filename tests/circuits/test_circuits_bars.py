@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unchecked import unchecked
 
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import circuit_of_run, find_circuit
@@ -93,6 +94,18 @@ def test_what_no_bar_can_be() -> None:
     witness = build_witness(hops=1)
     with pytest.raises(InputError, match=r"below 0.5, got 0.9"):
         find_circuit(witness.transformer, witness.problem, effort=FEW, bar=(0.05, 0.9))
+
+
+@pytest.mark.parametrize("seed", [1.5, -1, True, "a"])
+def test_what_no_seed_can_be(seed: Any, run: RunFolder) -> None:
+    witness = build_witness(hops=1)
+    for asked in (
+        lambda: find_circuit(witness.transformer, witness.problem, effort=FEW, seed=seed),
+        lambda: circuit_of_run(run, effort=FEW, seed=seed),
+    ):
+        with unchecked(), pytest.raises(InputError, match=r"seed must be a whole number from 0 to 2\^63 - 1, got"):
+            asked()
+    assert not (run.path / "circuit.json").exists()
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ import json
 import shutil
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from click.testing import CliRunner
 from planted_text import CIRCUIT, planted
 from tokenizers_made import tokenizer
+from unchecked import unchecked
 
 import hopscope as hs
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
@@ -186,3 +188,22 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(folder: Path, asked: list
     done = CliRunner().invoke(program, ["circuit", str(folder), *asked])
     assert isinstance(done.exception, InputError)
     assert why in str(done.exception)
+
+
+@pytest.mark.parametrize("seed", [1.5, -1, True, "a"])
+def test_a_search_has_a_seed(seed: Any, tmp_path: Path) -> None:
+    untrained = make_model(TextModelRecipe(layers=2, d_model=32, heads=2))
+    publish(untrained, tmp_path)
+    for asked in (
+        lambda: find_text_circuit(LanguageModel(untrained), make_tokenizer(), TASK, Named("new", "y"), seed=seed),
+        lambda: hs.TextModel(tmp_path).circuit("equations", 1, seed=seed),
+    ):
+        with unchecked(), pytest.raises(InputError, match=r"seed must be a whole number from 0 to 2\^63 - 1, got"):
+            asked()
+    assert not (tmp_path / "circuits").exists()
+
+
+def test_extensions_of_a_task_are_such() -> None:
+    for extensions in ({}, {"shots": 1}):
+        with unchecked(), pytest.raises(InputError, match="extensions must be Extensions, as"):
+            TextTask.of("equations", 1, extensions)  # type: ignore[arg-type]

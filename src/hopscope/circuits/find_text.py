@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hopscope.checks import check_number
+from hopscope.checks import check_number, check_seed
 from hopscope.circuits.certificate import RULES, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.form import KEEP, UNIFORM
@@ -77,6 +77,7 @@ def find_text_circuit(
         InputError: a tokenizer in which roles or answers cannot be told, a value out of range, or less memory than it
             takes.
     """
+    check_seed(seed)
     check_number("faithfulness", faithfulness, 0.0)
     if not 0 < faithfulness < 1:
         raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")

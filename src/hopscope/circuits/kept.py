@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hopscope.checks import check_seed
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.interrupted import Interrupted
 from hopscope.circuits.search.journal import Journal, Watch
@@ -123,8 +124,10 @@ def kept_circuit(
         anew: look for it whatever is there.
 
     Raises:
-        InputError: a damaged record, or a certified circuit of another model, or of this for losing more or less.
+        InputError: a seed that is none, a damaged record, or a certified circuit of another model, or of this for
+            losing more or less.
     """
+    check_seed(wanted["seed"])  # here too: a record of seed 1 would do for True
     search = Interrupted.beside(path, wanted | {"proof": asdict(proof) if proof else {}}, run)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run or None)

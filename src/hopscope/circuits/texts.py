@@ -63,7 +63,7 @@ class TextTask:
         Raises:
             InputError: no such formulation, or one that cannot be written like that.
         """
-        form, extensions = formulation(name), extensions or Extensions()
+        form, extensions = formulation(name), Extensions() if extensions is None else extensions
         hops = form.paper_hops if hops is None else hops
         form.check(hops, PAPER_CHAINS, extensions)
         return cls(form.name, hops, extensions=extensions)

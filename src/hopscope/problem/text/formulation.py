@@ -63,6 +63,8 @@ class Formulation(ABC, Generic[L]):
         Raises:
             InputError: hops, chains or an extension that do not fit.
         """
+        if not isinstance(extensions, Extensions):
+            raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {extensions!r}")
         for extension in extensions.changed():
             if extension not in self.allowed:
                 fits = ", ".join(sorted(self.allowed))

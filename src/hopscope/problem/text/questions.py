@@ -187,8 +187,6 @@ def question(
         InputError: the formulation does not exist or cannot be written like that, or a seed or index is none.
     """
     form, extensions = formulation(name), Extensions() if extensions is None else extensions
-    if not isinstance(extensions, Extensions):
-        raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {extensions!r}")
     hops = form.paper_hops if hops is None else hops
     form.check(hops, chains, extensions)
     check_seed(seed, "seed")
