@@ -131,6 +131,17 @@ def check_file(path: Path, what: str) -> None:
         raise InputError(f"{path} may not be read; expected {what} there") from None
 
 
+def check_folder(folder: Path) -> None:
+    """See that there can be a folder at a path.
+
+    Raises:
+        InputError: it, or what it would stand in, is a file.
+    """
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file; give a folder")
+
+
 def check_fits(size: int) -> None:
     """See that so many bytes fit into this machine's memory.
 

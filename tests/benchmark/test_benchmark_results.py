@@ -48,6 +48,52 @@ def test_a_benchmark_of_nobody_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"models": 3}, "models must be a list of one model or more, got 3"),
+        ({"models": [3]}, "a model must be a folder or name as text, or a Respondent, got 3"),
+        ({"hops": 3}, "hops must be a list, as [3], got 3"),
+        ({"hops": ["a"]}, "hops must be a whole number of at least 1, got 'a'"),
+        ({"hops": [[1]]}, "hops must be a whole number of at least 1, got [1]"),
+        ({"hops": [7]}, "hops must be 1..6 for equations in the paper's format"),
+        ({"formulations": "equations"}, "formulations must be a list, as ['equations'], got 'equations'"),
+        ({"formulations": 3}, "formulations must be a list, as [3], got 3"),
+        ({"count": 1.5}, "count must be a whole number of at least 1, got 1.5"),
+        ({"folder": 3}, "folder must be a path, as 'benchmark', got 3"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_written(
+    values: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {"models": [Asked("p", right)], "folder": tmp_path / "out", "formulations": ["equations"]}
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        benchmark(**asked | {"count": 2} | values)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_is_no_folder_of_results(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    for folder in (tmp_path / "file", str(tmp_path / "file" / "within")):
+        with pytest.raises(InputError, match="file is a file; give a folder"):
+            benchmark([Asked("p", right)], folder, *ONE, 2)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize(("reply", "kind"), [(None, "NoneType"), (3, "int")])
+def test_a_reply_that_is_no_text_is_an_error_of_its_question(reply: Any, kind: str, tmp_path: Path) -> None:
+    def odd(item: Question) -> str:
+        return item.answer if item.index % 2 else reply
+
+    (point,) = benchmark([Asked("p", odd)], tmp_path, *ONE, 4).points
+    assert (point.asked, point.unanswered, point.accepted) == (4, 2, 2)
+    errors = [record.error for record in Results(tmp_path).records("p").values()]
+    assert errors == [f"p gave {kind} where a reply is text", None] * 2
+    again = Asked("p", right)
+    assert benchmark([again], tmp_path, *ONE, 4).points[0].accuracy == 1
+    assert len(again.asked) == 2
+
+
 def test_settings_that_are_none_are_refused(tmp_path: Path) -> None:
     for settings in (3, 0, {"attempts": 5}):
         with pytest.raises(InputError, match="settings must be Settings, as"):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.settings import EQUATION_HOPS, Settings, cells
 from hopscope.benchmark.tables import write_tables
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
+from hopscope.checks import check_count
 from hopscope.errors import InputError
-from hopscope.problem.text.questions import Question
+from hopscope.files import check_folder
+from hopscope.problem.text.formulation import PAPER_CHAINS
+from hopscope.problem.text.questions import Question, formulation
 
 
+@runtime_checkable
 class Respondent(Protocol):
     """Something that can be asked; its `identity`, plain JSON values, tells another model of its name apart."""
 
@@ -29,7 +33,10 @@ class Respondent(Protocol):
 
 
 class ProgramRespondent:
-    """A Python function as a model, `say` its reply to a question: a baseline, a blind solver, a test."""
+    """A Python function as a model, `say` its reply to a question: a baseline, a blind solver, a test.
+
+    A reply that is no text is an error of its question, which is asked again when the benchmark is resumed.
+    """
 
     def __init__(self, name: str, say: Callable[[Question], str]) -> None:
         self.name, self.say = name, say
@@ -40,7 +47,11 @@ class ProgramRespondent:
         for question in questions:
             trial = Trial(question, settings.rule, settings.attempts)
             while not trial.settled:
-                trial.replies.append(Reply(self.say(question)))
+                said: Any = self.say(question)
+                if isinstance(said, str):
+                    trial.replies.append(Reply(said))
+                else:
+                    trial.error = f"{self.name} gave {type(said).__name__} where a reply is text"
             keep(trial.record(self.name))
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
@@ -100,8 +111,8 @@ def benchmark(
         trust_remote_code: whether code that a model folder brings may run, with all your rights.
 
     Raises:
-        InputError: no models, the folder holds other settings or damaged records, a name stands for two models, or a
-            model cannot be opened or asked.
+        InputError: no models, a value out of range, the folder holds other settings or damaged records, a name stands
+            for two models, or a model cannot be opened or asked.
         MachineError: a model never replied.
 
     Examples:
@@ -113,17 +124,25 @@ def benchmark(
         >>> [(point.hops, point.accuracy) for point in summary.points]
         [(1, 0.3), (2, 0.2)]
     """
-    if isinstance(models, str) or not models:
+    if isinstance(models, str) or not isinstance(models, Sequence) or not models:
         raise InputError(f"models must be a list of one model or more, got {models!r}")
+    for model in models:
+        if not isinstance(model, str | Respondent):
+            raise InputError(f"a model must be a folder or name as text, or a Respondent, got {model!r}")
     settings = Settings() if settings is None else settings
     if not isinstance(settings, Settings):
         raise InputError(f"settings must be Settings, as Settings(attempts=5), got {settings!r}")
-    folder = Path(folder)
+    if not isinstance(folder, str | Path):
+        raise InputError(f"folder must be a path, as 'benchmark', got {folder!r}")
+    folder, points = Path(folder), cells(formulations, hops)
+    check_folder(folder)
+    check_count("count", count)
+    for cell in points:
+        formulation(cell.formulation).check(cell.hops, PAPER_CHAINS, settings.extensions)
     opened = [
         open_model(model, folder / "inspect", trust_remote_code=trust_remote_code) if isinstance(model, str) else model
         for model in models
     ]
-    points = cells(formulations, hops)
     results = Results(folder, settings)
     with results.writing():
         for model in opened:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
@@ -88,10 +88,16 @@ def cells(formulations: Sequence[str] = (), equation_hops: Sequence[int] = EQUAT
     """The points to measure: equations over D, the other formulations at the paper's D.
 
     Raises:
-        InputError: an unknown formulation, or a D that equations do not have.
+        InputError: no lists, an unknown formulation, or a D that is no whole number of at least 1.
     """
+    for what, given in (("formulations", formulations), ("hops", equation_hops)):
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InputError(f"{what} must be a list, as [{given!r}], got {given!r}")
+    equation_hops = list(equation_hops)
+    for hops in equation_hops:
+        check_count("hops", hops)
     found: list[Cell] = []
     for form in [formulation(name) for name in formulations] or list(FORMULATIONS.values()):
-        hops = equation_hops if form.name == "equations" else (form.paper_hops,)
-        found += [Cell(form.name, d) for d in hops]
+        asked = equation_hops if form.name == "equations" else (form.paper_hops,)
+        found += [Cell(form.name, d) for d in asked]
     return list(dict.fromkeys(found))

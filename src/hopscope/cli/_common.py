@@ -9,7 +9,6 @@ import re
 import sys
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
@@ -74,17 +73,6 @@ def refuse_given(why: str, *names: str) -> None:
         if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
             off = parameter.secondary_opts if context.params[parameter.name] is False else []
             raise InputError(f"{why}; leave {(off or parameter.opts)[0]} out")
-
-
-def check_folder(folder: Path) -> None:
-    """See that there can be a folder at a path.
-
-    Raises:
-        InputError: it, or what it would stand in, is a file.
-    """
-    there = next(one for one in (folder, *folder.parents) if one.exists())
-    if not there.is_dir():
-        raise InputError(f"{there} is a file; give a folder")
 
 
 def numbers(text: str, what: str, least: int = 1) -> list[int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli._common import GivenPath, check_folder, for_people
+from hopscope.cli._common import GivenPath, for_people
 
 
 @click.command()
@@ -46,6 +46,7 @@ def command(
 
     from hopscope.errors import InputError
     from hopscope.explorer.page import check_page, explore
+    from hopscope.files import check_folder
     from hopscope.training.run import RunFolder
 
     if out is not None:
