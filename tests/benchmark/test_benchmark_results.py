@@ -53,14 +53,14 @@ def test_a_benchmark_of_nobody_is_refused(tmp_path: Path) -> None:
     [
         ({"models": 3}, "models must be a list of one model or more, got 3"),
         ({"models": [3]}, "a model must be a folder or name as text, or a Respondent, got 3"),
-        ({"hops": 3}, "hops must be a list, as [3], got 3"),
+        ({"hops": 3}, "hops must be a list or tuple of whole numbers, got 3"),
         ({"hops": ["a"]}, "hops must be a whole number of at least 1, got 'a'"),
         ({"hops": [[1]]}, "hops must be a whole number of at least 1, got [1]"),
         ({"hops": [7]}, "hops must be 1..6 for equations in the paper's format"),
-        ({"formulations": "equations"}, "formulations must be a list, as ['equations'], got 'equations'"),
-        ({"formulations": 3}, "formulations must be a list, as [3], got 3"),
+        ({"formulations": "equations"}, "formulations must be a list or tuple of names, got 'equations'"),
+        ({"formulations": 3}, "formulations must be a list or tuple of names, got 3"),
         ({"count": 1.5}, "count must be a whole number of at least 1, got 1.5"),
-        ({"folder": 3}, "folder must be a path, as 'benchmark', got 3"),
+        ({"folder": 3}, "the folder of results is given by its path, as text or a pathlib.Path, got 3"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is_written(

@@ -11,7 +11,7 @@ from hopscope.benchmark.results import Results
 from hopscope.benchmark.settings import EQUATION_HOPS, Settings, cells
 from hopscope.benchmark.tables import write_tables
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
-from hopscope.checks import check_count
+from hopscope.checks import check_count, check_path
 from hopscope.errors import InputError
 from hopscope.files import check_folder
 from hopscope.problem.text.formulation import PAPER_CHAINS
@@ -132,9 +132,7 @@ def benchmark(
     settings = Settings() if settings is None else settings
     if not isinstance(settings, Settings):
         raise InputError(f"settings must be Settings, as Settings(attempts=5), got {settings!r}")
-    if not isinstance(folder, str | Path):
-        raise InputError(f"folder must be a path, as 'benchmark', got {folder!r}")
-    folder, points = Path(folder), cells(formulations, hops)
+    folder, points = check_path("the folder of results", folder), cells(formulations, hops)
     check_folder(folder)
     check_count("count", count)
     for cell in points:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
-from hopscope.checks import check_count, check_seed
+from hopscope.checks import check_count, check_items, check_seed
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
@@ -90,10 +90,8 @@ def cells(formulations: Sequence[str] = (), equation_hops: Sequence[int] = EQUAT
     Raises:
         InputError: no lists, an unknown formulation, or a D that is no whole number of at least 1.
     """
-    for what, given in (("formulations", formulations), ("hops", equation_hops)):
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError(f"{what} must be a list, as [{given!r}], got {given!r}")
-    equation_hops = list(equation_hops)
+    formulations = check_items("formulations", formulations, "names")
+    equation_hops = check_items("hops", equation_hops, "whole numbers")
     for hops in equation_hops:
         check_count("hops", hops)
     found: list[Cell] = []
