@@ -371,9 +371,9 @@ def test_the_least_that_a_certificate_may_rest_on() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"rough": 1}, "rough of a certificate must be at least 2, got 1"),
-        ({"draws": 0}, "draws of a certificate must be at least 1, got 0"),
-        ({"halves": 1}, "halves of a certificate must be at least 4, got 1"),
+        ({"rough": 1}, "rough of a certificate must be a whole number of at least 2, got 1"),
+        ({"draws": 0}, "draws of a certificate must be a whole number of at least 1, got 0"),
+        ({"halves": 1}, "halves of a certificate must be a whole number of at least 4, got 1"),
         ({"few": 4}, r"few must be at least rough \(8\), got 4"),
         ({"sequences": 32}, r"sequences must be at least few \(48\), got 32"),
     ],

@@ -250,7 +250,7 @@ def test_forms_come_simplest_first() -> None:
     ("options", "says"),
     [
         ({"bar": 0.8}, "bar must be above 0 and below 0.5"),
-        ({"orders": 0}, "orders must be at least 1"),
+        ({"orders": 0}, "orders must be a whole number of at least 1"),
         ({"sequences": 64, "confirming": 32}, "confirming must be at least sequences"),
     ],
 )

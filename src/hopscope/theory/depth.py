@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hopscope.checks import check_count
+from hopscope.errors import InputError
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.theory.information_flow import minimum_layers
 
@@ -116,5 +116,6 @@ def _smallest_power(base: int, least: int) -> int:
 
 
 def _checked(hops: int) -> int:
-    check_count("hops", hops)
+    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:  # however many: these are formulas
+        raise InputError(f"hops must be a whole number of at least 1, got {hops!r}")
     return hops
