@@ -12,6 +12,8 @@ if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_seta
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(worker[2:]) % len(cores)]})
 
+import signal
+
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -47,6 +49,10 @@ install_import_hook(
     ],
     "beartype.beartype",
 )
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and what they start would too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("hopscope", deadline=None, max_examples=25)
 settings.load_profile("hopscope")
