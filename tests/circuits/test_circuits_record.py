@@ -65,10 +65,13 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         others=(),
         search={},
         rules=RULES,
-        certificate={
-            "heads": {"passed": True, "says": "", "layers_needed": 3},
-            "sufficiency": {"passed": True, "says": "", "imposed_mse": 0.03, "interval": [0.02, 0.04]},
-        },
+        certificate=Certificate(
+            "natural",
+            {
+                "heads": Part(True, "", {"layers_needed": 3}),
+                "sufficiency": Part(True, "", {"imposed_mse": 0.03, "interval": [0.02, 0.04]}),
+            },
+        ),
     )
 
 
@@ -154,11 +157,12 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
     """Its failed parts left out, a circuit would be certified by what it passes."""
     whole = found()
     assert whole.certified == ("natural", "strict")
-    for name in whole.certificate:
-        left = {part: told for part, told in whole.certificate.items() if part != name}
-        assert replace(whole, certificate=left).certified == ("strict",)
-        assert whole.strict is not None
-        assert replace(whole, strict=replace(whole.strict, certificate=left)).certified == ("natural",)
+    assert whole.strict is not None
+    for name in PART_NAMES:
+        left = {part: told for part, told in whole.certificate.parts.items() if part != name}
+        assert replace(whole, certificate=Certificate("natural", left)).certified == ("strict",)
+        strict = replace(whole.strict, certificate=Certificate("strict", left))
+        assert replace(whole, strict=strict).certified == ("natural",)
     parts = {name: Part(True, "", {}) for name in PART_NAMES}
     assert Certificate("natural", parts).passed
     assert not Certificate("natural", {name: parts[name] for name in PART_NAMES[:-1]}).passed
@@ -178,10 +182,10 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
         ({"paths": {}}, "paths: Expected array, got object"),
         ({"problem": {"hops": 0}}, "hops must be"),
         ({"problem": {"hops": 2, "colour": 1}}, "problem has no field colour"),
-        ({"certificate": {"sufficiency": {}}}, "part 'sufficiency' of the certificate lacks passed or says"),
+        ({"certificate": {"sufficiency": {}}}, "part 'sufficiency' of the certificate lacks `passed` or `says`"),
         (
             {"certificate": {"sufficiency": {"passed": True}}},
-            "part 'sufficiency' of the certificate lacks passed or says",
+            "part 'sufficiency' of the certificate lacks `passed` or `says`",
         ),
         ({"losses": {}}, "losses lack full, imposed, natural"),
         ({"search": {"bars": 3}}, "bars of the search"),
@@ -326,7 +330,9 @@ def test_text_says_what_is_there() -> None:
     assert [float(least) < 0.05 < float(most) for least, most in bars] == [True, True]  # natural and strict
     of_text = replace(found(), text=Asked("own", "equations", floor=0.25, lowest=0.9))
     assert describe(of_text).startswith("certified (natural, strict) circuit: own, D = 2, ")
-    none = replace(made(), certificate={"sufficiency": {"passed": False, "says": "it does not solve the problem"}})
+    none = replace(
+        made(), certificate=Certificate("natural", {"sufficiency": Part(False, "it does not solve the problem", {})})
+    )
     assert describe(none).startswith("no circuit: model m")
     assert "FAIL  sufficiency" in describe(none)
     assert "different mechanisms" in describe_comparison(("a", "b"), compare(made(*SERIAL), made(*DOUBLING)))

@@ -68,10 +68,9 @@ def test_exactly_the_built_in_circuit(hops: int) -> None:
     circuit = found_in(witness)
     assert paths_of(circuit) == built_in(witness)
     assert {path.form for path in circuit.paths} == {"one_hot"}
-    failed = [name for name, part in circuit.certificate.items() if not part["passed"]]
-    assert not failed
+    assert not circuit.certificate.failed
     assert circuit.certified
-    assert circuit.certificate["minimality"]["kind"] == "every subset"
+    assert circuit.certificate.number("minimality", "kind") == "every subset"
     assert circuit.others == ()
 
 
@@ -117,8 +116,8 @@ def test_a_witness_without_a_layer_has_no_circuit() -> None:
     circuit = found_in(disguised_witness(2).without_layer(1))
     assert not circuit.found
     assert circuit.paths == ()
-    assert not circuit.certificate["sufficiency"]["passed"]
-    assert "does not solve the problem" in circuit.certificate["sufficiency"]["says"]
+    assert not circuit.certificate.passed
+    assert "does not solve the problem" in circuit.certificate.parts["sufficiency"].says
 
 
 def test_an_untrained_model_has_no_circuit() -> None:
@@ -139,10 +138,10 @@ def test_a_search_is_given_up_where_too_much_is_left() -> None:
     assert not circuit.certified
     assert circuit.strict is None
     assert circuit.losses["full"] < 0.05
-    part = circuit.certificate["sufficiency"]
-    assert part["rows_left"] == left
-    assert f"{left} rows of attention are left" in part["says"]
-    assert "given up" in part["says"]
+    part = circuit.certificate.parts["sufficiency"]
+    assert part.numbers["rows_left"] == left
+    assert f"{left} rows of attention are left" in part.says
+    assert "given up" in part.says
 
 
 def test_a_search_that_was_given_up_is_not_taken_up_when_resumed() -> None:

@@ -65,7 +65,7 @@ def test_the_planted_circuit_and_nothing_else_is_found_and_certified(found: Circ
     circuit = found
     assert sorted(one.path for one in circuit.paths) == sorted(PATHS)
     assert circuit.certified == ("natural",)
-    assert circuit.certificate["deliverability"]["layers_needed"] == 2
+    assert circuit.certificate.number("deliverability", "layers_needed") == 2
     assert circuit.text is not None
     scores = circuit.text.scores
     assert scores["full"].accuracy == scores["imposed"].accuracy == scores["natural"].accuracy == 1
@@ -170,8 +170,8 @@ def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
     circuit = find_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), effort="quick")
     assert not circuit.found
     assert circuit.certified == ()
-    assert "does not solve the problem" in circuit.certificate["sufficiency"]["says"]
-    assert "25% needs no retrieval" in circuit.certificate["sufficiency"]["says"]
+    assert "does not solve the problem" in circuit.certificate.parts["sufficiency"].says
+    assert "25% needs no retrieval" in circuit.certificate.parts["sufficiency"].says
 
 
 @pytest.mark.parametrize(

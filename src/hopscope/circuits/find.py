@@ -159,16 +159,18 @@ def circuit_in(
         "rules": RULES,
     }
     if not outcome.found:
-        certificate = no_circuit(outcome.full_mse, budget.bar, seed, rows_left=outcome.left).to_json()
+        certificate = no_circuit(outcome.full_mse, budget.bar, seed, rows_left=outcome.left)
         losses = {"full": tidy(outcome.full_mse)}
         return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
     first = outcome.found[0]
     evidence = Evidence(evaluator, units.hypotheses, first.program, budget.bar, seed + 1, proof)
-    certificate = certify(evidence, journal).to_json()
+    certificate = certify(evidence, journal)
     paths, helpers = explained(evidence)
     return Circuit(
         **known,
-        losses={name: certificate["sufficiency"][f"{name}_mse"] for name in ("full", "imposed", "natural", "nothing")},
+        losses={
+            name: certificate.number("sufficiency", f"{name}_mse") for name in ("full", "imposed", "natural", "nothing")
+        },
         paths=paths,
         helpers=helpers,
         program=tuple(to_json(first.program, evaluator.problem)),

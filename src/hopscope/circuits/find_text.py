@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.checks import check_number, check_seed
-from hopscope.circuits.certificate import RULES, Part, Proof, tidy
+from hopscope.circuits.certificate import RULES, Certificate, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.programs import from_json
@@ -142,5 +142,5 @@ def _none(
     return Circuit(
         **asdict(origin), problem=evaluator.problem, layers=evaluator.shape.layers, heads=evaluator.shape.heads,
         bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search=search, rules=RULES,
-        certificate={"sufficiency": part.to_json()}, text=told,
+        certificate=Certificate("natural", {"sufficiency": part}), text=told,
     )  # fmt: skip

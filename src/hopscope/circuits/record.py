@@ -27,13 +27,13 @@ text         of a language model: what was asked and how well it answers (`text_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.bootstrap import Interval
-from hopscope.circuits.certificate.part import PART_NAMES, RULES, Sense
+from hopscope.circuits.certificate.part import RULES, Certificate, Sense
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
@@ -170,7 +170,7 @@ class Circuit:
         others: other circuits that the search ended in.
         search: what was asked of the search and what it took, as plain values.
         rules: version of what the certificates ask, see `hopscope.circuits.certificate.part.RULES`.
-        certificate: of the natural reading: parts by name, each with `passed`, `says`, its numbers and its seed.
+        certificate: of the natural reading.
         helpers: rows in use that attend to no other role of their chain.
         strict: what the paper's own procedure finds (Appendix E); None where the model does not hold the bar.
         text: of a language model, what was asked and how well it answers; else None.
@@ -192,7 +192,7 @@ class Circuit:
     others: tuple[OtherCircuit, ...]
     search: dict[str, Any]
     rules: int
-    certificate: dict[str, dict[str, Any]] = field(default_factory=dict)
+    certificate: Certificate
     helpers: tuple[Helper, ...] = ()
     strict: StrictReading | None = None
     text: Asked | None = None
@@ -209,9 +209,6 @@ class Circuit:
                     )
         if not 1 <= self.rules <= RULES:
             raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
-        for name, part in (*self.certificate.items(), *(self.strict.certificate.items() if self.strict else ())):
-            if not isinstance(part.get("passed"), bool) or not isinstance(part.get("says"), str):
-                raise InputError(f"part {name!r} of the certificate lacks `passed` or `says`")
         needed = ("full", "imposed", "natural") if self.found else ("full",)
         if lacking := [name for name in needed if name not in self.losses]:
             raise InputError(f"losses lack {', '.join(lacking)}")
@@ -230,20 +227,20 @@ class Circuit:
     def certified(self) -> tuple[Sense, ...]:
         """In which senses every part of the certificate passed: `natural`, and `strict` for the strict circuit."""
         holds: dict[Sense, bool] = {
-            "natural": self.found and _passed(self.certificate),
-            "strict": self.strict is not None and _passed(self.strict.certificate),
+            "natural": self.found and self.certificate.passed,
+            "strict": self.strict is not None and self.strict.certificate.passed,
         }
         return tuple(sense for sense in holds if holds[sense])
 
     @property
     def given_up(self) -> bool:
         """Whether the search was given up; then nobody knows whether there is one."""
-        return "rows_left" in self.certificate.get("sufficiency", {})
+        return self.certificate.number("sufficiency", "rows_left") is not None
 
     @property
     def delivers(self) -> bool:
         """Whether its paths carry what is asked for to where it is read, by theory."""
-        return bool(self.certificate.get("deliverability", {}).get("passed"))
+        return "deliverability" in self.certificate.parts and self.certificate.parts["deliverability"].passed
 
     @property
     def verdict(self) -> str:
@@ -321,17 +318,15 @@ class Circuit:
 
     def _fields(self) -> dict[str, Any]:
         """As on disk: paths by layer and head from 1 and names of roles."""
-        fields = plain(self)
+        fields = plain(self) | {"certificate": self.certificate.to_json()}
+        if self.strict:
+            fields["strict"]["certificate"] = self.strict.certificate.to_json()
         for path in fields["paths"]:
             path["feeds"] = [_named(feed, "reader", self.roles) for feed in path["feeds"]]
         fields["paths"] = [_named(path, "path", self.roles) for path in fields["paths"]]
         for other in fields["others"]:
             other["paths"] = [_named({"path": path}, "path", self.roles) for path in other["paths"]]
         return {"hops": self.hops, "found": self.found, "certified": list(self.certified), **fields}
-
-
-def _passed(certificate: dict[str, dict[str, Any]]) -> bool:
-    return set(PART_NAMES) <= set(certificate) and all(part["passed"] for part in certificate.values())
 
 
 _NAMES = ("layer", "head", "query", "key")
@@ -370,6 +365,12 @@ def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[s
     return {name: names.path(roles)} | {key: value for key, value in given.items() if key not in _NAMES}
 
 
+def _certificate(sense: Sense, parts: Any) -> dict[str, Any]:
+    """The fields of a certificate whose parts stand in a record."""
+    told: dict[str, Any] = plain(Certificate.from_json(sense, convert(parts, dict[str, dict[str, Any]], "certificate")))
+    return told
+
+
 def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
     """Schema 1 had no strict reading, and one sense of being certified; schema 2 was of rules 1, and did not say so.
 
@@ -398,6 +399,9 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
     for other in given["others"]:
         paths = convert(other.get("paths"), list[dict[str, Any]], "paths of another circuit")
         other["paths"] = [_numbered(path, "path", roles, "a path of another circuit")["path"] for path in paths]
+    given["certificate"] = _certificate("natural", given.get("certificate", {}))
+    if isinstance(given.get("strict"), dict):
+        given["strict"]["certificate"] = _certificate("strict", given["strict"].get("certificate", {}))
     circuit = convert(given, Circuit, "the record")
     for name, value in (("hops", circuit.hops), ("found", circuit.found)):
         if told.get(name) != value:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
-from hopscope.circuits.certificate import Evidence, certify
+from hopscope.circuits.certificate import Certificate, Evidence, certify
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.search.imposed import Imposed
@@ -41,7 +41,7 @@ def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence:
         fewest_heads_loss=whole,
         others=tuple(tuple(path.names(roles) for path in end.paths) for end in ends[1:]),
         natural=natural,
-        certificate=certify(evidence).to_json() if best.paths else {},
+        certificate=certify(evidence) if best.paths else Certificate("strict"),
     )
 
 

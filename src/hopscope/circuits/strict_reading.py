@@ -8,7 +8,9 @@ which way, so the loss is told for all three. Layers and heads count from 1 and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from hopscope.circuits.certificate.part import Certificate
 
 Fill = Literal["zero", "uniform", "identity"]
 """What the rows of a useful head hold that are no path. `zero` is the letter of Appendix E."""
@@ -67,7 +69,7 @@ class StrictReading:
         fewest_heads_loss: with those.
         others: the paths, as `where`, that the same procedure ended in from other orders, once an order.
         natural: loss of the same circuit where its paths' rows keep the model's own patterns; reported, not required.
-        certificate: of the circuit in the strict sense, parts by name.
+        certificate: of the circuit in the strict sense.
     """
 
     paths: tuple[StrictPath, ...]
@@ -80,7 +82,7 @@ class StrictReading:
     fewest_heads_loss: Loss
     others: tuple[tuple[tuple[int, int, str, str], ...], ...] = ()
     natural: Loss | None = None
-    certificate: dict[str, dict[str, Any]] = field(default_factory=dict)
+    certificate: Certificate = field(default_factory=lambda: Certificate("strict"))
 
     @property
     def heads(self) -> tuple[tuple[int, int], ...]:

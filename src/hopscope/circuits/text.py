@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
+from hopscope.circuits.certificate.part import Certificate
 from hopscope.circuits.compare import Comparison, strategy
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.strict_reading import Fill, StrictReading
@@ -61,13 +62,13 @@ def _strict(strict: StrictReading, bar: float) -> list[str]:
     return [*lines, "", *_certificate(strict.certificate), *_bars(strict.certificate, bar)]
 
 
-def _certificate(parts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    return [f"{'pass' if part['passed'] else 'FAIL'}  {name:<15} {part['says']}" for name, part in parts.items()]
+def _certificate(certificate: Certificate) -> list[str]:
+    return [f"{'pass' if part.passed else 'FAIL'}  {name:<15} {part.says}" for name, part in certificate.parts.items()]
 
 
-def _bars(parts: Mapping[str, Mapping[str, Any]], bar: float) -> list[str]:
+def _bars(certificate: Certificate, bar: float) -> list[str]:
     """How much hangs on where the bar is; older records do not say."""
-    least, most = parts.get("sufficiency", {}).get("least_bar"), parts.get("necessity", {}).get("most_bar")
+    least, most = certificate.number("sufficiency", "least_bar"), certificate.number("necessity", "most_bar")
     if least is None or most is None:
         return []
     where = f"any bar from {least:.3f} to {most:.3f}" if least < most else f"no bar: {least:.3f} is too low for the one"

@@ -132,8 +132,7 @@ def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
             for one in circuit.paths
         ],
         "certificate": [
-            {"name": name, "passed": part["passed"], "says": str(part.get("says", ""))}
-            for name, part in circuit.certificate.items()
+            {"name": name, "passed": part.passed, "says": part.says} for name, part in circuit.certificate.parts.items()
         ],
         "strict": None
         if strict is None

@@ -57,10 +57,10 @@ def static(one: Exhibit) -> Static:
         )
         figures.append(Drawing(drawn, "Validation loss by hop over training."))
         tables.append(_losses(one))
-    if one.circuit is not None and one.circuit.certificate:
+    if one.circuit is not None and one.circuit.certificate.parts:
         rows = tuple(
-            ("passes" if part["passed"] else "FAILS", name.replace("_", " "), str(part.get("says", "")))
-            for name, part in one.circuit.certificate.items()
+            ("passes" if part.passed else "FAILS", name.replace("_", " "), part.says)
+            for name, part in one.circuit.certificate.parts.items()
         )
         tables.append(Listing("Table: the certificate", ("", "part", "what was found"), rows))
     return Static(one.name, one.missing, tuple(figures), tuple(tables))

@@ -67,7 +67,6 @@ class Answered:
     def of(cls, circuit: Circuit, arm: str, seed: int) -> Answered:
         """What is kept of a circuit."""
         assert circuit.text is not None
-        flow = circuit.certificate.get("deliverability", {})
         return cls(
             arm=arm,
             seed=seed,
@@ -77,10 +76,10 @@ class Answered:
             bar=circuit.bar,
             losses=circuit.losses,
             certified="natural" in circuit.certified,
-            failed=tuple(name for name, part in circuit.certificate.items() if not part["passed"]),
+            failed=circuit.certificate.failed,
             strategy=strategy(circuit),
-            layers_used=flow.get("layers_used", 0),
-            layers_needed=flow.get("layers_needed", 0),
+            layers_used=circuit.certificate.number("deliverability", "layers_used") or 0,
+            layers_needed=circuit.certificate.number("deliverability", "layers_needed") or 0,
             delivers=circuit.delivers,
             looked_up=kinds_looked_up(circuit),
             paths=tuple(one.path.names(circuit.roles) for one in circuit.paths),

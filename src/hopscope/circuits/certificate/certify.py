@@ -35,11 +35,11 @@ def certify(evidence: Evidence, journal: Journal | None = None) -> Certificate:
     found = {}
     for name, judge in PARTS.items():
         if journal is None:
-            found[name] = judge(evidence).seeded(evidence.seed)
-            continue
-        journal.watch(f"certificate: {name}", 1, 1)
-        made = journal.once(f"certificate: {name}", partial(_judged, judge, evidence), evidence.evaluator)
-        found[name] = Part.from_json(made)
+            made = _judged(judge, evidence)
+        else:
+            journal.watch(f"certificate: {name}", 1, 1)
+            made = journal.once(f"certificate: {name}", partial(_judged, judge, evidence), evidence.evaluator)
+        found[name] = Part.from_json(made, name)
     return Certificate(evidence.sense, found)
 
 

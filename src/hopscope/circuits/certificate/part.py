@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from hopscope.checks import check_seed
+from hopscope.errors import InputError
 
 Sense = Literal["natural", "strict"]
 """In which reading a circuit is certified. `natural`: its rows make their own patterns, everything else is off.
@@ -58,27 +61,52 @@ class Part:
         return replace(self, seed=seed)
 
     def to_json(self) -> dict[str, Any]:
-        """As records have it: the numbers beside `passed`, `says` and `seed`."""
-        return {"passed": self.passed, "says": self.says, **self.numbers, "seed": self.seed}
+        """As records have it, and as it is read again: the numbers beside `passed`, `says` and `seed`."""
+        told = {"passed": self.passed, "says": self.says, **self.numbers, "seed": self.seed}
+        made: dict[str, Any] = json.loads(json.dumps(told))
+        return made
 
     @classmethod
-    def from_json(cls, made: Mapping[str, Any]) -> Part:
-        """What `to_json` gave."""
-        numbers = {name: value for name, value in made.items() if name not in ("passed", "says", "seed")}
-        return cls(made["passed"], made["says"], numbers, made["seed"])
+    def from_json(cls, made: Mapping[str, Any], name: str) -> Part:
+        """What `to_json` gave.
+
+        Args:
+            made: the part as it stands in a record.
+            name: of the part.
+
+        Raises:
+            InputError: it has no verdict, or none in words.
+        """
+        passed, says, seed = made.get("passed"), made.get("says"), made.get("seed", 0)
+        if not isinstance(passed, bool) or not isinstance(says, str):
+            raise InputError(f"part {name!r} of the certificate lacks `passed` or `says`")
+        check_seed(seed, f"seed of part {name!r} of the certificate")
+        return cls(passed, says, {key: value for key, value in made.items() if key not in _OWN}, seed)
+
+
+_OWN = ("passed", "says", "seed")
+"""Fields of a part in records that are not its numbers."""
 
 
 @dataclass(frozen=True)
 class Certificate:
     """Every part, in the order in which a reader asks.
 
+        >>> circuit = run[0].circuit()  # a model of a few steps has no circuit
+        >>> circuit.certificate.passed, circuit.certificate.failed
+        (False, ('sufficiency',))
+
     Attributes:
         sense: the reading that it is about.
-        parts: by name.
+        parts: by name; none where there was nothing to certify.
     """
 
     sense: Sense
-    parts: Mapping[str, Part]
+    parts: Mapping[str, Part] = field(default_factory=dict)
+
+    def number(self, part: str, name: str) -> Any:
+        """A number behind a part; None where the part or the number is not there."""
+        return self.parts[part].numbers.get(name) if part in self.parts else None
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -91,9 +119,17 @@ class Certificate:
         return set(PART_NAMES) <= set(self.parts) and not self.failed
 
     def to_json(self) -> dict[str, dict[str, Any]]:
-        """As records have it, and as it is read again: parts by name, lists for tuples."""
-        made: dict[str, dict[str, Any]] = json.loads(json.dumps({n: part.to_json() for n, part in self.parts.items()}))
-        return made
+        """As records have it: parts by name."""
+        return {name: part.to_json() for name, part in self.parts.items()}
+
+    @classmethod
+    def from_json(cls, sense: Sense, made: Mapping[str, Mapping[str, Any]]) -> Certificate:
+        """What `to_json` gave.
+
+        Raises:
+            InputError: a part without a verdict.
+        """
+        return cls(sense, {name: Part.from_json(part, name) for name, part in made.items()})
 
 
 def tidy(value: float) -> float:
