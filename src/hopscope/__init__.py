@@ -30,7 +30,7 @@ _HOMES = {
     "Setup": "hopscope.training.setup",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
-    "TextModel": "hopscope.circuits.text_model",
+    "TextModel": "hopscope.circuits.language.model",
 }
 _MODULES = {
     "benchmark": "hopscope.benchmark",
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     import hopscope.theory as theory
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.circuits.find import find_circuit as find_circuit
+    from hopscope.circuits.language.model import TextModel as TextModel
     from hopscope.circuits.record import Circuit as Circuit
-    from hopscope.circuits.text_model import TextModel as TextModel
     from hopscope.errors import InputError as InputError
     from hopscope.lab import Model as Model
     from hopscope.lab import Run as Run

@@ -21,11 +21,11 @@ from hopscope.checks import check_count, check_path
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import circuit_of_run
+from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import Journal, Watch
 from hopscope.circuits.subject import SEQUENCES, ForeignModel, Subject
-from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.emergence.settings import Following

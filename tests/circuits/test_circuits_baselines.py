@@ -6,11 +6,11 @@ from small_models import disguised_witness
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.training.data import held_out
 
 BUDGET = Budget(sequences=16, confirming=32, deciding=32)

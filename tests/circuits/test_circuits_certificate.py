@@ -25,8 +25,8 @@ from hopscope.circuits import apply
 from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, circuit_alone, no_circuit
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.edit import Recorder
 from hopscope.model.fast import FastTransformer

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 import hopscope as hs
 from hopscope.circuits.certificate import Proof
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.subject import ABLATIONS
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.roles import role_names

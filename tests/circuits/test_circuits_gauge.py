@@ -9,10 +9,10 @@ from planted_models import LAST_OF_TWO, shared_answer
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.further import Further, clear, mean_and_error
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.training.data import held_out
 
 WITHOUT: Rows = {LAST_OF_TWO._replace(head=1).row: UNIFORM}

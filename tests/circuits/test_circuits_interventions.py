@@ -24,7 +24,7 @@ from hopscope.circuits.form import (
     Intervention,
     one_hot,
 )
-from hopscope.circuits.vectors import VectorEvaluator, single
+from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model import fused
 from hopscope.model.edit import Recorder

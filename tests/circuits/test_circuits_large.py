@@ -18,6 +18,8 @@ from hopscope.circuits.certificate import Evidence, Proof, certify
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Program, one_hot
 from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.role_maps import role_maps
 from hopscope.circuits.search import down, forecast, gradients
 from hopscope.circuits.search.budget import Budget
@@ -27,8 +29,6 @@ from hopscope.circuits.search.gradients import estimated_order, head_order, row_
 from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
 from hopscope.problem.roles import text_role_names

@@ -18,13 +18,13 @@ from hopscope.circuits.certificate import RULES, Certificate, Part, Proof
 from hopscope.circuits.certificate.part import PART_NAMES
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
 from hopscope.circuits.coordinates import coordinates
+from hopscope.circuits.describe import describe, describe_census, describe_comparison
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
+from hopscope.circuits.language.asked import Asked
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.record import Circuit, CircuitPath
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.text import describe, describe_census, describe_comparison
-from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
@@ -339,7 +339,7 @@ def test_text_says_what_is_there() -> None:
 
 
 def test_drawing(tmp_path: Path) -> None:
-    from hopscope.circuits.vectors import VectorEvaluator
+    from hopscope.circuits.on_vectors import VectorEvaluator
     from hopscope.plot.appendix_c import appendix_c, one_prompt
     from hopscope.plot.figure_5 import arrows, figure_5
     from hopscope.plot.style import save

@@ -16,6 +16,7 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.hypotheses import Hypotheses
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gradients import estimated_order, row_scores
@@ -24,7 +25,6 @@ from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.smallest import tried
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

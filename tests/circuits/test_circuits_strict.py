@@ -16,9 +16,11 @@ from planted_models import LITTLE, attention, columns, copy_head, evidence_of, l
 from small_models import disguised_witness
 
 from hopscope.circuits.apply import Drawer
+from hopscope.circuits.describe import describe
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
@@ -29,8 +31,6 @@ from hopscope.circuits.search.strict_orders import FILLS, StrictOrders
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
-from hopscope.circuits.text import describe
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Transformer
 from hopscope.problem.retrieval import RetrievalProblem

@@ -10,7 +10,7 @@ import torch
 from small_models import answers_with
 
 from hopscope.check import check
-from hopscope.circuits.vectors import VectorEvaluator, single
+from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
 from hopscope.lab import train

@@ -13,8 +13,8 @@ from chromium import Tab, browser
 from explored import explored, witness_recipes
 
 from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.emergence.history import Emergence
 from hopscope.explorer import live
 from hopscope.explorer.drawing import births

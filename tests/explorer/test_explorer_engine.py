@@ -9,7 +9,7 @@ from explorer_node import chunk_json, in_node
 from small_models import random_model
 
 from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, Form, Intervention, one_hot
-from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.explorer import live
 from hopscope.explorer.arrays import pack, unpack
 from hopscope.explorer.manifest import _problem

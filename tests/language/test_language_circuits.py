@@ -19,11 +19,11 @@ import hopscope as hs
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.own_model.training import make_model, publish
-from hopscope.circuits.find_text import Named, find_text_circuit
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Program, one_hot
+from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.language.find import Named, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.journal import Journal
-from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
@@ -98,7 +98,7 @@ def test_an_interrupted_search_goes_on_where_it_was(
                 raise KeyboardInterrupt
         return found
 
-    monkeypatch.setattr("hopscope.circuits.text_model.find_text_circuit", search)
+    monkeypatch.setattr("hopscope.circuits.language.model.find_text_circuit", search)
     left = model.path / "circuits" / ".equations-1-hops-search.json"
     for seed, wanted in ((5, ["first"]), (5, ["first", "second"]), (6, ["first", "second", "first"])):
         with pytest.raises(KeyboardInterrupt):

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hopscope.check import check
 from hopscope.circuits.form import UNIFORM, one_hot
 from hopscope.circuits.hypotheses import Rows
-from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.lab import train

@@ -6,8 +6,8 @@ import torch
 
 from hopscope.circuits.certificate import Evidence, Proof
 from hopscope.circuits.form import UNIFORM, Form, one_hot
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Block, Transformer
 from hopscope.problem.retrieval import RetrievalProblem

@@ -12,6 +12,7 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
 from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.kept import circuit_path, kept_circuit, model_hash
+from hopscope.circuits.on_vectors import OnVectors, VectorEvaluator, single
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit, OtherCircuit
 from hopscope.circuits.search.bars import Bars, budgets_at, search_at
@@ -23,7 +24,6 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.strict_reading import StrictReading
-from hopscope.circuits.vectors import OnVectors, VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.foreign import Foreign
 from hopscope.model.initial_weights import AS_TORCH, InitialWeights

@@ -21,7 +21,7 @@ search       what was spent on it, its seed, minimality, evaluations, the share 
 rules        version of what the parts of its certificates ask, see `hopscope.circuits.certificate.part.RULES`
 certificate  parts by name, each with `passed`, its numbers and its seed
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
-text         of a language model: what was asked and how well it answers (`text_record`); else null
+text         of a language model: what was asked and how well it answers (`hopscope.circuits.language.asked`); else null
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from typing import Any, Literal
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.bootstrap import Interval
 from hopscope.circuits.certificate.part import RULES, Certificate, Sense
+from hopscope.circuits.language.asked import Asked
 from hopscope.circuits.strict_reading import StrictReading
-from hopscope.circuits.text_record import Asked
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number

@@ -41,7 +41,7 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
         seen.add(record)
 
     from hopscope.circuits.compare import compare as side_by_side
-    from hopscope.circuits.text import describe_comparison
+    from hopscope.circuits.describe import describe_comparison
 
     circuits = {name: _load(name) for name in runs}
     _see_comparable(circuits)
@@ -84,7 +84,7 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
       hopscope circuit census runs/a runs/b --json
     """
     from hopscope.circuits.compare import census as count
-    from hopscope.circuits.text import describe_census
+    from hopscope.circuits.describe import describe_census
 
     circuits = [circuit for name in runs for circuit in _load_all(name)]
     counted = count(circuits)

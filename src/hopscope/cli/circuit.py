@@ -15,8 +15,8 @@ from hopscope.cli._common import SEED, FieldType, GivenPath, for_people, refuse_
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
+    from hopscope.circuits.language.evaluator import TextTask
     from hopscope.circuits.record import Circuit
-    from hopscope.circuits.texts import TextTask
     from hopscope.training.run import RunFolder
 
 
@@ -168,7 +168,7 @@ def _tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(circuit.to_json()))
         return
-    from hopscope.circuits.text import describe
+    from hopscope.circuits.describe import describe
 
     click.echo(describe(circuit), nl=False)
     for path in written:
@@ -185,8 +185,8 @@ def _of_language_model(
     settings: dict[str, Any],
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
+    from hopscope.circuits.language.model import TextModel, text_circuit_path
     from hopscope.circuits.record import Circuit
-    from hopscope.circuits.text_model import TextModel, text_circuit_path
     from hopscope.plot import figure_5, save
     from hopscope.training.engine import Engine, available_cores, using_threads
 
@@ -210,7 +210,7 @@ def _task(formulation: str, hops: int | None) -> TextTask:
     Raises:
         InputError: hops that the paper's format lacks: there is no other here.
     """
-    from hopscope.circuits.texts import TextTask
+    from hopscope.circuits.language.evaluator import TextTask
 
     try:
         return TextTask.of(formulation, hops)
@@ -262,7 +262,7 @@ def _progress() -> Iterator[Any]:
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     import torch
 
-    from hopscope.circuits.vectors import VectorEvaluator, single
+    from hopscope.circuits.on_vectors import VectorEvaluator, single
     from hopscope.plot import appendix_c, figure_5, one_prompt, save
     from hopscope.training.data import held_out
 

@@ -54,7 +54,7 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
     if of_text:
         export_model_folder(source, out)
     else:
-        from hopscope.circuits.vectors import single
+        from hopscope.circuits.on_vectors import single
         from hopscope.model.lens import export_to_transformer_lens
         from hopscope.training.run import RunFolder
 

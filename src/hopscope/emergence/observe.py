@@ -12,8 +12,8 @@ from torch import Tensor
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Form, Intervention, Program
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.role_maps import RoleMaps, role_maps
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.emergence.settings import Ablation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.kept import belongs_to
+from hopscope.circuits.on_vectors import single
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.vectors import single
 from hopscope.emergence.checkpoints import readable
 from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossings
 from hopscope.emergence.history import Emergence, MeasureHistory, PathHistory

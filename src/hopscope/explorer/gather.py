@@ -151,7 +151,7 @@ def _weights(run: RunFolder, number: int, missing: list[str]) -> Transformer | N
     """The model alone, as the last checkpoint has it."""
     import torch
 
-    from hopscope.circuits.vectors import single
+    from hopscope.circuits.on_vectors import single
 
     try:
         transformer = single(run.transformer(), number)

@@ -9,9 +9,9 @@ import torch
 
 from hopscope.circuits.apply import ProgramEdit, by_layer
 from hopscope.circuits.form import KEEP, UNIFORM, Intervention
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.explorer.arrays import Chunk, pack
 from hopscope.model.edit import Recorder
 from hopscope.model.transformer import Transformer

@@ -23,12 +23,12 @@ import torch
 from hopscope.circuits.certificate import Evidence, Proof, Sense, certify
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.problem.counter import derive_seed
 from hopscope.records import read_record, write_record
 from hopscope.statistics import clopper_pearson

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, one_hot
 from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.vectors import VectorEvaluator
 from hopscope.model.edit import Edit, Queried, Recorder, Stream
 from hopscope.model.transformer import Attention, Block, Transformer
 from hopscope.problem.retrieval import RetrievalProblem

@@ -11,7 +11,7 @@ from hopscope.circuits.certificate.rivals import random_deliverable
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Rows
-from hopscope.circuits.vectors import VectorEvaluator
+from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.studies.hosts import MARGIN, Deaf, Host
 from hopscope.theory.path import AttentionPath, Row
 

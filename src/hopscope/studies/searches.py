@@ -18,12 +18,12 @@ import torch
 
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.search import orders
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.vectors import VectorEvaluator, single
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record

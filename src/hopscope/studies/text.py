@@ -151,7 +151,7 @@ def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
 def ask(arm: TextArm, seed: int, folder: Path) -> None:
     """One model: trained, asked, watched; what was found is kept beside the study."""
     from hopscope.benchmark.own_model.training import train_text_model
-    from hopscope.circuits.text_model import TextModel
+    from hopscope.circuits.language.model import TextModel
 
     missing = [hops for hops in arm.hops if not _record(folder, arm, seed, hops).exists()]
     found_out = not missing and (not arm.recipe.checkpoint_every or _history(folder, arm, seed).exists())
@@ -174,8 +174,8 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
 def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
     """How a model came to answer, and the paths of its circuits to be."""
     from hopscope.benchmark.own_model.training import checkpoint_path
-    from hopscope.circuits.text_model import TextModel
-    from hopscope.circuits.texts import TextTask
+    from hopscope.circuits.language.evaluator import TextTask
+    from hopscope.circuits.language.model import TextModel
 
     steps = range(arm.recipe.checkpoint_every, arm.recipe.steps + 1, arm.recipe.checkpoint_every)
     circuits = {hops: Circuit.load(_record(folder, arm, seed, hops)) for hops in arm.hops}

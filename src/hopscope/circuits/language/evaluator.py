@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import Program
-from hopscope.circuits.text_record import Scores
+from hopscope.circuits.language.asked import Scores
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Stream
 from hopscope.model.language import LanguageModel

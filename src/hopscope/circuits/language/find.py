@@ -10,14 +10,14 @@ from hopscope.checks import check_number, check_seed
 from hopscope.circuits.certificate import RULES, Certificate, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.form import KEEP, UNIFORM
+from hopscope.circuits.language.asked import Asked, Scores
+from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.bars import budgets_at
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.forecast import Forecast, check_memory
 from hopscope.circuits.search.journal import Journal
-from hopscope.circuits.text_record import Asked, Scores
-from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed

@@ -8,12 +8,12 @@ from typing import Any
 
 from hopscope.checks import check_path
 from hopscope.circuits.certificate import RULES, Proof
-from hopscope.circuits.find_text import Named, find_text_circuit
 from hopscope.circuits.kept import kept_circuit
+from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.language.find import Named, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.search.journal import Journal, Watch
-from hopscope.circuits.texts import TextEvaluator, TextTask, text_batch
 from hopscope.model.language import LanguageModel
 from hopscope.model.model_folder import open_model_folder
 from hopscope.problem.roles import text_role_names
