@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from report_data import BACKWARD, DOUBLING, SERIAL, TIES, Where, circuits, loss, searched, strict, studied
+from report_data import BACKWARD, DOUBLING, SERIAL, TIES, NamedPath, circuits, loss, searched, strict, studied
 
 from hopscope.circuits.strict_reading import Loss, StrictReading
 from hopscope.paper.claims import Finding
@@ -231,7 +231,7 @@ class TestC8:
         assert verdict("C8", *abc()[:2], studied(strict((TIES[0], *SERIAL[3:])), "c")) == "not reproduced"
 
     def test_a_first_layer_that_does_something_else_too_does_not_pass(self) -> None:
-        more: Where = (1, 1, "x0?", "x0>")
+        more: NamedPath = (1, 1, "x0?", "x0>")
         found = judged(*abc()[:2], studied(strict((*SERIAL, more)), "c"))["C8"]
         assert found.verdict == "not reproduced"
         assert "every pair tied in 3 of 3 certified circuits; something else done there in 1" in found.ours

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hopscope.circuits.compare import Where
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.conditional import conditional as figure
 from hopscope.records import write_record
@@ -18,6 +17,7 @@ from hopscope.studies.circuits import Seen
 from hopscope.studies.conditional import ConditionalResult, meeting, parallel
 from hopscope.studies.kept import made_by
 from hopscope.studies.work import Work
+from hopscope.theory.path import NamedPath
 from hopscope.training import many
 from hopscope.training.setup import Setup
 
@@ -25,8 +25,8 @@ STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]
 DEPTHS = {"functions": (3, 4, 5, 2), "relatives": (4, 5, 6, 3)}
 BAR = STUDY.search.budget.bar
-SIDE_BY_SIDE: tuple[Where, ...] = ((2, 1, "i?", ">0"), (2, 3, "i?", ">a"), (3, 1, "i?", ">3"), (4, 1, "i?", ">0"))
-ONE_BY_ONE: tuple[Where, ...] = ((2, 1, "i?", ">0"), (3, 3, "i?", ">a"), (4, 1, "i?", ">3"))
+SIDE_BY_SIDE: tuple[NamedPath, ...] = ((2, 1, "i?", ">0"), (2, 3, "i?", ">a"), (3, 1, "i?", ">3"), (4, 1, "i?", ">0"))
+ONE_BY_ONE: tuple[NamedPath, ...] = ((2, 1, "i?", ">0"), (3, 3, "i?", ">a"), (4, 1, "i?", ">3"))
 
 
 def planted(learn: dict[str, tuple[int, ...]], models: tuple[Seen, ...] = ()) -> ConditionalResult:
@@ -39,7 +39,7 @@ def planted(learn: dict[str, tuple[int, ...]], models: tuple[Seen, ...] = ()) ->
     return ConditionalResult(BAR, tuple(arms), models)
 
 
-def seen(paths: tuple[Where, ...], delivers: bool = True) -> Seen:
+def seen(paths: tuple[NamedPath, ...], delivers: bool = True) -> Seen:
     return Seen(
         model="functions-3-layers/seed-9000", seed=9000, layers=3, step=None, hops=3, loss=0.01, certified=(),
         delivers=delivers, strategy="serial", paths=paths, again=(), strict=(), strict_again=(),
@@ -104,7 +104,7 @@ def test_what_meets() -> None:
     assert parallel(seen(SIDE_BY_SIDE), meeting("functions"))
     assert not parallel(seen(ONE_BY_ONE), meeting("functions"))
     assert not parallel(seen(SIDE_BY_SIDE[:1]), meeting("functions"))
-    each_its_own: tuple[Where, ...] = ((2, 1, "f?", ">a"), (2, 1, "i?", ">0"), (4, 1, "i?", "f?"))
+    each_its_own: tuple[NamedPath, ...] = ((2, 1, "f?", ">a"), (2, 1, "i?", ">0"), (4, 1, "i?", "f?"))
     assert parallel(seen(each_its_own), meeting("functions"))
     assert not parallel(seen(((2, 1, "a>", ">a"), *each_its_own[1:])), meeting("functions"))
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from planted_circuits import DOUBLING, SERIAL, seen
 
-from hopscope.circuits.compare import Where
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.descent import descent as figure
@@ -20,8 +19,9 @@ from hopscope.studies import descent
 from hopscope.studies.descent import DescentResult
 from hopscope.studies.followed import Followed, _spikes
 from hopscope.studies.kept import kept
+from hopscope.theory.path import NamedPath
 
-Paths = tuple[Where, ...]
+Paths = tuple[NamedPath, ...]
 
 
 def moved(paths: Paths, seed: int) -> Paths:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.circuits.compare import Where
 from hopscope.studies.circuits import Seen
+from hopscope.theory.path import NamedPath
 
-TIES: tuple[Where, ...] = ((1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
-SERIAL: tuple[Where, ...] = (*TIES, (2, 1, "x0?", ">x1"), (3, 1, "x0?", ">x2"), (4, 1, "x0?", ">x3"))
-DOUBLING: tuple[Where, ...] = (*TIES, (2, 1, "x0?", ">x1"), (2, 2, ">x3", ">x2"), (3, 1, "x0?", ">x3"))
+TIES: tuple[NamedPath, ...] = ((1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
+SERIAL: tuple[NamedPath, ...] = (*TIES, (2, 1, "x0?", ">x1"), (3, 1, "x0?", ">x2"), (4, 1, "x0?", ">x3"))
+DOUBLING: tuple[NamedPath, ...] = (*TIES, (2, 1, "x0?", ">x1"), (2, 2, ">x3", ">x2"), (3, 1, "x0?", ">x3"))
 
 
 def seen(
-    paths: Sequence[Where],
+    paths: Sequence[NamedPath],
     seed: int = 0,
-    again: Sequence[Sequence[Where]] = (),
-    strict: Sequence[Where] = (),
+    again: Sequence[Sequence[NamedPath]] = (),
+    strict: Sequence[NamedPath] = (),
     strategy: str = "doubling",
     **changes: object,
 ) -> Seen:

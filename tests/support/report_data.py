@@ -13,6 +13,7 @@ from hopscope.paper.groups import Group
 from hopscope.paper.models import Learned, Studied
 from hopscope.paper.section_8 import CircuitResult, CircuitStudy
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import NamedPath
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -58,12 +59,10 @@ def metrics(steps: int = 5) -> Metrics:
     return Metrics((7, 8), (1, 2), at, mean, mean, partial, partial, np.full_like(mean, np.nan))
 
 
-Where = tuple[int, int, str, str]
-
-TIES: tuple[Where, ...] = ((1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
-SERIAL: tuple[Where, ...] = (*TIES, (4, 1, "x0?", ">x1"), (7, 1, "x0?", ">x2"), (11, 1, "x0?", ">x3"))
-DOUBLING: tuple[Where, ...] = (*TIES, (4, 1, ">x1", ">x2"), (7, 1, "x0?", ">x1"), (11, 1, ">x2", ">x3"))
-BACKWARD: tuple[Where, ...] = (*TIES, (4, 1, "x1>", ">x1"), (7, 1, ">x1", ">x3"), (11, 1, "x0?", "x2>"))
+TIES: tuple[NamedPath, ...] = ((1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
+SERIAL: tuple[NamedPath, ...] = (*TIES, (4, 1, "x0?", ">x1"), (7, 1, "x0?", ">x2"), (11, 1, "x0?", ">x3"))
+DOUBLING: tuple[NamedPath, ...] = (*TIES, (4, 1, ">x1", ">x2"), (7, 1, "x0?", ">x1"), (11, 1, ">x2", ">x3"))
+BACKWARD: tuple[NamedPath, ...] = (*TIES, (4, 1, "x1>", ">x1"), (7, 1, ">x1", ">x3"), (11, 1, "x0?", "x2>"))
 
 
 def loss(mse: float, half: float = 0.001) -> Loss:
@@ -71,7 +70,7 @@ def loss(mse: float, half: float = 0.001) -> Loss:
     return Loss(mse, (mse - half, mse + half))
 
 
-def strict(paths: Sequence[Where] = SERIAL, without: float = 0.4, **changes: Any) -> StrictReading:
+def strict(paths: Sequence[NamedPath] = SERIAL, without: float = 0.4, **changes: Any) -> StrictReading:
     """A strict reading in which every claim on circuits holds, but for the number of models."""
     made = StrictReading(
         paths=tuple(StrictPath(*path, loss(without)) for path in paths),

@@ -15,9 +15,7 @@ from typing import Any, Literal, get_args
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
 from hopscope.problem.roles import end_role, first_member, link_role, second_member
-
-Where = tuple[int, int, str, str]
-"""A path as records name it: layer and head from 1, query and key role."""
+from hopscope.theory.path import NamedPath
 
 StepAt = tuple[int, str, str]
 """A path without its head: depth or layer, query role, key role."""
@@ -90,7 +88,7 @@ def mechanism(circuit: Circuit) -> tuple[StepAt, ...]:
     return tuple(sorted((number, query, key) for (query, key), number in depth.items()))
 
 
-def steps_beyond_first(paths: Sequence[Where]) -> set[tuple[str, str]]:
+def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
     """Query and key role of the paths beyond the first useful layer, wherever they stand (C9)."""
     first = min((layer for layer, *_ in paths), default=0)
     return {(query, key) for layer, _, query, key in paths if layer > first}
@@ -151,7 +149,7 @@ def first_head_ties_pairs(circuit: Circuit) -> bool:
     )
 
 
-def _names(circuit: Circuit) -> list[Where]:
+def _names(circuit: Circuit) -> list[NamedPath]:
     """The paths, layer and head from 1, roles by name."""
     return [one.path.names(circuit.roles) for one in circuit.paths]
 

@@ -40,7 +40,7 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.records import check_replaces, convert, plain, read_record, write_record
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.theory.path import AttentionPath, NamedPath, Row
 
 SCHEMA = 3
 """Of circuit.json; newer ones are refused."""
@@ -267,7 +267,7 @@ class Circuit:
         return tuple(sorted({*(one.path.row for one in self.paths), *helpers}))
 
     @property
-    def ends(self) -> tuple[tuple[tuple[int, int, str, str], ...], ...]:
+    def ends(self) -> tuple[tuple[NamedPath, ...], ...]:
         """The paths that the search ended in, by name as in records, once an order; this circuit's come first."""
         here = max(1, len(self.search.get("orders_ending_here", ())))
         found = [(tuple(one.path for one in self.paths), here)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hopscope.circuits.certificate.part import Certificate
+from hopscope.theory.path import NamedPath
 
 Fill = Literal["zero", "uniform", "identity"]
 """What the rows of a useful head hold that are no path. `zero` is the letter of Appendix E."""
@@ -48,7 +49,7 @@ class StrictPath:
     without: Loss
 
     @property
-    def where(self) -> tuple[int, int, str, str]:
+    def where(self) -> NamedPath:
         """Layer, head, query role and key role: what makes it this path."""
         return self.layer, self.head, self.query, self.key
 
@@ -80,7 +81,7 @@ class StrictReading:
     first_layer_uniform: Loss
     fewest_heads: tuple[tuple[int, int], ...]
     fewest_heads_loss: Loss
-    others: tuple[tuple[tuple[int, int, str, str], ...], ...] = ()
+    others: tuple[tuple[NamedPath, ...], ...] = ()
     natural: Loss | None = None
     certificate: Certificate = field(default_factory=lambda: Certificate("strict"))
 

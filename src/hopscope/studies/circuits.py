@@ -10,13 +10,14 @@ from pathlib import Path
 
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.compare import Where, overlap, steps_beyond_first, strategy
+from hopscope.circuits.compare import overlap, steps_beyond_first, strategy
 from hopscope.circuits.kept import circuit_path
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.studies.judgements import Judgement
 from hopscope.studies.kept import Models
 from hopscope.studies.work import Work
+from hopscope.theory.path import NamedPath
 from hopscope.training.setup import Setup
 
 
@@ -52,10 +53,10 @@ class Seen:
     certified: tuple[Sense, ...]
     delivers: bool
     strategy: str
-    paths: tuple[Where, ...]
-    again: tuple[tuple[Where, ...], ...]
-    strict: tuple[Where, ...]
-    strict_again: tuple[tuple[Where, ...], ...]
+    paths: tuple[NamedPath, ...]
+    again: tuple[tuple[NamedPath, ...], ...]
+    strict: tuple[NamedPath, ...]
+    strict_again: tuple[tuple[NamedPath, ...], ...]
     made: str = ""
     rules: int = 1
 

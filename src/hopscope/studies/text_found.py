@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hopscope.circuits.compare import Where, kinds_looked_up, strategy
+from hopscope.circuits.compare import kinds_looked_up, strategy
 from hopscope.circuits.record import Circuit
 from hopscope.studies.text_otherwise import HALF_WAY, Otherwise
+from hopscope.theory.path import NamedPath
 
 ANSWERS = 0.95
 """Accuracy from which, for sure, a model answers."""
@@ -51,7 +52,7 @@ class Answered:
     layers_needed: int
     delivers: bool
     looked_up: dict[str, int]
-    paths: tuple[Where, ...]
+    paths: tuple[NamedPath, ...]
     rules: int = 1
 
     def tells_of(self, *, planned: bool) -> set[str]:

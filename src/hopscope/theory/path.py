@@ -16,6 +16,9 @@ from hopscope.problem.roles import role_number
 _NUMBER = r"([1-9]\d{0,3})"
 _WRITTEN = re.compile(rf"(?:L{_NUMBER}\.H{_NUMBER}|layer {_NUMBER} head {_NUMBER}:) +(\S+) +-> +(\S+)")
 
+NamedPath = tuple[int, int, str, str]
+"""A path as records have it: layer and head from 1, query and key role by name."""
+
 
 class Row(NamedTuple):
     """One row of attention: what the positions of one role attend to, in one head. All from 0.
@@ -61,7 +64,7 @@ class AttentionPath(NamedTuple):
         """The row of attention it is in."""
         return Row(self.layer, self.head, self.query)
 
-    def names(self, roles: Sequence[str]) -> tuple[int, int, str, str]:
+    def names(self, roles: Sequence[str]) -> NamedPath:
         """Layer and head from 1, and the two roles by name: as records on disk have it."""
         return self.layer + 1, self.head + 1, roles[self.query], roles[self.key]
 
