@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import click
 from hopscope.cli._common import SEED, GivenPath, field_options, given
 from hopscope.cli._keeping import check_in_no_run
 from hopscope.errors import InputError, needs_extra
-from hopscope.files import check_fits, read_bytes, replacing
+from hopscope.files import check_file, check_fits, replacing
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.extensions import Extensions
@@ -133,7 +133,7 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
         raise InputError(f"{path.parent} is not a folder; make it first, or write elsewhere")
     check_in_no_run(path)
     if path.suffix == ".jsonl":
-        _check_replaces(path)
+        _check_replaces(path, _first_line)
         with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(record) + "\n" for record in records)
         return
@@ -144,27 +144,37 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
         from pyarrow import parquet
     except ImportError:
         raise needs_extra("a .parquet file (a .jsonl file needs nothing)", "pyarrow", "parquet") from None
+    _check_replaces(path, lambda there: parquet.read_schema(there).names)
     # Their shape differs between formulations, and Parquet wants one a column: they travel as JSON.
     rows = [{key: json.dumps(v) if key in {"latent", "extensions"} else v for key, v in row.items()} for row in records]
     with replacing(path) as temporary:
         parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
 
 
-def _check_replaces(path: Path) -> None:
+def _check_replaces(path: Path, columns: Callable[[Path], Any]) -> None:
     """See that nothing but samples would be replaced.
+
+    Args:
+        path: of the file.
+        columns: reads what it has: objects by column, or the columns' names.
 
     Raises:
         InputError: something else is there, such as the records of a benchmark.
     """
     if not path.exists():
         return
-    first, *_ = read_bytes(path, "samples").split(b"\n", 1)
+    check_file(path, "samples")
     try:
-        row = json.loads(first)
-    except (ValueError, RecursionError):
-        row = None
-    if not (isinstance(row, dict) and "latent" in row):
+        there = columns(path)
+    except (ValueError, RecursionError, OSError):
+        there = None
+    if not (isinstance(there, dict | list) and "latent" in there):
         raise InputError(f"{path} holds no samples, which would replace it; it was left untouched, write elsewhere")
+
+
+def _first_line(path: Path) -> Any:
+    with path.open("rb") as file:
+        return json.loads(file.readline())
 
 
 for _form in FORMULATIONS.values():
