@@ -13,6 +13,7 @@ from hopscope.plot.conditional import conditional as figure
 from hopscope.records import write_record
 from hopscope.studies import conditional
 from hopscope.studies.arms import ArmLearned, by_seed
+from hopscope.studies.by_place import ByPlace, Moved
 from hopscope.studies.circuits import Seen
 from hopscope.studies.conditional import ConditionalResult, meeting, parallel
 from hopscope.studies.kept import made_by
@@ -95,6 +96,33 @@ def test_a_model_without_a_circuit_counts_against_and_one_above_the_bar_does_not
     assert verdict(planted({}, (good,) * 6 + (without,) * 6), certified) == "inconclusive"
     assert verdict(planted({}, (replace(good, certified=("strict",)),) * 6), certified) == "not as asked"
     assert verdict(planted({}, (replace(without, loss=BAR),)), certified) == "not run"
+
+
+def asked(model: str, lily: float, moved: float) -> ByPlace:
+    return ByPlace(
+        model,
+        (0.0, 0.0, lily, 1.0),
+        (Moved(2, 1, (0.0, 0.0, lily, 1.0), 2.0), Moved(2, 2, (0.0, 1.0, moved, 1.0), 0.5)),
+    )
+
+
+def test_by_what_rows_are_told_apart() -> None:
+    """Models that do not make the look-up do not count; those of too few layers are judged by themselves too."""
+    rule, shallow = "relatives: rows are told by what they hold", "with too few layers"
+
+    def verdicts(*places: ByPlace) -> list[str]:
+        found = conditional.judge(replace(planted({}), places=places))
+        return [one.verdict for one in found if one.asked in (rule, f"{rule}, {shallow}")]
+
+    place, hold = ("relatives-3-layers/a", 0.02, 1.2), ("relatives-4-layers/a", 0.02, 0.3)
+    assert verdicts() == ["not run", "not run"]
+    assert verdicts(*[asked(*place)] * 6) == ["not as asked", "not as asked"]
+    assert verdicts(*[asked(*hold)] * 6) == ["as asked", "not run"]
+    assert verdicts(*[asked(*hold)] * 6, *[asked(*place)] * 6) == ["inconclusive", "not as asked"]
+    assert verdicts(*[asked("relatives-3-layers/a", 0.4, 1.2)] * 6) == ["not run", "not run"]
+    assert verdicts(*[asked("functions-2-layers/a", 0.02, 1.2)] * 6) == ["not run", "not run"]
+    told = conditional.table(replace(planted({}), places=(asked(*place),)))
+    assert "| relatives-3-layers/a | 3 | 0.020 | 1.20 | 2 | 1.00 | 0.50 |" in told
 
 
 def test_what_meets() -> None:

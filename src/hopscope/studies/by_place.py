@@ -1,0 +1,82 @@
+"""Do models tell rows apart by where they stand?
+
+By theory a position finds a row by something that both hold, and the place of a row says nothing of whose it is (Lemma
+1). A transformer has another way: it reads a block place by place, a head a place, and once it knows the place it
+chooses among what it has read. That can save a layer, where there are not more rows than heads.
+
+Which way a model goes is asked of pairs of sequences. They hold the same chains and differ in one block, where each
+chain's row stands at the next chain's place. The patterns of the positions that are asked are taken, in one layer, from
+the second sequence into the first, each weight from the role it is on to the same role of the same chain. Who looks for
+what rows hold looks at the same roles in both, so that nothing changes. Who goes by places now chooses what stands at
+the wrong one, and brings the next chain's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from hopscope.problem.graph import CONDITIONAL
+
+MADE, LOST = 0.3, 0.5
+"""A look-up is made below the one loss, and no longer above the other. Of two rows that cannot be told apart the mean
+costs one half."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a model answers with the patterns of one layer from where the rows of one fact stand elsewhere.
+
+    Attributes:
+        fact: whose rows, in the order of look-up from 1.
+        layer: from 1.
+        losses: mean squared errors by look-up.
+        next: that of the fact's own look-up, if the next chain's value is called right.
+    """
+
+    fact: int
+    layer: int
+    losses: tuple[float, ...]
+    next: float
+
+
+@dataclass(frozen=True)
+class ByPlace:
+    """What tells rows apart in one model.
+
+    Attributes:
+        model: its run's name.
+        losses: of the model as it is, by look-up.
+        moved: for each fact whose rows were moved, and each layer.
+        made: how it was trained; see `hopscope.studies.kept.made_by`.
+    """
+
+    model: str
+    losses: tuple[float, ...]
+    moved: tuple[Moved, ...]
+    made: str = ""
+
+    def makes(self, look_up: int) -> bool:
+        """Whether the model makes a look-up, from 1."""
+        return self.losses[look_up - 1] < MADE
+
+    def goes_by_place(self, look_up: int) -> bool:
+        """Whether it loses the look-up, from 1, with some layer's patterns from where the rows stand elsewhere."""
+        return self.most(look_up) > LOST
+
+    def most(self, look_up: int) -> float:
+        """The highest loss of the look-up, whatever is moved, in any layer."""
+        return max((one.losses[look_up - 1] for one in self.moved), default=self.losses[look_up - 1])
+
+
+@cache
+def facts_that_meet(graph: str) -> tuple[int, ...]:
+    """The facts of one key whose value is needed besides another to look up a third, from 1."""
+    steps = CONDITIONAL[graph].steps
+    needed = {key for step in steps if len(step.keys) > 1 for key in step.keys}
+    return tuple(n for n, step in enumerate(steps, start=1) if len(step.keys) == 1 and step.value in needed)
+
+
+def needs_what_meets(graph: str) -> int:
+    """The first look-up that needs several keys, from 1."""
+    return next(n for n, step in enumerate(CONDITIONAL[graph].steps, start=1) if len(step.keys) > 1)
