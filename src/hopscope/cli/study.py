@@ -148,6 +148,7 @@ STUDIES: dict[str, tuple[str, Ask]] = {
     "learning": ("How surely does the laptop's recipe learn, and after how many steps?", _recorded("learning")),
     "depth": ("Does the depth that training needs follow the theory's?", _recorded("depth")),
     "heads": ("Can heads stand in for a layer?", _recorded("heads")),
+    "places": ("Can places stand in for a layer?", _recorded("places")),
     "orders": ("Does training find the order of pairs that needs a layer less?", _recorded("orders")),
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _recorded("plateau")),
     "curriculum": ("How little curriculum is enough?", _recorded("curriculum")),

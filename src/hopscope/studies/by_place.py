@@ -13,10 +13,16 @@ the wrong one, and brings the next chain's.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from hopscope.problem.graph import CONDITIONAL
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.kept import Models
+from hopscope.studies.work import Work
+from hopscope.training.setup import Setup
 
 MADE, LOST = 0.3, 0.5
 """A look-up is made below the one loss, and no longer above the other. Of two rows that cannot be told apart the mean
@@ -80,3 +86,31 @@ def facts_that_meet(graph: str) -> tuple[int, ...]:
 def needs_what_meets(graph: str) -> int:
     """The first look-up that needs several keys, from 1."""
     return next(n for n, step in enumerate(CONDITIONAL[graph].steps, start=1) if len(step.keys) > 1)
+
+
+def places_of(
+    setups: Sequence[Setup],
+    folder: Path,
+    before: Sequence[ByPlace],
+    work: Work,
+    facts: Callable[[RetrievalProblem], Sequence[int]],
+) -> tuple[ByPlace, ...]:
+    """By what every model tells rows apart that is finished and there, or that was asked before.
+
+    Args:
+        setups: a run of one model each.
+        folder: where the run folders are.
+        before: models that were asked before, perhaps on another machine.
+        work: how; idle, nothing is asked.
+        facts: of a problem, those whose rows are moved, from 1.
+    """
+    models = Models(setups, before)
+    there = [] if work.idle else [setup for setup in models.left if (folder / setup.name / "result.json").exists()]
+    for setup in there:
+        from hopscope.circuits.on_vectors import single
+        from hopscope.studies.moving_rows import ask_by_place
+        from hopscope.training.run import RunFolder
+
+        transformer = single(RunFolder(folder / setup.name).transformer(None), 0)
+        models.add(setup.name, ask_by_place(setup.name, transformer, setup.problem, facts(setup.problem)))
+    return models.all

@@ -41,11 +41,11 @@ from pathlib import Path
 from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import GraphName, RetrievalProblem
 from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned
-from hopscope.studies.by_place import ByPlace, facts_that_meet, needs_what_meets
+from hopscope.studies.arms import ArmLearned, nothing_beyond
+from hopscope.studies.by_place import ByPlace, facts_that_meet, needs_what_meets, places_of
 from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, seen_table
-from hopscope.studies.judgements import Judgement, as_many_as, most_of, never
-from hopscope.studies.kept import Models, kept
+from hopscope.studies.judgements import Judgement, as_many_as, most_of
+from hopscope.studies.kept import kept
 from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.theory.information_flow import minimum_layers
@@ -144,21 +144,9 @@ def run(study: ConditionalStudy, folder: Path, work: Work) -> ConditionalResult:
     before = kept("conditional", folder, ConditionalResult) or ConditionalResult(bar, (), ())
     models = find_circuits(arms.by_seed(study.arms, to_the_end=True), runs, work, study.search, before.models)
     found = [arm for graph in study.chains for arm in _learned_of(graph, study, runs, before)]
-    return ConditionalResult(bar, tuple(found), models, _places(study, runs, before.places, work))
-
-
-def _places(study: ConditionalStudy, folder: Path, before: Sequence[ByPlace], work: Work) -> tuple[ByPlace, ...]:
-    """By what every model tells rows apart that is finished and still there, or was asked before."""
-    models = Models(arms.by_seed(study.arms, to_the_end=True), before)
-    there = [] if work.idle else [setup for setup in models.left if (folder / setup.name / "result.json").exists()]
-    for setup in there:
-        from hopscope.circuits.on_vectors import single
-        from hopscope.studies.moving_rows import ask_by_place
-        from hopscope.training.run import RunFolder
-
-        transformer, facts = RunFolder(folder / setup.name).transformer(None), facts_that_meet(setup.problem.graph)
-        models.add(setup.name, ask_by_place(setup.name, single(transformer, 0), setup.problem, facts))
-    return models.all
+    setups = arms.by_seed(study.arms, to_the_end=True)
+    places = places_of(setups, runs, before.places, work, lambda problem: facts_that_meet(problem.graph))
+    return ConditionalResult(bar, tuple(found), models, places)
 
 
 def _learned_of(
@@ -174,7 +162,7 @@ def judge(result: ConditionalResult) -> list[Judgement]:
     judgements = []
     for graph in dict.fromkeys(arm.setup.problem.graph for arm in result.arms):
         found, solved = result.of(graph), result.solved(graph)
-        judgements.append(_nothing_beyond(graph, found))
+        judgements.append(nothing_beyond(f"{graph}: no run learns a look-up beyond its depth", found))
         for arm in found:
             if arm.layers >= arm.needs(arm.last):
                 judgements.append(_learned(graph, arm))
@@ -205,19 +193,6 @@ def parallel(one: Seen, roles: Sequence[str]) -> bool:
     looks = [(layer, key) for layer, _, query, key in one.paths if query in question]
     first = [min((layer for layer, key in looks if key == role), default=None) for role in roles]
     return None not in first and len(set(first)) == 1
-
-
-def _nothing_beyond(graph: str, found: Sequence[ArmLearned]) -> Judgement:
-    """Rule 1."""
-    asked = f"{graph}: no run learns a look-up beyond its depth"
-    below = [arm for arm in found if arm.layers < arm.needs(arm.last)]
-    if not any(arm.seeds for arm in below):
-        return Judgement(asked, "not run")
-    n, broken = sum(arm.learned_what_they_may for arm in below), sum(arm.beyond_theory for arm in found)
-    ours = f"{broken} do" if broken else f"none of {n} that learned what their depth allows does"
-    deeper = any(arm.steps(arm.last) for arm in found if arm not in below)
-    lacking = "" if deeper else "no deeper run learned it either"
-    return never(asked, ours, n, happened=bool(broken), rare=0.5, lacking=lacking)
 
 
 def _by_what_they_hold(graph: str, found: Sequence[ArmLearned], places: Sequence[ByPlace]) -> list[Judgement]:
