@@ -1,0 +1,121 @@
+"""Places in place of a layer: what choosing by place can do, and verdicts that falsehoods do not get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hopscope.paper.recipes import PLAIN
+from hopscope.plot.places import places as figure
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import sample
+from hopscope.records import write_record
+from hopscope.studies import places
+from hopscope.studies.arms import ArmLearned, by_seed
+from hopscope.studies.by_place import ByPlace, Moved
+from hopscope.studies.kept import made_by
+from hopscope.studies.places import PlacesResult
+from hopscope.studies.work import Work
+
+STUDY = places.standard(PLAIN)
+SHALLOW, DEEP = "2-chains-2-layers", "2-chains-3-layers"
+LAW, PLACE, HOLD = "no model learns a hop", "is done by place", "go by what rows hold"
+
+
+def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ...]] | None = None) -> PlacesResult:
+    """Hops that each seed of an arm learned, and the second look-up's loss in models of it where rows are moved."""
+    arms = []
+    for arm in STUDY.arms[:2]:
+        shares = learned.get(arm.name, ())
+        steps = tuple(tuple(100 * hop if hop <= n else None for hop in (1, 2)) for n in shares)
+        arms.append(ArmLearned(arm, arm.seeds[: len(shares)], steps))
+    asked = [
+        ByPlace(f"{name}/seed-{number}", (0.0, 0.02), (Moved(2, 1, (0.0, 0.02), 2.0), Moved(1, 2, (0.0, loss), 0.3)))
+        for name, losses in (lost or {}).items()
+        for number, loss in enumerate(losses)
+    ]
+    return PlacesResult(tuple(arms), tuple(asked))
+
+
+def verdict(result: PlacesResult, asked: str) -> str:
+    return next(one.verdict for one in places.judge(result) if asked in one.asked)
+
+
+def test_arms_stand_at_the_law_and_below_it() -> None:
+    assert [arm.name for arm in STUDY.arms[:2]] == [SHALLOW, DEEP]
+    assert len(by_seed(STUDY.arms)) == 36
+    assert {(arm.recipe.heads, arm.recipe.head_dim) for arm in STUDY.arms} == {(16, 8)}
+
+
+def test_the_law() -> None:
+    assert verdict(planted({}), LAW) == "not run"
+    assert verdict(planted({SHALLOW: (1,) * 6, DEEP: (2,)}), LAW) == "as asked"
+    assert verdict(planted({SHALLOW: (1,) * 6, DEEP: (1,)}), LAW) == "inconclusive"  # no control
+    assert verdict(planted({SHALLOW: (0,) * 6, DEEP: (2,)}), LAW) == "inconclusive"  # learned nothing at all
+    assert verdict(planted({SHALLOW: (1, 2), DEEP: (2,)}), LAW) == "not as asked"
+
+
+def test_by_place() -> None:
+    assert verdict(planted({}), PLACE) == verdict(planted({}), HOLD) == "not run"
+    assert verdict(planted({}, {SHALLOW: (1.5,) * 6}), PLACE) == "as asked"
+    assert verdict(planted({}, {SHALLOW: (1.5,) * 5}), PLACE) == "inconclusive"
+    assert verdict(planted({}, {SHALLOW: (0.1,) * 6}), PLACE) == "not as asked"
+    assert verdict(planted({}, {DEEP: (0.1,) * 6}), HOLD) == "as asked"
+    assert verdict(planted({}, {DEEP: (1.5,) * 6}), HOLD) == "not as asked"
+    assert verdict(planted({}, {DEEP: (1.5,) * 6}), PLACE) == "not run"  # those have layers enough
+    made_neither = PlacesResult(
+        planted({}).arms, (ByPlace(f"{SHALLOW}/a", (0.0, 0.9), (Moved(1, 1, (0.0, 1.5), 0.3),)),)
+    )
+    assert verdict(made_neither, PLACE) == "not run"
+
+
+def test_the_table_and_the_figure_take_what_there_is() -> None:
+    result = planted({SHALLOW: (2, 1)}, {SHALLOW: (1.5,)})
+    assert f"| {SHALLOW}/seed-0 | 0.020 | 1.50 | 1 | 2 | 0.30 |" in places.table(result)
+    assert len(figure(result).axes) == 1
+
+
+def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
+    first = by_seed(STUDY.arms[:1], to_the_end=True)[0]
+    arm = ArmLearned(STUDY.arms[0], STUDY.arms[0].seeds[:1], ((100, 200),))
+    asked = ByPlace(first.name, (0.0, 0.02), (), made=made_by(first))
+    write_record(tmp_path / "places.json", PlacesResult((arm,), (asked,)), kind="hopscope study places", schema=1)
+    trained: list[str] = []
+
+    class Watched(Work):
+        def train(self, setups: Any, folder: Any, then: Any = None, *, in_order: bool = False) -> None:
+            trained.extend(setup.name for setup in setups)
+
+    found = places.run(STUDY, tmp_path, Watched())
+    assert len(trained) == 35
+    assert first.name not in trained
+    assert found.places == (asked,)
+
+
+def test_two_layers_can_answer_two_hops_by_place() -> None:
+    """By hand, no theory. Layer 1: `>x1` reads every `>x2` by its place, and at which place its own x1 is a first
+    member; the query finds the place of its pair. Layer 2: the query looks there by as many heads as there are places,
+    each of which brings what `>x1` read at its own, or finds that this is not the place and looks at itself."""
+    problem = RetrievalProblem(hops=2, chains=4, symbols="unit")
+    batch = sample(problem, 64, torch.Generator().manual_seed(0))
+    symbols = batch.inputs[..., : problem.symbol_dim]
+    (first2, second2), (first1, second1) = (
+        (symbols[:, at : at + 8 : 2], symbols[:, at + 1 : at + 8 : 2]) for at in (0, 8)
+    )
+    query = symbols[:, 16:]
+
+    def look(who: torch.Tensor, whom: torch.Tensor) -> torch.Tensor:
+        return (3e6 * who @ whom.mT / problem.symbol_dim).softmax(dim=-1)
+
+    place1, place2 = look(query, first1), look(second1, first2)  # layer 1
+    answers = torch.zeros_like(query)
+    for place in range(4):  # layer 2
+        scores = torch.cat(
+            [1e6 * (place1 + place2[:, None, :, place]), torch.full_like(place1[..., :1], 1.5e6)], dim=-1
+        )
+        weights = scores.softmax(dim=-1)[..., :4]
+        answers = answers + weights.sum(dim=-1, keepdim=True) * second2[:, None, place]
+    x2 = batch.targets[..., problem.symbol_dim :]
+    assert (answers - x2).square().mean() < 0.01
