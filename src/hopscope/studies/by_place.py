@@ -105,12 +105,15 @@ def places_of(
         facts: of a problem, those whose rows are moved, from 1.
     """
     models = Models(setups, before)
-    there = [] if work.idle else [setup for setup in models.left if (folder / setup.name / "result.json").exists()]
-    for setup in there:
-        from hopscope.circuits.on_vectors import single
-        from hopscope.studies.moving_rows import ask_by_place
-        from hopscope.training.run import RunFolder
+    there = [setup for setup in models.left if (folder / setup.name / "result.json").exists()]
+    if work.idle or not there:
+        return models.all
 
+    from hopscope.circuits.on_vectors import single
+    from hopscope.studies.moving_rows import ask_by_place
+    from hopscope.training.run import RunFolder
+
+    for setup in there:
         transformer = single(RunFolder(folder / setup.name).transformer(None), 0)
         models.add(setup.name, ask_by_place(setup.name, transformer, setup.problem, facts(setup.problem)))
     return models.all
