@@ -14,33 +14,35 @@ from hopscope.studies.by_place import ByPlace, Moved, facts_that_meet, needs_wha
 from hopscope.studies.moving_rows import ask_by_place, by_role, pairs
 from hopscope.theory.witness import build_witness
 
-PAIR = RetrievalProblem(hops=1, chains=2, symbols="unit")
-
 
 class GoesByPlace(Transformer):
-    """One hop of two chains: the query looks at itself where its pair comes first, and so brings what stands there."""
+    """One hop: the query has a head for each place of the pairs, which looks at the query itself if its own pair stands
+    there and so brings what stands there, and else at the first token, for nothing."""
 
-    def __init__(self) -> None:
-        super().__init__(Architecture(PAIR.input_dim, PAIR.target_dim, reads=2, layers=1, heads=1, d_model=8))
+    def __init__(self, problem: RetrievalProblem) -> None:
+        n = problem.chains
+        super().__init__(Architecture(problem.input_dim, problem.target_dim, reads=n, layers=1, heads=n, d_model=8 * n))
+        self.width, self.asked = problem.symbol_dim, range(2 * n, 3 * n)
 
     def patterns(self, inputs: Tensor, edit: Edit | None = None) -> list[Tensor]:
-        symbols = inputs[..., : PAIR.symbol_dim]
-        first = (symbols[..., 4:, :] == symbols[..., :1, :]).all(dim=-1)
-        pattern = torch.zeros(*inputs.shape[:2], 1, 6, 6)
-        for query in (4, 5):
-            pattern[..., 0, query, query] = first[..., query - 4].float()
-            pattern[..., 0, query, 0] = 1 - pattern[..., 0, query, query]
+        symbols = inputs[..., : self.width]
+        pattern = torch.zeros(*inputs.shape[:2], len(self.asked), inputs.shape[2], inputs.shape[2])
+        for place in range(len(self.asked)):
+            for query in self.asked:
+                here = (symbols[..., query, :] == symbols[..., 2 * place, :]).all(dim=-1).float()
+                pattern[..., place, query, query], pattern[..., place, query, 0] = here, 1 - here
         return [(edit or Edit()).pattern(0, pattern)]
 
     def forward(self, inputs: Tensor, edit: Edit | None = None) -> Tensor:
         (pattern,) = self.patterns(inputs, edit)
-        gates = torch.stack([pattern[..., 0, query, query] for query in (4, 5)], dim=-1)[..., None]
-        values = inputs[..., : PAIR.symbol_dim]
-        return gates * values[..., 1:2, :] + (1 - gates) * values[..., 3:4, :]
+        gates = torch.stack([pattern[..., query, query] for query in self.asked], dim=-2)
+        return gates @ inputs[..., 1 : 2 * len(self.asked) : 2, : self.width]
 
 
-def test_who_goes_by_places_brings_the_next_chains() -> None:
-    found = ask_by_place("m", GoesByPlace(), PAIR, (1,), sequences=64)
+@pytest.mark.parametrize("chains", [2, 3, 4])
+def test_who_goes_by_places_brings_the_next_chains(chains: int) -> None:
+    problem = RetrievalProblem(hops=1, chains=chains, symbols="unit")
+    found = ask_by_place("m", GoesByPlace(problem), problem, (1,), sequences=64)
     assert found.losses == (0.0,)
     (moved,) = found.moved
     assert (moved.fact, moved.layer, moved.next) == (1, 1, 0.0)
