@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,12 @@ from hopscope.errors import InputError
 from hopscope.files import json_lines
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.records import plain
+from hopscope.training.engine import Engine
 from hopscope.training.many import finished, train_all
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
 
 RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
@@ -116,3 +119,14 @@ def test_a_failing_worker_is_heard(tmp_path):
     with pytest.raises(InputError, match="ic-layers-1"):
         train_all(STUDY.setups(), tmp_path, workers=2)
     assert (tmp_path / "ic-layers-1" / "other.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
+@pytest.mark.parametrize(("threads", "workers", "said"), [(2, 2, True), (1, 2, False), (2, 1, False)])
+def test_runs_begun_on_more_threads_than_a_worker_has_are_named(threads, workers, said, tmp_path, caplog):
+    setups = STUDY.setups()[:2]
+    RunFolder.create(tmp_path / setups[1].name, setups[1], Engine(threads=threads))
+    train_all(setups, tmp_path, workers=workers, precision="fp32")
+    assert (f"1 run in {tmp_path} begun on more threads" in caplog.text) == said
+    assert (f"such as {setups[1].name}:" in caplog.text) == said
+    assert len(finished(setups, tmp_path)) == 2

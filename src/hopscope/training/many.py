@@ -6,6 +6,7 @@ else has to be remembered.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
+from hopscope.words import counted
 
 Then = Callable[[Path], None]
 """What is done with the folder of a run that is finished. Other processes must be able to import it by name."""
@@ -69,6 +71,8 @@ def train_all(
     options = (device, max(1, cores // workers), precision, compiled)
     for setup in left:  # or the first would be trained before the last is refused
         check_memory(setup, choose_engine(setup, device=device, threads=options[1], precision=precision))
+    if workers > 1:
+        _tell_of_wide_runs(left, folder, options[1])
     if not left:
         pass
     elif workers == 1:
@@ -89,6 +93,21 @@ def train_all(
         in_processes(_train_and_then, jobs, workers, watch and tick)
     if watch is not None:
         watch(progress_of(setups, folder))
+
+
+def _tell_of_wide_runs(setups: Sequence[Setup], folder: Path, share: int) -> None:
+    """Say which runs were begun on more threads than a worker's share: they go on so, and wait for cores all the time.
+
+    A run keeps its threads, since it is to end in the same bits.
+    """
+    begun = [setup.name for setup in setups if (folder / setup.name / "run.json").exists()]
+    wide = [name for name in begun if RunFolder(folder / name).engine.threads > share]
+    if wide:
+        logging.getLogger("hopscope").warning(
+            f"{counted(len(wide), 'run')} in {folder} begun on more threads than each worker has here ({share}), such "
+            f"as {wide[0]}: it goes on with them and waits for cores all the time, many times slower; finish what is "
+            "begun with --workers 1 (in Python workers=1), or delete its folder to begin it anew"
+        )
 
 
 def unfinished(setups: Sequence[Setup], folder: Path, *, in_order: bool = False) -> list[Setup]:
