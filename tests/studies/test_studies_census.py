@@ -16,8 +16,10 @@ from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.census import census as figure
 from hopscope.statistics import sign_test
 from hopscope.studies import census
+from hopscope.studies.by_place import ByPlace, Moved
 from hopscope.studies.census import CensusResult
 from hopscope.studies.circuits import Search, Seen
+from hopscope.studies.judgements import Judgement
 from hopscope.studies.work import Work
 from hopscope.training.setup import Setup
 
@@ -35,7 +37,7 @@ def alike(n: int, **changes: object) -> list[Seen]:
 
 
 def test_what_is_so_in_most_models():
-    assert verdicts(alike(20)) == ["as asked", "as asked", "as asked", "not run"]
+    assert verdicts(alike(20)) == ["as asked", "as asked", "as asked", "not run", "not run"]
 
 
 def test_circuits_with_a_path_too_many_are_not_as_small_as_theory_allows():
@@ -95,8 +97,8 @@ def test_models_that_all_have_one_circuit_do_not_differ():
 def test_models_without_a_circuit_do_not_count():
     lost = [seen((), seed, strategy="none", delivers=False, loss=0.6) for seed in range(50)]
     assert verdicts(alike(20) + lost)[:3] == ["as asked"] * 3
-    assert verdicts(lost) == ["not run"] * 4
-    assert verdicts([]) == ["not run"]
+    assert verdicts(lost) == ["not run"] * 5
+    assert verdicts([]) == ["not run"] * 2
 
 
 def test_few_models_carry_no_verdict():
@@ -121,7 +123,30 @@ def test_strict_paths_are_compared_where_both_are_there():
 
 
 def drift(models: list[Seen], further: list[Seen]) -> str:
-    return census.judge(CensusResult(tuple(models), tuple(further)))[-1].ours
+    return census.judge(CensusResult(tuple(models), tuple(further)))[-2].ours
+
+
+def test_a_certified_model_that_goes_by_place():
+    """At whichever hop; models without a certified circuit, and those that were not asked, do not count."""
+    hold, place = (
+        (Moved(1, 2, (0.1, 0.4, 0.1), 2.0),),
+        (Moved(1, 1, (0.1,) * 3, 2.0), Moved(3, 2, (0.1, 0.6, 0.1), 2.0)),
+    )
+
+    def judged(certified: int, asked: int, by_place: int, others: bool = False) -> Judgement:
+        models = [seen(DOUBLING, n, certified=("strict",) if n < certified else ()) for n in range(50)]
+        models = [replace(one, model=f"m{n}") for n, one in enumerate(models)]
+        asked_of = range(certified, 50) if others else range(asked)
+        moved = [place if others or n < by_place else hold for n in asked_of]
+        places = tuple(ByPlace(f"m{n}", (0.0,) * 3, told) for n, told in zip(asked_of, moved, strict=True))
+        return census.judge(CensusResult(tuple(models), (), places))[-1]
+
+    assert judged(40, 40, 0).verdict == "as asked"
+    assert judged(40, 20, 0).verdict == "inconclusive"  # none of 20: up to 17%
+    assert judged(40, 50, 1).verdict == "not as asked"
+    assert judged(40, 0, 0).verdict == "not run"
+    assert judged(40, 0, 0, others=True).verdict == "not run"
+    assert judged(40, 50, 0).ours == "0 of 40 (0% to 9%); of those without 0 of 10 (0% to 31%)"
 
 
 def test_counts_by_hand():

@@ -94,6 +94,7 @@ def places_of(
     before: Sequence[ByPlace],
     work: Work,
     facts: Callable[[RetrievalProblem], Sequence[int]],
+    sequences: int = 512,
 ) -> tuple[ByPlace, ...]:
     """By what every model tells rows apart that is finished and there, or that was asked before.
 
@@ -103,6 +104,7 @@ def places_of(
         before: models that were asked before, perhaps on another machine.
         work: how; idle, nothing is asked.
         facts: of a problem, those whose rows are moved, from 1.
+        sequences: so many pairs.
     """
     models = Models(setups, before)
     there = [setup for setup in models.left if (folder / setup.name / "result.json").exists()]
@@ -115,5 +117,6 @@ def places_of(
 
     for setup in there:
         transformer = single(RunFolder(folder / setup.name).transformer(None), 0)
-        models.add(setup.name, ask_by_place(setup.name, transformer, setup.problem, facts(setup.problem)))
+        asked = ask_by_place(setup.name, transformer, setup.problem, facts(setup.problem), sequences)
+        models.add(setup.name, asked)
     return models.all

@@ -16,8 +16,8 @@ from hopscope.problem.vectors import Batch, compose
 from hopscope.studies.by_place import ByPlace, Moved
 from hopscope.training.losses import squared_errors
 
-SEQUENCES, SEED = 512, 0
-"""Pairs of sequences, and where they are drawn from."""
+SEED = 0
+"""Where the sequences are drawn from."""
 
 
 @torch.no_grad()
@@ -26,7 +26,7 @@ def ask_by_place(
     transformer: Transformer,
     problem: RetrievalProblem,
     facts: Sequence[int],
-    sequences: int = SEQUENCES,
+    sequences: int,
     seed: int = SEED,
 ) -> ByPlace:
     """Ask one model.
