@@ -93,4 +93,6 @@ def test_a_look_up_is_lost_in_any_layer() -> None:
     moved = (Moved(2, 1, (0.0, 0.1, 0.2), 2.0), Moved(2, 2, (0.0, 1.9, 0.51), 0.1))
     found = ByPlace("m", (0.0, 0.1, 0.1), moved)
     assert [found.goes_by_place(look_up) for look_up in (1, 2, 3)] == [False, True, True]
-    assert not ByPlace("m", (0.0, 0.1, 0.31), moved[:1]).makes(3)
+    unmade = ByPlace("m", (0.0, 0.1, 0.31), moved)
+    assert not unmade.makes(3)
+    assert not unmade.goes_by_place(3)

@@ -67,8 +67,9 @@ class ByPlace:
         return self.losses[look_up - 1] < MADE
 
     def goes_by_place(self, look_up: int) -> bool:
-        """Whether it loses the look-up, from 1, with some layer's patterns from where the rows stand elsewhere."""
-        return self.most(look_up) > LOST
+        """Whether it makes the look-up, from 1, and loses it with some layer's patterns from where rows stand
+        elsewhere."""
+        return self.makes(look_up) and self.most(look_up) > LOST
 
     def most(self, look_up: int) -> float:
         """The highest loss of the look-up, whatever is moved, in any layer."""

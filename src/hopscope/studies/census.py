@@ -21,9 +21,10 @@ below. Else inconclusive.
    that changed gives p below 5%. Not as asked: it does not, and the 95% interval of the mean change (Student's t)
    lies within one path either way, from ten seeds or more. Else inconclusive.
 5. A certificate is of a model that tells rows by what they hold: no model with a certified circuit, in either sense,
-   goes by place at any hop (`hopscope.studies.by_place`: rows of each pair are moved, in 128 sequences). Asked of those
-   models that are still there. As asked: none does, and the upper 95% Clopper-Pearson bound on how often one would is
-   below 10%. Not as asked: one does. Else inconclusive. (Written when every fifth model had been asked, 24 of them.)
+   goes by place at any hop that it has (`hopscope.studies.by_place`: rows of each pair are moved, in 128 sequences).
+   Asked of those models that are still there. As asked: none does, and the upper 95% Clopper-Pearson bound on how often
+   one would is below 10%. Not as asked: one does. Else inconclusive. (Written when every fifth model had been asked, 24
+   of them.)
 
     hopscope study census results/studies/census
 """
