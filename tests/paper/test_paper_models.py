@@ -108,7 +108,7 @@ class TestThreeModelsThatSolveTheTask:
             tmp_path,
             seed_1={
                 "paths": (), "program": (), "others": (), "helpers": (), "strict": None, "losses": {"full": full},
-                "certificate": no_circuit(full, 0.05, 0, rows_left=70).to_json(),
+                "certificate": no_circuit(full, 0.05, 0, rows_left=70),
             },
         )  # fmt: skip
         for claim in ("C8", "C10"):

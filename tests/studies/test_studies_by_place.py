@@ -10,7 +10,7 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.by_place import ByPlace, Moved, facts_that_meet, needs_what_meets
+from hopscope.studies.by_place import ByPlace, RowsMoved, facts_that_meet, needs_what_meets
 from hopscope.studies.moving_rows import ask_by_place, by_role, pairs
 from hopscope.theory.witness import build_witness
 
@@ -90,7 +90,7 @@ def test_which_facts_meet() -> None:
 
 
 def test_a_look_up_is_lost_in_any_layer() -> None:
-    moved = (Moved(2, 1, (0.0, 0.1, 0.2), 2.0), Moved(2, 2, (0.0, 1.9, 0.51), 0.1))
+    moved = (RowsMoved(2, 1, (0.0, 0.1, 0.2), 2.0), RowsMoved(2, 2, (0.0, 1.9, 0.51), 0.1))
     found = ByPlace("m", (0.0, 0.1, 0.1), moved)
     assert [found.goes_by_place(look_up) for look_up in (1, 2, 3)] == [False, True, True]
     unmade = ByPlace("m", (0.0, 0.1, 0.31), moved)

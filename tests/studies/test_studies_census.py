@@ -16,7 +16,7 @@ from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.census import census as figure
 from hopscope.statistics import sign_test
 from hopscope.studies import census
-from hopscope.studies.by_place import ByPlace, Moved
+from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.census import CensusResult
 from hopscope.studies.circuits import Search, Seen
 from hopscope.studies.judgements import Judgement
@@ -129,8 +129,8 @@ def drift(models: list[Seen], further: list[Seen]) -> str:
 def test_a_certified_model_that_goes_by_place():
     """At whichever hop; models without a certified circuit, and those that were not asked, do not count."""
     hold, place = (
-        (Moved(1, 2, (0.1, 0.4, 0.1), 2.0),),
-        (Moved(1, 1, (0.1,) * 3, 2.0), Moved(3, 2, (0.1, 0.6, 0.1), 2.0)),
+        (RowsMoved(1, 2, (0.1, 0.4, 0.1), 2.0),),
+        (RowsMoved(1, 1, (0.1,) * 3, 2.0), RowsMoved(3, 2, (0.1, 0.6, 0.1), 2.0)),
     )
 
     def judged(certified: int, asked: int, by_place: int, others: bool = False) -> Judgement:

@@ -13,7 +13,7 @@ from hopscope.plot.conditional import conditional as figure
 from hopscope.records import write_record
 from hopscope.studies import conditional
 from hopscope.studies.arms import ArmLearned, by_seed
-from hopscope.studies.by_place import ByPlace, Moved
+from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.circuits import Seen
 from hopscope.studies.conditional import ConditionalResult, meeting, parallel
 from hopscope.studies.kept import made_by
@@ -102,7 +102,7 @@ def asked(model: str, lily: float, moved: float) -> ByPlace:
     return ByPlace(
         model,
         (0.0, 0.0, lily, 1.0),
-        (Moved(2, 1, (0.0, 0.0, lily, 1.0), 2.0), Moved(2, 2, (0.0, 1.0, moved, 1.0), 0.5)),
+        (RowsMoved(2, 1, (0.0, 0.0, lily, 1.0), 2.0), RowsMoved(2, 2, (0.0, 1.0, moved, 1.0), 0.5)),
     )
 
 

@@ -14,7 +14,7 @@ from hopscope.problem.vectors import sample
 from hopscope.records import write_record
 from hopscope.studies import places
 from hopscope.studies.arms import ArmLearned, by_seed
-from hopscope.studies.by_place import ByPlace, Moved
+from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.kept import made_by
 from hopscope.studies.places import PlacesResult
 from hopscope.studies.work import Work
@@ -32,7 +32,9 @@ def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ..
         steps = tuple(tuple(100 * hop if hop <= n else None for hop in (1, 2)) for n in shares)
         arms.append(ArmLearned(arm, arm.seeds[: len(shares)], steps))
     asked = [
-        ByPlace(f"{name}/seed-{number}", (0.0, 0.02), (Moved(2, 1, (0.0, 0.02), 2.0), Moved(1, 2, (0.0, loss), 0.3)))
+        ByPlace(
+            f"{name}/seed-{number}", (0.0, 0.02), (RowsMoved(2, 1, (0.0, 0.02), 2.0), RowsMoved(1, 2, (0.0, loss), 0.3))
+        )
         for name, losses in (lost or {}).items()
         for number, loss in enumerate(losses)
     ]
@@ -66,7 +68,7 @@ def test_by_place() -> None:
     assert verdict(planted({}, {DEEP: (1.5,) * 6}), HOLD) == "not as asked"
     assert verdict(planted({}, {DEEP: (1.5,) * 6}), PLACE) == "not run"  # those have layers enough
     made_neither = PlacesResult(
-        planted({}).arms, (ByPlace(f"{SHALLOW}/a", (0.0, 0.9), (Moved(1, 1, (0.0, 1.5), 0.3),)),)
+        planted({}).arms, (ByPlace(f"{SHALLOW}/a", (0.0, 0.9), (RowsMoved(1, 1, (0.0, 1.5), 0.3),)),)
     )
     assert verdict(made_neither, PLACE) == "not run"
 

@@ -30,7 +30,7 @@ costs one half."""
 
 
 @dataclass(frozen=True)
-class Moved:
+class RowsMoved:
     """What a model answers with the patterns of one layer from where the rows of one fact stand elsewhere.
 
     Attributes:
@@ -59,7 +59,7 @@ class ByPlace:
 
     model: str
     losses: tuple[float, ...]
-    moved: tuple[Moved, ...]
+    moved: tuple[RowsMoved, ...]
     made: str = ""
 
     def makes(self, look_up: int) -> bool:

@@ -13,7 +13,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, compose
-from hopscope.studies.by_place import ByPlace, Moved
+from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.training.losses import squared_errors
 
 SEED = 0
@@ -47,7 +47,7 @@ def ask_by_place(
             answers = transformer(here.inputs[None], TakenOver(layer, by_role(pattern, here, there), problem.chains))
             of_next = _losses(answers, _of_the_next(here, problem.chains), problem)
             losses = _losses(answers, here.targets, problem)
-            moved.append(Moved(fact, layer + 1, losses, of_next[fact - 1]))
+            moved.append(RowsMoved(fact, layer + 1, losses, of_next[fact - 1]))
     return ByPlace(model, as_it_is, tuple(moved))
 
 
