@@ -10,7 +10,8 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.by_place import ByPlace, RowsMoved, facts_that_meet, needs_what_meets
+from hopscope.studies.by_place import ByPlace, RowsMoved
+from hopscope.studies.conditional import facts_that_meet, needs_what_meets
 from hopscope.studies.moving_rows import ask_by_place, by_role, pairs
 from hopscope.theory.witness import build_witness
 

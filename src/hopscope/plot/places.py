@@ -46,15 +46,18 @@ def places(found: PlacesResult) -> Figure:
 
 
 def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes, moved: Axes, shift: float) -> None:
-    label = f"{layers} layers"
-    for arm in (one for one in found.arms if one.layers == layers and one.seeds):
-        chains, yes, n = arm.setup.problem.chains + shift, len(arm.steps(2)), len(arm.seeds)
-        low, high = clopper_pearson(yes, n)
-        told = f"{label}, {'as theory asks' if layers >= arm.needs(2) else 'one fewer than theory asks for'}"
-        learned.errorbar(
-            chains, yes / n, [[yes / n - low], [high - yes / n]], fmt=mark, color=color, linewidth=1,
-            label=None if told in learned.get_legend_handles_labels()[1] else told,
-        )  # fmt: skip
+    """Everything of so many layers."""
+    arms = [one for one in found.arms if one.layers == layers and one.seeds]
+    if not arms:
+        return
+    told = "as theory asks" if layers >= arms[0].needs(2) else "one fewer than theory asks for"
+    at = [arm.setup.problem.chains + shift for arm in arms]
+    shares = [len(arm.steps(2)) / len(arm.seeds) for arm in arms]
+    bounds = [clopper_pearson(len(arm.steps(2)), len(arm.seeds)) for arm in arms]
+    reach = [[share - low for share, (low, _) in zip(shares, bounds, strict=True)],
+             [high - share for share, (_, high) in zip(shares, bounds, strict=True)]]  # fmt: skip
+    learned.errorbar(at, shares, reach, fmt=mark, color=color, linewidth=1, label=f"{layers} layers, {told}")
+    for chains, arm in zip(at, arms, strict=True):
         losses = [one.most(2) for one in found.of(arm)]
         spread = [chains + 0.02 * (place - (len(losses) - 1) / 2) for place in range(len(losses))]
         moved.plot(spread, losses, mark, color=color, markersize=3.5, alpha=0.8)

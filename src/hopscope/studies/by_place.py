@@ -8,17 +8,15 @@ Which way a model goes is asked of pairs of sequences. They hold the same chains
 chain's row stands at the next chain's place. The patterns of the positions that are asked are taken, in one layer, from
 the second sequence into the first, each weight from the role it is on to the same role of the same chain. Who looks for
 what rows hold looks at the same roles in both, so that nothing changes. Who goes by places now chooses what stands at
-the wrong one, and brings the next chain's.
+the wrong one, and brings the next chain's. (An interchange intervention, Geiger et al. 2021, on patterns.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies.kept import Models
 from hopscope.studies.work import Work
@@ -74,19 +72,6 @@ class ByPlace:
     def most(self, look_up: int) -> float:
         """The highest loss of the look-up, whatever is moved, in any layer."""
         return max((one.losses[look_up - 1] for one in self.moved), default=self.losses[look_up - 1])
-
-
-@cache
-def facts_that_meet(graph: str) -> tuple[int, ...]:
-    """The facts of one key whose value is needed besides another to look up a third, from 1."""
-    steps = CONDITIONAL[graph].steps
-    needed = {key for step in steps if len(step.keys) > 1 for key in step.keys}
-    return tuple(n for n, step in enumerate(steps, start=1) if len(step.keys) == 1 and step.value in needed)
-
-
-def needs_what_meets(graph: str) -> int:
-    """The first look-up that needs several keys, from 1."""
-    return next(n for n, step in enumerate(CONDITIONAL[graph].steps, start=1) if len(step.keys) > 1)
 
 
 def places_of(

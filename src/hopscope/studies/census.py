@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -151,15 +150,16 @@ def quick(recipe: Recipe) -> CensusStudy:
 
 def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
     """Train what is not trained yet, and find the circuit of every model."""
-    before = kept("census", folder, CensusResult)
-    known = (*before.models, *before.further) if before else ()
+    before = kept("census", folder, CensusResult) or CensusResult((), ())
+    known = (*before.models, *before.further)
     found = {one.model: one for one in find_circuits(study.in_order, folder / "runs", work, study.search, known)}
     models, further = (
         tuple(found[setup.name] for setup in setups if setup.name in found)
         for setups in (study.models, study.trained_on)
     )
-    asked = partial(places_of, study.models, folder / "runs", before.places if before else (), work)
-    return CensusResult(models, further, asked(lambda problem: range(1, problem.hops + 1), sequences=SEQUENCES))
+    every = tuple(range(1, study.hops + 1))
+    places = places_of(study.models, folder / "runs", before.places, work, lambda problem: every, SEQUENCES)
+    return CensusResult(models, further, places)
 
 
 def between(models: Sequence[Seen]) -> list[float]:
@@ -197,7 +197,7 @@ def judge(result: CensusResult) -> list[Judgement]:
 def _certified_by_place(result: CensusResult) -> Judgement:
     """Rule 5."""
     asked = "no model with a certified circuit goes by place"
-    certified = {one.model: one.hops for one in result.models if one.certified}
+    certified = {one.model for one in result.models if one.certified}
     by_place = {one.model: any(map(one.goes_by_place, range(1, len(one.losses) + 1))) for one in result.places}
     theirs = [by_place[name] for name in certified if name in by_place]
     if not theirs:

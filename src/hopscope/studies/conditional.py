@@ -42,7 +42,7 @@ from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import GraphName, RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, nothing_beyond
-from hopscope.studies.by_place import ByPlace, facts_that_meet, needs_what_meets, places_of
+from hopscope.studies.by_place import ByPlace, places_of
 from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, seen_table
 from hopscope.studies.judgements import Judgement, as_many_as, most_of
 from hopscope.studies.kept import kept
@@ -142,9 +142,9 @@ def run(study: ConditionalStudy, folder: Path, work: Work) -> ConditionalResult:
     """Train what is not trained yet, seed after seed, and find the circuit of every model."""
     runs, bar = folder / "runs", study.search.budget.bar
     before = kept("conditional", folder, ConditionalResult) or ConditionalResult(bar, (), ())
-    models = find_circuits(arms.by_seed(study.arms, to_the_end=True), runs, work, study.search, before.models)
-    found = [arm for graph in study.chains for arm in _learned_of(graph, study, runs, before)]
     setups = arms.by_seed(study.arms, to_the_end=True)
+    models = find_circuits(setups, runs, work, study.search, before.models)
+    found = [arm for graph in study.chains for arm in _learned_of(graph, study, runs, before)]
     places = places_of(setups, runs, before.places, work, lambda problem: facts_that_meet(problem.graph))
     return ConditionalResult(bar, tuple(found), models, places)
 
@@ -185,6 +185,18 @@ def meeting(graph: str) -> tuple[str, ...]:
         if len(keys) > 1:
             return keys
     return ()
+
+
+def facts_that_meet(graph: str) -> tuple[int, ...]:
+    """The facts of one key whose value is needed besides another to look up a third, from 1."""
+    steps = CONDITIONAL[graph].steps
+    needed = {key for step in steps if len(step.keys) > 1 for key in step.keys}
+    return tuple(n for n, step in enumerate(steps, start=1) if len(step.keys) == 1 and step.value in needed)
+
+
+def needs_what_meets(graph: str) -> int:
+    """The first look-up that needs several keys, from 1."""
+    return next(n for n, step in enumerate(CONDITIONAL[graph].steps, start=1) if len(step.keys) > 1)
 
 
 def parallel(one: Seen, roles: Sequence[str]) -> bool:

@@ -42,12 +42,11 @@ def ask_by_place(
     moved, as_it_is = [], tuple[float, ...]()
     for fact in facts:
         here, there = pairs(problem, fact, sequences, seed)
-        as_it_is = _losses(transformer(here.inputs[None]), here.targets, problem)
+        as_it_is, of_next = _losses(transformer(here.inputs[None]), here.targets, problem), _of_the_next(here, problem)
         for layer, pattern in enumerate(transformer.patterns(there.inputs[None])):
             answers = transformer(here.inputs[None], TakenOver(layer, by_role(pattern, here, there), problem.chains))
-            of_next = _losses(answers, _of_the_next(here, problem.chains), problem)
-            losses = _losses(answers, here.targets, problem)
-            moved.append(RowsMoved(fact, layer + 1, losses, of_next[fact - 1]))
+            losses, beside = (_losses(answers, right, problem) for right in (here.targets, of_next))
+            moved.append(RowsMoved(fact, layer + 1, losses, beside[fact - 1]))
     return ByPlace(model, as_it_is, tuple(moved))
 
 
@@ -89,10 +88,10 @@ class TakenOver(Edit):
         return changed
 
 
-def _of_the_next(batch: Batch, chains: int) -> Float[Tensor, "batch query d_target"]:
+def _of_the_next(batch: Batch, problem: RetrievalProblem) -> Float[Tensor, "batch query d_target"]:
     """For each query, what the next chain's is asked for."""
-    chain = batch.chain[:, -chains:]
-    query = chain.argsort(dim=-1).gather(-1, (chain + 1) % chains)
+    chain = batch.chain[:, -problem.chains :]
+    query = chain.argsort(dim=-1).gather(-1, (chain + 1) % problem.chains)
     return batch.targets.gather(1, query[..., None].expand(batch.targets.shape))
 
 

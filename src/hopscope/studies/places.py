@@ -35,7 +35,7 @@ from pathlib import Path
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, nothing_beyond
-from hopscope.studies.by_place import ByPlace, places_of
+from hopscope.studies.by_place import MADE, ByPlace, places_of
 from hopscope.studies.judgements import Judgement, most_of
 from hopscope.studies.kept import kept
 from hopscope.studies.study import Study
@@ -43,9 +43,6 @@ from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.words import counted
-
-BELOW = 0.3
-"""The validation loss below which a hop is learned."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def run(study: PlacesStudy, folder: Path, work: Work) -> PlacesResult:
     before = kept("places", folder, PlacesResult) or PlacesResult((), ())
     runs, setups = folder / "runs", arms.by_seed(study.arms, to_the_end=True)
     arms.train(study.arms, runs, work, before.arms, to_the_end=True)
-    found = arms.read(study.arms, runs, before.arms, to_the_end=True, below=BELOW)
+    found = arms.read(study.arms, runs, before.arms, to_the_end=True, below=MADE)
     return PlacesResult(found.arms, places_of(setups, runs, before.places, work, lambda problem: (1, 2)))
 
 
