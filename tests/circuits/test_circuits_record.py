@@ -163,6 +163,8 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
         assert replace(whole, certificate=Certificate("natural", left)).certified == ("strict",)
         strict = replace(whole.strict, certificate=Certificate("strict", left))
         assert replace(whole, strict=strict).certified == ("natural",)
+    with pytest.raises(InputError, match="must be natural, and strict of the strict reading, got strict, strict"):
+        replace(whole, certificate=whole.strict.certificate)
     parts = {name: Part(True, "", {}) for name in PART_NAMES}
     assert Certificate("natural", parts).passed
     assert not Certificate("natural", {name: parts[name] for name in PART_NAMES[:-1]}).passed

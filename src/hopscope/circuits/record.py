@@ -176,7 +176,8 @@ class Circuit:
         text: of a language model, what was asked and how well it answers; else None.
 
     Raises:
-        InputError: a path in a layer or head that the model lacks, rules of a newer hopscope, a part without a verdict.
+        InputError: a path in a layer or head that the model lacks, rules of a newer hopscope, a certificate in another
+            sense than that of its place.
     """
 
     model: str
@@ -209,6 +210,9 @@ class Circuit:
                     )
         if not 1 <= self.rules <= RULES:
             raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
+        senses = self.certificate.sense, self.strict.certificate.sense if self.strict else "strict"
+        if senses != ("natural", "strict"):
+            raise InputError(f"certificates must be natural, and strict of the strict reading, got {', '.join(senses)}")
         needed = ("full", "imposed", "natural") if self.found else ("full",)
         if lacking := [name for name in needed if name not in self.losses]:
             raise InputError(f"losses lack {', '.join(lacking)}")
