@@ -262,9 +262,10 @@ def test_a_blurred_key_fails_random_keys_alone() -> None:
     assert found.parts["random_keys"].says.endswith("layer 1 head 1 >x2")
 
 
-def test_an_answer_that_theory_forbids_fails_deliverability_alone() -> None:
+def test_an_answer_that_theory_forbids_fails_deliverability() -> None:
+    """Nor `places`: with one chain nothing shows by what a row is found."""
     found = certify(evidence_of(by_place()))
-    assert found.failed == ("deliverability",)
+    assert found.failed == ("places", "deliverability")
     assert "the two positions share nothing by then" in found.parts["deliverability"].says
     assert found.parts["deliverability"].numbers["unexplained"] == ["layer 1 head 1: x0? -> >x1"]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from known_run import certificate, circuit_json, known_run, witness_shape
+from older_rules import by_rules
 from small_models import disguised_witness
 
 from hopscope.circuits.certificate import Proof
@@ -129,7 +130,7 @@ def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
     few = Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
     first = circuit_of_run(run, 0, effort=few)
     assert circuit_of_run(run, 0, effort=few) == first
-    replace(first, rules=1).save(run.path / "circuit.json", run.record.content_hash)  # by rules of before: asked anew
+    by_rules(first, 1).save(run.path / "circuit.json", run.record.content_hash)  # by rules of before: asked anew
     assert circuit_of_run(run, 0, effort=few) == first
     again = circuit_of_run(run, 0, effort=Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8, bar=0.1))
     assert again.bar == 0.1

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_models import random_model, some_batch
 
-from hopscope.circuits.certificate import RULES, Certificate, Evidence, Part, Proof
+from hopscope.circuits.certificate import Certificate, Evidence, Part, Proof
 from hopscope.circuits.certificate.flow import deliverability
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.compare import first_head_ties_pairs, strategy
@@ -90,7 +90,7 @@ def circuit(*written: str) -> Circuit:
         model="m", seed=0, number=0, problem=PROBLEM, layers=3, heads=3, bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
         paths=tuple(CircuitPath(path, "one_hot", 0.9, 0.3, between, 0.4, between) for path in paths(*written)),
-        program=(), others=(), search={}, rules=RULES,
+        program=(), others=(), search={},
         certificate=Certificate("natural", {"sufficiency": Part(True, "", {})}),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from older_rules import by_rules
 from small_models import disguised_witness
 
 from hopscope.circuits.apply import check
@@ -64,7 +65,6 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         program=(),
         others=(),
         search={},
-        rules=RULES,
         certificate=Certificate(
             "natural",
             {
@@ -119,7 +119,7 @@ def test_a_record_of_before_says_by_which_rules_it_was_certified(tmp_path: Path)
     old = {name: value for name, value in found().to_json().items() if name not in ("seal", "rules")} | {"schema": 2}
     (tmp_path / "circuit.json").write_text(json.dumps(old))
     one = Circuit.load(tmp_path / "circuit.json")
-    assert one == replace(found(), rules=1)
+    assert one == by_rules(found(), 1)
     assert describe(one).startswith(f"certified (natural, strict, by rules 1; rules {RULES} ask more) ")
     one.save(str(tmp_path / "again.json"))
     assert Circuit.load(str(tmp_path / "again.json")).rules == 1
@@ -170,11 +170,26 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
     assert not Certificate("natural", {name: parts[name] for name in PART_NAMES[:-1]}).passed
 
 
+def test_a_certificate_is_asked_for_what_its_rules_ask_for() -> None:
+    """`places` came with rules 3: before, a certificate was whole without it; from then on it is not."""
+    parts = {name: Part(True, "", {}) for name in PART_NAMES if name != "places"}
+    assert [Certificate("natural", parts, rules).passed for rules in (1, 2, 3)] == [True, True, False]
+    some = {name: part for name, part in parts.items() if name != "outside"}
+    assert not Certificate("natural", some, 1).passed
+    lost = {**parts, "places": Part(False, "", {})}
+    assert not Certificate("natural", lost, 2).passed  # what is there and failed counts by any rules
+    whole = found()
+    with pytest.raises(InputError, match="certificates by one set of rules, got 2 and 3"):
+        replace(whole, certificate=replace(whole.certificate, rules=2))
+    with pytest.raises(InputError, match="rules must be from 1 to 3"):
+        Certificate("natural", parts, 0)
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
         ({"schema": 4}, "schema 4 and this hopscope reads 3 at most"),
-        ({"rules": 3}, "rules must be from 1 to 2, what this hopscope knows, got 3"),
+        ({"rules": 4}, "rules must be from 1 to 3, what this hopscope knows, got 4"),
         ({"rules": None}, "rules"),
         ({"kind": "hopscope run"}, "is not the record of a circuit"),
         ({"hops": 4}, "hops is 4, but 2 by the rest of the record"),

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from hopscope.circuits.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_layer, check
 from hopscope.circuits.coordinates import Sequences, coordinates
+from hopscope.circuits.elsewhere import Elsewhere
 from hopscope.circuits.form import Form, Program
 from hopscope.circuits.role_maps import RoleMaps, joined, role_maps
 from hopscope.errors import InputError
@@ -97,6 +98,10 @@ class Evaluator(ABC):
     @abstractmethod
     def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
         """The same model on sequences that depend on seed and purpose alone."""
+
+    @abstractmethod
+    def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
+        """The same model on the same sequences with the rows of a pair, from 1, at one another's places."""
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
@@ -184,6 +189,11 @@ class Evaluator(ABC):
     def _positions_at_once(self) -> int:
         """Positions that go through together."""
         return min(_ROWS_AT_ONCE, ACTIVATIONS // (BYTES_A_POSITION * self.shape.d_model))
+
+    @property
+    def shares(self) -> tuple[Evaluator, ...]:
+        """The same model on parts of the batch that go through at once, in order."""
+        return self._shares or (self,)
 
     @cached_property
     def _shares(self) -> tuple[Evaluator, ...]:

@@ -156,7 +156,6 @@ def circuit_in(
         "bar": budget.bar,
         "strict": _strict(evaluator, units, budget, seed, journal, proof) if strict and not given_up else None,
         "search": _described(searched, evaluator, seed),
-        "rules": RULES,
     }
     if not outcome.found:
         certificate = no_circuit(outcome.full_mse, budget.bar, seed, rows_left=outcome.left)

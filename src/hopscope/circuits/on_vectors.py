@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.elsewhere import Elsewhere, rows_elsewhere
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Seam, Stream
@@ -53,6 +54,11 @@ class OnVectors(Evaluator):
     def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
         """The same model on sequences that no training sees."""
         return self.on(held_out(self.problem, sequences, seed, purpose))
+
+    def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
+        """The same model on the same chains, each chain's row of a pair, or fact, at the next chain's place."""
+        moved = rows_elsewhere(self.problem, self.batch, pair)
+        return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Squared errors of the answers at the last positions, the mean over queries and components."""

@@ -169,15 +169,14 @@ class Circuit:
         program: every row that is not uniform in the imposed circuit, as plain values (`programs.from_json`).
         others: other circuits that the search ended in.
         search: what was asked of the search and what it took, as plain values.
-        rules: version of what the certificates ask, see `hopscope.circuits.certificate.part.RULES`.
         certificate: of the natural reading.
         helpers: rows in use that attend to no other role of their chain.
         strict: what the paper's own procedure finds (Appendix E); None where the model does not hold the bar.
         text: of a language model, what was asked and how well it answers; else None.
 
     Raises:
-        InputError: a path in a layer or head that the model lacks, rules of a newer hopscope, a certificate in another
-            sense than that of its place.
+        InputError: a path in a layer or head that the model lacks, a certificate in another sense than that of its
+            place, or two by different rules.
     """
 
     model: str
@@ -192,7 +191,6 @@ class Circuit:
     program: tuple[dict[str, Any], ...]
     others: tuple[OtherCircuit, ...]
     search: dict[str, Any]
-    rules: int
     certificate: Certificate
     helpers: tuple[Helper, ...] = ()
     strict: StrictReading | None = None
@@ -208,8 +206,8 @@ class Circuit:
                     raise InputError(
                         f"{one.path.describe(self.roles)} has {name} {value + 1}, but the model has {most}"
                     )
-        if not 1 <= self.rules <= RULES:
-            raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
+        if self.strict and self.strict.certificate.rules != self.rules:
+            raise InputError(f"certificates by one set of rules, got {self.rules} and {self.strict.certificate.rules}")
         senses = self.certificate.sense, self.strict.certificate.sense if self.strict else "strict"
         if senses != ("natural", "strict"):
             raise InputError(f"certificates must be natural, and strict of the strict reading, got {', '.join(senses)}")
@@ -226,6 +224,11 @@ class Circuit:
     def found(self) -> bool:
         """Whether there is a circuit in the natural reading."""
         return bool(self.paths)
+
+    @property
+    def rules(self) -> int:
+        """Version of what the certificates ask, see `hopscope.circuits.certificate.part.RULES`."""
+        return self.certificate.rules
 
     @property
     def certified(self) -> tuple[Sense, ...]:
@@ -330,7 +333,8 @@ class Circuit:
         fields["paths"] = [_named(path, "path", self.roles) for path in fields["paths"]]
         for other in fields["others"]:
             other["paths"] = [_named({"path": path}, "path", self.roles) for path in other["paths"]]
-        return {"hops": self.hops, "found": self.found, "certified": list(self.certified), **fields}
+        told = {"found": self.found, "certified": list(self.certified), "rules": self.rules}
+        return {"hops": self.hops, **told, **fields}
 
 
 _NAMES = ("layer", "head", "query", "key")
@@ -369,9 +373,10 @@ def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[s
     return {name: names.path(roles)} | {key: value for key, value in given.items() if key not in _NAMES}
 
 
-def _certificate(sense: Sense, parts: Any) -> dict[str, Any]:
+def _certificate(sense: Sense, parts: Any, rules: int) -> dict[str, Any]:
     """The fields of a certificate whose parts stand in a record."""
-    told: dict[str, Any] = plain(Certificate.from_json(sense, convert(parts, dict[str, dict[str, Any]], "certificate")))
+    by_name = convert(parts, dict[str, dict[str, Any]], "certificate")
+    told: dict[str, Any] = plain(Certificate.from_json(sense, by_name, rules))
     return told
 
 
@@ -392,7 +397,7 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
         InputError: the first thing that is wrong.
     """
     told: dict[str, Any] = {name: fields[name] for name in ("hops", "found") if name in fields}
-    given = {name: value for name, value in fields.items() if name not in ("hops", "found", "certified")}
+    given = {name: value for name, value in fields.items() if name not in (*told, "certified", "rules")}
     roles = convert(given.get("problem"), RetrievalProblem, "problem").all_roles
     for name in ("paths", "others"):
         given[name] = convert(given.get(name), list[dict[str, Any]], name)
@@ -403,9 +408,10 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
     for other in given["others"]:
         paths = convert(other.get("paths"), list[dict[str, Any]], "paths of another circuit")
         other["paths"] = [_numbered(path, "path", roles, "a path of another circuit")["path"] for path in paths]
-    given["certificate"] = _certificate("natural", given.get("certificate", {}))
+    rules: int = convert(fields.get("rules"), int, "rules")
+    given["certificate"] = _certificate("natural", given.get("certificate", {}), rules)
     if isinstance(given.get("strict"), dict):
-        given["strict"]["certificate"] = _certificate("strict", given["strict"].get("certificate", {}))
+        given["strict"]["certificate"] = _certificate("strict", given["strict"].get("certificate", {}), rules)
     circuit = convert(given, Circuit, "the record")
     for name, value in (("hops", circuit.hops), ("found", circuit.found)):
         if told.get(name) != value:

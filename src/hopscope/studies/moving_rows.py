@@ -8,11 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.edit import Edit, Pattern
+from hopscope.circuits.elsewhere import PatternsPut, rows_elsewhere
 from hopscope.model.transformer import Transformer
-from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch, compose
+from hopscope.problem.vectors import Batch, sample
 from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.training.losses import squared_errors
 
@@ -39,53 +38,18 @@ def ask_by_place(
         sequences: so many pairs.
         seed: that they are drawn from.
     """
-    moved, as_it_is = [], tuple[float, ...]()
+    here = sample(problem, sequences, torch.Generator().manual_seed(seed))
+    asked = torch.arange(problem.sequence_length) >= problem.sequence_length - problem.chains
+    everywhere, of_next = asked.expand(sequences, -1), _of_the_next(here, problem)
+    moved = []
     for fact in facts:
-        here, there = pairs(problem, fact, sequences, seed)
-        as_it_is, of_next = _losses(transformer(here.inputs[None]), here.targets, problem), _of_the_next(here, problem)
-        for layer, pattern in enumerate(transformer.patterns(there.inputs[None])):
-            answers = transformer(here.inputs[None], TakenOver(layer, by_role(pattern, here, there), problem.chains))
+        elsewhere = rows_elsewhere(problem, here, fact)
+        for layer, pattern in enumerate(transformer.patterns(elsewhere.sequences.inputs[None])):
+            put = PatternsPut(layer, elsewhere.brought(pattern), everywhere)
+            answers = transformer(here.inputs[None], put)
             losses, beside = (_losses(answers, right, problem) for right in (here.targets, of_next))
             moved.append(RowsMoved(fact, layer + 1, losses, beside[fact - 1]))
-    return ByPlace(model, as_it_is, tuple(moved))
-
-
-def pairs(problem: RetrievalProblem, fact: int, sequences: int, seed: int) -> tuple[Batch, Batch]:
-    """Sequences, and the same with each chain's row of a fact, from 1, at the next chain's place."""
-    laid, generator = layout(problem), torch.Generator().manual_seed(seed)
-    symbols = torch.randn((sequences, problem.chains, laid.symbols, problem.symbol_dim), generator=generator)
-    order = torch.rand((sequences, problem.hops + 1, laid.rows), generator=generator).argsort(dim=-1)
-    moved = order.clone()
-    moved[:, fact - 1, : problem.chains] = order[:, fact - 1, : problem.chains].roll(-1, dims=-1)
-    return compose(problem, symbols, order), compose(problem, symbols, moved)
-
-
-def by_role(pattern: Pattern, here: Batch, there: Batch) -> Pattern:
-    """Patterns of sequences `there`, each weight where the same role of the same chain stands `here`."""
-    holder = here.chain * here.place.shape[-1] + here.role
-    position = there.place.flatten(-2).gather(-1, holder)
-    return pattern.gather(-1, position[None, :, None, None].expand(pattern.shape))
-
-
-class TakenOver(Edit):
-    """Puts patterns in the place of a layer's own, at the positions that are asked.
-
-    Args:
-        layer: from 0.
-        pattern: what is put there.
-        asked: positions, the last of the sequence.
-    """
-
-    def __init__(self, layer: int, pattern: Pattern, asked: int) -> None:
-        self._layer, self._pattern, self._asked = layer, pattern, asked
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The layer's pattern, changed where it is that one."""
-        if layer != self._layer:
-            return pattern
-        changed = pattern.clone()
-        changed[..., -self._asked :, :] = self._pattern[..., -self._asked :, :]
-        return changed
+    return ByPlace(model, _losses(transformer(here.inputs[None]), here.targets, problem), tuple(moved))
 
 
 def _of_the_next(batch: Batch, problem: RetrievalProblem) -> Float[Tensor, "batch query d_target"]:

@@ -13,12 +13,13 @@ from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.certificate.keys import random_keys
 from hopscope.circuits.certificate.outside import completeness, families, outside, recovery
 from hopscope.circuits.certificate.part import PART_NAMES, Certificate, Part, tidy
+from hopscope.circuits.certificate.places import places
 from hopscope.circuits.certificate.untrained import untrained
 from hopscope.circuits.search.journal import Journal
 
 _JUDGES: tuple[Callable[[Evidence], Part], ...] = (
-    harness, sufficiency, necessity, minimality, random_keys, recovery, families, outside, completeness, deliverability,
-    untrained,
+    harness, sufficiency, necessity, minimality, random_keys, places, recovery, families, outside, completeness,
+    deliverability, untrained,
 )  # fmt: skip
 
 PARTS: Mapping[str, Callable[[Evidence], Part]] = dict(zip(PART_NAMES, _JUDGES, strict=True))

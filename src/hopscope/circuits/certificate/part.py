@@ -15,12 +15,12 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
-RULES = 2
+RULES = 3
 """Version of what the parts ask, in every record; higher from each change on by which they refuse what they passed.
 
 1: the first. 2: each key of a row with several is needed by itself; a strict row is switched off in the way that costs
 least; parts that few sequences leave in doubt are measured on more; rows at themselves are taken away by `outside`;
-untrained heads are drawn as the recipe draws them.
+untrained heads are drawn as the recipe draws them. 3: `places`.
 """
 
 
@@ -30,6 +30,7 @@ PART_NAMES = (
     "necessity",
     "minimality",
     "random_keys",
+    "places",
     "recovery",
     "families",
     "outside",
@@ -37,7 +38,10 @@ PART_NAMES = (
     "deliverability",
     "untrained",
 )
-"""All parts, in the order in which a reader asks. A certificate that lacks one certifies nothing."""
+"""All parts, in the order in which a reader asks."""
+
+_SINCE = {"places": 3}
+"""Rules by which a part is asked for; all others always were."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +103,19 @@ class Certificate:
     Attributes:
         sense: the reading that it is about.
         parts: by name; none where there was nothing to certify.
+        rules: version of what its parts ask, see `RULES`.
+
+    Raises:
+        InputError: rules of a newer hopscope.
     """
 
     sense: Sense
     parts: Mapping[str, Part] = field(default_factory=dict)
+    rules: int = RULES
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rules <= RULES:
+            raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
 
     def number(self, part: str, name: str) -> Any:
         """A number behind a part; None where the part or the number is not there."""
@@ -115,21 +128,22 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether every part is there and did."""
-        return set(PART_NAMES) <= set(self.parts) and not self.failed
+        """Whether every part that its rules ask for is there, and all did. One that lacks a part certifies nothing."""
+        asked = {name for name in PART_NAMES if _SINCE.get(name, 1) <= self.rules}
+        return asked <= set(self.parts) and not self.failed
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """As records have it: parts by name."""
         return {name: part.to_json() for name, part in self.parts.items()}
 
     @classmethod
-    def from_json(cls, sense: Sense, made: Mapping[str, Mapping[str, Any]]) -> Certificate:
-        """What `to_json` gave.
+    def from_json(cls, sense: Sense, made: Mapping[str, Mapping[str, Any]], rules: int) -> Certificate:
+        """What `to_json` gave, by those rules.
 
         Raises:
-            InputError: a part without a verdict.
+            InputError: a part without a verdict, or rules of a newer hopscope.
         """
-        return cls(sense, {name: Part.from_json(part, name) for name, part in made.items()})
+        return cls(sense, {name: Part.from_json(part, name) for name, part in made.items()}, rules)
 
 
 def tidy(value: float) -> float:

@@ -7,13 +7,14 @@ probabilities: 0 where it is sure and right, 0.75 where it guesses among four, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from hopscope.circuits.elsewhere import Elsewhere
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import Program
 from hopscope.circuits.language.asked import Scores
@@ -22,7 +23,7 @@ from hopscope.model.edit import Edit, Stream
 from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import text_role, text_role_names
+from hopscope.problem.roles import second_member, text_role, text_role_names
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation, questions
@@ -88,6 +89,7 @@ class TextBatch:
         role: of every position.
         chain: of every position; -1 for words of no chain.
         place: the position of every role of every chain; -1 where there is none.
+        line: the fact that every position is part of, by its place in the text from 1; 0 for all that is no fact.
         answer: the position that the answer follows.
         candidates: tokens of the acceptable answers.
         right: which of them is right.
@@ -97,6 +99,7 @@ class TextBatch:
     role: Int[Tensor, "batch pos"]
     chain: Int[Tensor, "batch pos"]
     place: Int[Tensor, "batch chain role"]
+    line: Int[Tensor, "batch pos"]
     answer: Int[Tensor, " batch"]
     candidates: Int[Tensor, "batch candidate"]
     right: Int[Tensor, " batch"]
@@ -130,10 +133,42 @@ def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBat
         role=filled([one.role for one in read], text_role(task.hops)),
         chain=filled([one.chain for one in read], -1),
         place=place,
+        line=filled([one.line for one in read], 0),
         answer=torch.tensor([len(one.ids) - 1 for one in read]),
         candidates=torch.tensor([one.candidates for one in read]),
         right=torch.tensor([one.right for one in read]),
     )
+
+
+def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
+    """Questions in which each chain's line of a pair stands where the next chain's does here.
+
+    Lines move as they are, to the token; one that is longer than that of before pushes those behind it back.
+
+    Args:
+        batch: the questions; the lines of a pair stand together.
+        pair: whose lines, from 1.
+    """
+    stood = torch.arange(batch.inputs.shape[1]).repeat(len(batch.inputs), 1)
+    block, lines = torch.zeros_like(stood, dtype=torch.bool), batch.line.clone()
+    for number, (line, place) in enumerate(zip(batch.line, batch.place[..., second_member(pair)], strict=True)):
+        here = line[place]
+        comes = dict(zip(here.tolist(), here.roll(1).tolist(), strict=True))  # whose line, where each line stands
+        moved = [(line == comes[one]).nonzero()[:, 0] for one in sorted(comes)]
+        block[number], counts = torch.isin(line, here), torch.tensor([len(one) for one in moved])
+        stood[number, block[number]] = torch.cat(moved)
+        lines[number, block[number]] = torch.tensor(sorted(comes)).repeat_interleave(counts)
+    at = stood.argsort(dim=-1)
+    place = at.gather(1, batch.place.clamp(min=0).flatten(1)).view(batch.place.shape)
+    there = replace(
+        batch,
+        inputs=batch.inputs.gather(1, stood),
+        role=batch.role.gather(1, stood),
+        chain=batch.chain.gather(1, stood),
+        place=torch.where(batch.place < 0, -1, place),
+        line=lines,
+    )
+    return Elsewhere(there, at, block)
 
 
 class TextEvaluator(Evaluator):
@@ -182,6 +217,11 @@ class TextEvaluator(Evaluator):
     def fresh(self, sequences: int, seed: int, purpose: str) -> TextEvaluator:
         """The same model on questions that depend on seed and purpose alone."""
         return self.on(text_batch(self.task, self._tokenizer, sequences, derive_seed(seed, purpose)))
+
+    def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
+        """The same model on the same questions, each chain's line of a pair where the next chain's stood."""
+        moved = lines_elsewhere(self.batch, pair)
+        return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Brier scores of the answers."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.checks import check_number, check_seed
-from hopscope.circuits.certificate import RULES, Certificate, Part, Proof, tidy
+from hopscope.circuits.certificate import Certificate, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.language.asked import Asked, Scores
@@ -141,6 +141,6 @@ def _none(
     part = Part(False, says, {"full_mse": tidy(full), "bar": bar}, origin.seed)
     return Circuit(
         **asdict(origin), problem=evaluator.problem, layers=evaluator.shape.layers, heads=evaluator.shape.heads,
-        bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search=search, rules=RULES,
+        bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search=search,
         certificate=Certificate("natural", {"sufficiency": part}), text=told,
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from hopscope.checks import check_count, check_seed
@@ -84,6 +85,11 @@ class Question:
     @property
     def _lines(self) -> tuple[Line, ...]:
         return (*self.facts * self.extensions.repeat, self.question)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The characters of the prompt at which the facts begin, every copy, and last the question."""
+        return tuple(accumulate((len(line.text) + 1 for line in self._lines[:-1]), initial=len(self._before)))
 
     @cached_property
     def prompt(self) -> str:

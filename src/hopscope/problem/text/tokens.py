@@ -8,6 +8,7 @@ is `text` and belongs to no chain, examples and instructions included.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ class Tokens:
         ids: the tokens.
         role: of every token.
         chain: of every token, numbered by the symbol that asks for it; -1 for `text`.
+        line: the fact that every token ends in, by its place in the text from 1; 0 for all that is no fact.
         candidates: for every acceptable answer, the token that it begins with and consists of.
         right: which of them is right.
     """
@@ -34,6 +36,7 @@ class Tokens:
     ids: tuple[int, ...]
     role: tuple[int, ...]
     chain: tuple[int, ...]
+    line: tuple[int, ...]
     candidates: tuple[int, ...]
     right: int
 
@@ -77,7 +80,9 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
             taken.add((span.role, span.chain))
     role[-1], chain[-1] = answer_role(hops), question.latent.asked
     candidates = [_one_token(text, ids, answer, tokenizer) for answer in question.acceptable]
-    return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(candidates), question.acceptable.index(question.answer))
+    line = [_line(end - 1 - first, question) if start < end else 0 for start, end in offsets]
+    right = question.acceptable.index(question.answer)
+    return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(line), tuple(candidates), right)
 
 
 def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
@@ -113,6 +118,12 @@ def _of_line(line: Sequence[Mention], question: Question) -> Iterator[Span]:
         yield Span(first.end, last.start, link_role(last.lookup, hops), last.chain)
         line_end = question.prompt.index("\n", last.end) + 1
         yield Span(last.end, line_end, end_role(last.lookup, hops), last.chain)
+
+
+def _line(character: int, question: Question) -> int:
+    """The fact in which a character of the prompt stands, from 1; 0 where it stands in none."""
+    begun = bisect_right(question.starts, character)
+    return begun if begun < len(question.starts) else 0
 
 
 def _encoded(text: str, tokenizer: Any) -> tuple[list[int], list[tuple[int, int]]]:

@@ -1,0 +1,129 @@
+"""Rows elsewhere: what moves and what does not, in vectors and in text; and the part of the certificate that asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from by_place import GoesByPlace
+from planted_models import LITTLE, evidence_of, witness
+from tokenizers_made import tokenizer
+
+from hopscope.circuits.certificate import PARTS, Evidence
+from hopscope.circuits.elsewhere import PatternsPut, rows_elsewhere
+from hopscope.circuits.form import KEEP
+from hopscope.circuits.language.evaluator import TextTask, lines_elsewhere, text_batch
+from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.search.units import Units
+from hopscope.model.edit import Edit
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import sample
+from hopscope.training.data import held_out
+
+
+@pytest.mark.parametrize(
+    ("graph", "hops", "fact"), [("chain", 3, 1), ("chain", 3, 3), ("relatives", 4, 2), ("functions", 3, 1)]
+)
+@pytest.mark.parametrize("position", ["token", "pair"])
+def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, position) -> None:
+    problem = RetrievalProblem(hops, 3, graph=graph, position=position)
+    here = sample(problem, 16, torch.Generator().manual_seed(0))
+    elsewhere = rows_elsewhere(problem, here, fact)
+    there = elsewhere.sequences
+    assert torch.equal(here.targets, there.targets)
+    same = (here.place == there.place).all(dim=1).all(dim=0)
+    assert same.tolist() == [role.step != fact for role in problem.facts.places]
+    assert torch.equal(there.place[:, :3, ~same], here.place[:, :3, ~same].roll(-1, dims=1))
+    symbol, stays = problem.symbol_dim, ~elsewhere.block
+    assert torch.equal(there.inputs[..., symbol:], here.inputs[..., symbol:])  # a place keeps its code
+    assert torch.equal(there.inputs[stays], here.inputs[stays])
+    for number in range(16):
+        assert torch.equal(there.inputs[number, elsewhere.at[number], :symbol], here.inputs[number, :, :symbol])
+        assert torch.equal(there.role[number, elsewhere.at[number]], here.role[number])
+        assert torch.equal(there.chain[number, elsewhere.at[number]], here.chain[number])
+
+
+def test_a_weight_stays_on_what_it_is_on() -> None:
+    problem = RetrievalProblem(hops=2, chains=3)
+    here = sample(problem, 8, torch.Generator().manual_seed(0))
+    elsewhere = rows_elsewhere(problem, here, 2)
+    there, pattern = elsewhere.sequences, torch.zeros(1, 8, 1, problem.sequence_length, problem.sequence_length)
+    number = torch.arange(8)
+    pattern[0, number, 0, there.place[:, 1, 4], there.place[:, 2, 3]] = 1.0  # chain 1 asks, >x2 of chain 2
+    brought = elsewhere.brought(pattern)
+    assert brought[0, number, 0, here.place[:, 1, 4], here.place[:, 2, 3]].tolist() == [1.0] * 8
+    assert float(brought.sum()) == 8
+
+
+def test_patterns_are_put_in_one_layer_and_where_they_shall() -> None:
+    class Twice(Edit):
+        def pattern(self, layer, pattern):
+            return 2 * pattern
+
+    own, put = torch.ones(1, 2, 1, 3, 3), torch.full((1, 2, 1, 3, 3), 7.0)
+    edit = PatternsPut(1, put, torch.tensor([[True, False, True], [False, False, True]]), Twice())
+    assert torch.equal(edit.pattern(0, own), 2 * own)
+    assert edit.pattern(1, own)[0, :, 0, :, 0].tolist() == [[7, 2, 7], [2, 2, 7]]
+    assert edit.pattern(1, own[..., 1:, :])[0, :, 0, :, 0].tolist() == [[2, 7], [2, 7]]  # the last queries alone
+
+
+@pytest.mark.parametrize("kind", ["characters", "short", "chat"])
+@pytest.mark.parametrize("pair", [1, 2])
+def test_lines_of_one_pair_change_places_and_nothing_else(kind, pair) -> None:
+    """Lines may be of different lengths, and have tokens without a role."""
+    here = text_batch(TextTask.of("equations", 2), tokenizer(kind), 12, 3)
+    elsewhere = lines_elsewhere(here, pair)
+    there, stays = elsewhere.sequences, ~elsewhere.block
+    assert 0 < int(elsewhere.block.sum()) < elsewhere.block.numel() / 2
+    for name in ("inputs", "role", "chain", "line"):
+        assert torch.equal(getattr(there, name)[stays], getattr(here, name)[stays])
+    for number in range(12):
+        at = elsewhere.at[number]
+        for name in ("inputs", "role", "chain"):
+            assert torch.equal(getattr(there, name)[number, at], getattr(here, name)[number])
+        assert (there.line[number].diff() >= 0)[
+            : int(here.line[number].argmax())
+        ].all()  # lines are numbered as they stand
+        stood = here.line[number, here.place[number, :, 2 * pair - 1]]
+        stands = there.line[number, there.place[number, :, 2 * pair - 1]]
+        assert torch.equal(stands, stood.roll(-1))  # where the line of the next chain stood
+    known = here.place >= 0
+    assert torch.equal(there.place >= 0, known)
+    for role in range(here.place.shape[2]):
+        if known[:, :, role].all():
+            found = there.role.gather(1, there.place[:, :, role])
+            assert torch.equal(found, torch.full_like(found, role))
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+@pytest.mark.parametrize("hops", [1, 3])
+def test_what_rows_hold_is_found_wherever_they_stand(sense, hops) -> None:
+    part = PARTS["places"](evidence_of(witness(hops), sense=sense))
+    assert part.passed
+    assert part.numbers["worst_mse"] < 0.01
+    assert {one["pair"] for one in part.numbers["moved"]} == set(range(1, hops + 1))
+    assert {one["hop"] for one in part.numbers["moved"]} == set(range(1, hops + 1))
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+@pytest.mark.parametrize("chains", [2, 4])
+def test_who_goes_by_place_does_not_pass(sense, chains) -> None:
+    """Planted: a head for every place, and a query that knows at which place its pair stands."""
+    problem = RetrievalProblem(hops=1, chains=chains, symbols="unit")
+    evaluator = VectorEvaluator(GoesByPlace(problem), problem, held_out(problem, 32))
+    assert float(evaluator.own.mean()) == 0
+    program = dict.fromkeys(evaluator.rows, KEEP)
+    evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense)
+    part = PARTS["places"](evidence)
+    assert not part.passed
+    assert part.numbers["worst_mse"] > 1
+    assert part.says.startswith("rows are told apart by place: with the patterns of layer 1 from where those of pair 1")
+
+
+def test_with_one_chain_there_is_no_other_place() -> None:
+    made = witness(1)
+    problem = replace(made.problem, chains=1)
+    evaluator = VectorEvaluator(made.transformer, problem, held_out(problem, 8))
+    evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, dict.fromkeys(evaluator.rows, KEEP), 0.05, 1, LITTLE)
+    assert not PARTS["places"](evidence).passed
