@@ -47,8 +47,11 @@ def verdict(result: PlacesResult, asked: str) -> str:
 
 def test_arms_stand_at_the_law_and_below_it() -> None:
     assert [arm.name for arm in STUDY.arms[:2]] == [SHALLOW, DEEP]
-    assert len(by_seed(STUDY.arms)) == 36
-    assert {(arm.recipe.heads, arm.recipe.head_dim) for arm in STUDY.arms} == {(16, 8)}
+    assert len(by_seed(STUDY.arms)) == 36 + 90
+    assert {(arm.recipe.heads, arm.recipe.head_dim) for arm in STUDY.arms[:6]} == {(16, 8)}
+    assert {arm.recipe.head_dim for arm in STUDY.arms} == {8}
+    assert {(arm.recipe.layers, arm.recipe.heads) for arm in STUDY.arms[6:]} == {(2, n) for n in (1, 2, 4, 8, 32)}
+    assert len({arm.name for arm in STUDY.arms}) == len(STUDY.arms)
 
 
 def test_the_law() -> None:
@@ -76,7 +79,7 @@ def test_by_place() -> None:
 def test_the_table_and_the_figure_take_what_there_is() -> None:
     result = planted({SHALLOW: (2, 1)}, {SHALLOW: (1.5,)})
     assert f"| {SHALLOW}/seed-0 | 0.020 | 1.50 | 1 | 2 | 0.30 |" in places.table(result)
-    assert len(figure(result).axes) == 2
+    assert len(figure(result).axes) == 3
 
 
 def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
@@ -91,9 +94,47 @@ def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
             trained.extend(setup.name for setup in setups)
 
     found = places.run(STUDY, tmp_path, Watched())
-    assert len(trained) == 35
+    assert len(trained) == 35 + 90
     assert first.name not in trained
     assert found.places == (asked,)
+
+
+def by_heads(steps: dict[tuple[int, int], tuple[int | None, ...]]) -> PlacesResult:
+    """When the seeds of two layers learned x2, by chains and heads; all have x1 by step 10."""
+    arms = [
+        ArmLearned(arm, arm.seeds[: len(some)], tuple((10, step) for step in some))
+        for arm in STUDY.arms
+        if arm.recipe.layers == 2
+        for some in [steps.get((arm.problem.chains, arm.recipe.heads), ())]
+    ]
+    return PlacesResult(tuple(arms), ())
+
+
+MORE, FEWER = "2 chains: with two layers more heads learn x2, and sooner", "as many heads as there are chains"
+
+
+def test_more_heads() -> None:
+    assert verdict(by_heads({(2, 16): (100, 200)}), MORE) == "not run"
+    sooner: dict[tuple[int, int], tuple[int | None, ...]] = {
+        (2, 2): (None, None),
+        (2, 8): (900, 800),
+        (2, 32): (90, 50),
+    }
+    assert verdict(by_heads(sooner), MORE) == "as asked"
+    later = {(2, 2): (90, 50), (2, 8): (900, 800), (2, 32): (None, None)}
+    assert verdict(by_heads(later), MORE) == "not as asked"
+    assert verdict(by_heads({(2, 2): (None,), (2, 8): (900,), (2, 32): (950,)}), MORE) == "inconclusive"
+    assert verdict(by_heads({**sooner, (3, 2): (50,) * 6, (3, 32): (None,) * 6}), MORE) == "as asked"  # of its own N
+
+
+def test_as_many_heads_as_chains() -> None:
+    below = ((2, 1), (3, 1), (3, 2), (4, 1), (4, 2))
+    none: dict[tuple[int, int], tuple[int | None, ...]] = dict.fromkeys(below, (None,) * 6)
+    assert verdict(by_heads({}), FEWER) == "not run"
+    assert verdict(by_heads(none), FEWER) == "inconclusive"  # no control
+    assert verdict(by_heads({**none, (2, 2): (800,)}), FEWER) == "as asked"
+    assert verdict(by_heads({(2, 1): (None,) * 6, (2, 2): (800,)}), FEWER) == "inconclusive"  # too few
+    assert verdict(by_heads({**none, (2, 2): (800,), (3, 2): (None,) * 5 + (700,)}), FEWER) == "not as asked"
 
 
 def test_two_layers_can_answer_two_hops_by_place() -> None:

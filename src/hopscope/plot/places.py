@@ -1,12 +1,14 @@
-"""Two hops by chains, with the layers that theory asks for and one fewer: who learns them, and who goes by place."""
+"""Two hops with the layers that theory asks for and one fewer: who learns them, by chains and heads, and how."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, house, new_figure
+from hopscope.plot.style import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, new_figure
 from hopscope.statistics import clopper_pearson
+from hopscope.studies.arms import ArmLearned
 from hopscope.studies.by_place import LOST
 from hopscope.studies.places import PlacesResult
 
@@ -17,10 +19,14 @@ if TYPE_CHECKING:
 _LAYERS = (("o", VERMILION), ("s", BLUE))
 """Marks and colours, fewest layers first."""
 
+_CHAINS = (GREEN, ORANGE, PURPLE)
+"""Colours by number of chains."""
+
 
 def places(found: PlacesResult) -> Figure:
-    """Left, the share of seeds that learned the second hop, with its 95% interval; right, of each model that has it the
-    highest loss of the second hop where rows are moved, above the line if it goes by place.
+    """Left, the share of seeds that learned the second hop, with its 95% interval; in the middle, of each model that
+    has it the highest loss of the second hop where rows are moved, above the line if it goes by place; right, the share
+    with one layer fewer than theory asks for, by heads.
 
     Raises:
         InputError: no arm with a seed.
@@ -28,8 +34,8 @@ def places(found: PlacesResult) -> Figure:
     if not any(arm.seeds for arm in found.arms):
         raise InputError("there is nothing to draw: no seed is finished")
     with house():
-        figure = new_figure(PAGE * 0.9, 2.5)
-        learned, moved = figure.subplots(1, 2)
+        figure = new_figure(PAGE, 2.5)
+        learned, moved, by_heads = figure.subplots(1, 3)
         depths = sorted({arm.layers for arm in found.arms})
         for layers, (mark, color) in zip(depths, _LAYERS, strict=False):
             _draw(found, layers, mark, color, learned, moved, shift=0.08 * (2 * depths.index(layers) - 1))
@@ -41,23 +47,45 @@ def places(found: PlacesResult) -> Figure:
         for axes in (learned, moved):
             axes.set_xticks(sorted({arm.setup.problem.chains for arm in found.arms}))
             axes.set_xlabel("chains N")
+        _draw_heads(found, by_heads)
         figure.legend(*learned.get_legend_handles_labels(), loc="outside upper left", ncols=2)
     return figure
 
 
 def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes, moved: Axes, shift: float) -> None:
     """Everything of so many layers."""
-    arms = [one for one in found.arms if one.layers == layers and one.seeds]
+    arms = [one for one in found.by_layers if one.layers == layers and one.seeds]
     if not arms:
         return
     told = "as theory asks" if layers >= arms[0].needs(2) else "one fewer than theory asks for"
     at = [arm.setup.problem.chains + shift for arm in arms]
-    shares = [len(arm.steps(2)) / len(arm.seeds) for arm in arms]
-    bounds = [clopper_pearson(len(arm.steps(2)), len(arm.seeds)) for arm in arms]
-    reach = [[share - low for share, (low, _) in zip(shares, bounds, strict=True)],
-             [high - share for share, (_, high) in zip(shares, bounds, strict=True)]]  # fmt: skip
-    learned.errorbar(at, shares, reach, fmt=mark, color=color, linewidth=1, label=f"{layers} layers, {told}")
+    learned.errorbar(at, *_shares(arms), fmt=mark, color=color, linewidth=1, label=f"{layers} layers, {told}")
     for chains, arm in zip(at, arms, strict=True):
         losses = [one.most(2) for one in found.of(arm)]
         spread = [chains + 0.02 * (place - (len(losses) - 1) / 2) for place in range(len(losses))]
         moved.plot(spread, losses, mark, color=color, markersize=3.5, alpha=0.8)
+
+
+def _draw_heads(found: PlacesResult, axes: Axes) -> None:
+    """The share with the fewest layers by heads, a line a number of chains."""
+    axes.set_xscale("log", base=2)
+    shallow = [arm for arm in found.shallow if arm.seeds]
+    for number, chains in enumerate(sorted({arm.setup.problem.chains for arm in shallow})):
+        arms = [arm for arm in shallow if arm.setup.problem.chains == chains]
+        at = [arm.setup.recipe.heads * 2 ** (0.12 * (number - 1)) for arm in arms]
+        color = _CHAINS[number % len(_CHAINS)]
+        axes.errorbar(at, *_shares(arms), fmt="o-", color=color, linewidth=1, markersize=3.5, label=f"N = {chains}")
+    heads = sorted({arm.setup.recipe.heads for arm in found.shallow})
+    axes.set_xticks(heads, [str(one) for one in heads])
+    axes.set_xlabel("heads of a layer")
+    axes.set_ylim(-0.03, 1.03)
+    if shallow:
+        axes.legend(loc="upper left", fontsize="small")
+
+
+def _shares(arms: Sequence[ArmLearned]) -> tuple[list[float], list[list[float]]]:
+    """Of each arm the share of seeds that learned the second hop, and how far its 95% interval reaches down and up."""
+    shares = [len(arm.steps(2)) / len(arm.seeds) for arm in arms]
+    bounds = [clopper_pearson(len(arm.steps(2)), len(arm.seeds)) for arm in arms]
+    down = [share - low for share, (low, _) in zip(shares, bounds, strict=True)]
+    return shares, [down, [high - share for share, (_, high) in zip(shares, bounds, strict=True)]]

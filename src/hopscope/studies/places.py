@@ -13,6 +13,8 @@ two chains, guessing between them costs no more than 0.5. Every model is then as
 two chains and two layers, other ones, which have both hops by step 400; `relatives` of `conditional`, whose models go
 by place; and `depth`, in which no model of two layers and eight heads learns two hops of four chains.)
 
+Then the same two layers with one head, two, four, eight and thirty-two: how many does it take?
+
 Rules, for each number of chains:
 
 1. Nothing is learned beyond its depth: no model of two layers learns x2. As asked: none does of those that learn x1,
@@ -23,20 +25,33 @@ Rules, for each number of chains:
    upper one is below. Else inconclusive.
 3. With layers enough models go by what rows hold: most of three layers that make the second look-up do not lose it when
    rows are moved. As 2.
+4. More heads learn it, and sooner, with two layers. As asked: Spearman's rank correlation of heads and the step of x2,
+   never being the last, is negative, p below 5% (by permutation of few). Not as asked: it is positive so. Else
+   inconclusive.
+
+And over all of them:
+
+5. It takes as many heads as there are chains: no model of two layers and fewer heads than chains learns x2. As asked:
+   none does of those that learn x1, the upper 95% Clopper-Pearson bound on how often one would is below one fifth, and
+   with as many heads or more one does. Not as asked: one does. Else inconclusive.
+
+(Rules 4 and 5 were written when the models of sixteen heads were known, and none of the others.)
 
     hopscope study places results/studies/places
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import rank_correlation
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, nothing_beyond
 from hopscope.studies.by_place import MADE, ByPlace, places_of
-from hopscope.studies.judgements import Judgement, most_of
+from hopscope.studies.judgements import TOO_FEW, Judgement, most_of, never
 from hopscope.studies.kept import kept
 from hopscope.studies.study import Study
 from hopscope.studies.work import Work
@@ -53,26 +68,27 @@ class PlacesStudy:
         recipe: its layers are varied.
         chains: the N.
         layers: as many as theory asks for, and one fewer.
+        heads: other numbers of them, with the fewest layers.
         seeds: of each.
     """
 
     recipe: Recipe
     chains: tuple[int, ...] = (2, 3, 4)
     layers: tuple[int, ...] = (2, 3)
+    heads: tuple[int, ...] = (1, 2, 4, 8, 32)
     seeds: tuple[int, ...] = tuple(range(9100, 9106))
 
     @property
     def arms(self) -> list[Setup]:
-        """One a number of chains and of layers."""
+        """One a number of chains and of layers; then one a number of chains and of heads."""
+        shapes = [(f"{layers}-layers", replace(self.recipe, layers=layers)) for layers in self.layers]
+        name, shallow = shapes[0]
+        by_heads = [(f"{name}-{heads}-heads", replace(shallow, heads=heads)) for heads in self.heads]
         return [
-            Setup(
-                f"{chains}-chains-{layers}-layers",
-                RetrievalProblem(hops=2, chains=chains),
-                replace(self.recipe, layers=layers),
-                self.seeds,
-            )
+            Setup(f"{chains}-chains-{name}", RetrievalProblem(hops=2, chains=chains), recipe, self.seeds)
+            for some in (shapes, by_heads)
             for chains in self.chains
-            for layers in self.layers
+            for name, recipe in some
         ]
 
 
@@ -88,6 +104,17 @@ class PlacesResult:
     arms: tuple[ArmLearned, ...]
     places: tuple[ByPlace, ...]
 
+    @property
+    def by_layers(self) -> list[ArmLearned]:
+        """The arms of one number of heads and several of layers."""
+        heads = [arm.setup.recipe.heads for arm in self.arms if arm.layers >= arm.needs(2)]
+        return [arm for arm in self.arms if arm.setup.recipe.heads in heads]
+
+    @property
+    def shallow(self) -> list[ArmLearned]:
+        """The arms with fewer layers than theory asks for, heads rising."""
+        return sorted((arm for arm in self.arms if arm.layers < arm.needs(2)), key=lambda arm: arm.setup.recipe.heads)
+
     def of(self, arm: ArmLearned) -> list[ByPlace]:
         """The models of an arm that make the second look-up."""
         return [one for one in self.places if one.model.startswith(f"{arm.name}/") and one.makes(2)]
@@ -101,7 +128,7 @@ def standard(recipe: Recipe) -> PlacesStudy:
 
 def quick(recipe: Recipe) -> PlacesStudy:
     """That it works."""
-    return PlacesStudy(replace(recipe, steps=20, held=()), (2,), seeds=(0,))
+    return PlacesStudy(replace(recipe, steps=20, held=()), (2,), heads=(1,), seeds=(0,))
 
 
 def run(study: PlacesStudy, folder: Path, work: Work) -> PlacesResult:
@@ -117,7 +144,8 @@ def judge(result: PlacesResult) -> list[Judgement]:
     """By the rules above, for each number of chains."""
     judgements = []
     for chains in dict.fromkeys(arm.setup.problem.chains for arm in result.arms):
-        found, where = [arm for arm in result.arms if arm.setup.problem.chains == chains], counted(chains, "chain")
+        found = [arm for arm in result.by_layers if arm.setup.problem.chains == chains]
+        where = counted(chains, "chain")
         judgements.append(nothing_beyond(f"{where}: no model learns a hop beyond its depth", found))
         for arm in found:
             by_place = [one.goes_by_place(2) for one in result.of(arm)]
@@ -127,7 +155,36 @@ def judge(result: PlacesResult) -> list[Judgement]:
             else:
                 asked = f"{where}: with layers enough models go by what rows hold"
                 judgements.append(most_of(asked, [not one for one in by_place]))
-    return judgements
+        shallow = [arm for arm in result.shallow if arm.setup.problem.chains == chains]
+        judgements.append(_more_heads(f"{where}: with two layers more heads learn x2, and sooner", shallow))
+    return [*judgements, _fewer_heads(result.shallow)]
+
+
+def _more_heads(asked: str, found: Sequence[ArmLearned]) -> Judgement:
+    """Rule 4."""
+    models = [
+        (arm.setup.recipe.heads, arm.budget + 1 if step is None else step) for arm in found for step in arm.times(2)
+    ]
+    heads, steps = [one[0] for one in models], [one[1] for one in models]
+    if len({*heads}) < 2:
+        return Judgement(asked, "not run")
+    correlation, p = rank_correlation(heads, steps)
+    ours = f"rank correlation of heads and step {correlation:+.2f}, p = {p:.2g}"
+    if p < 0.05:
+        return Judgement(asked, "as asked" if correlation < 0 else "not as asked", ours, len(models))
+    return Judgement(asked, "inconclusive", ours, len(models), TOO_FEW)
+
+
+def _fewer_heads(found: Sequence[ArmLearned]) -> Judgement:
+    """Rule 5."""
+    asked = "with two layers it takes as many heads as there are chains"
+    fewer = [arm for arm in found if arm.setup.recipe.heads < arm.setup.problem.chains]
+    if not any(arm.seeds for arm in fewer):
+        return Judgement(asked, "not run")
+    broken, n = sum(len(arm.steps(2)) for arm in fewer), sum(len(arm.steps(1)) for arm in fewer)
+    ours = f"{broken} learn x2 with fewer" if broken else f"none of {n} with fewer that learn x1 learns x2"
+    lacking = "" if any(arm.steps(2) for arm in found if arm not in fewer) else "no model with more heads learned it"
+    return never(asked, ours, n, happened=bool(broken), rare=0.2, lacking=lacking)
 
 
 def table(result: PlacesResult) -> str:
