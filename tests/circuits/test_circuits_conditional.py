@@ -13,9 +13,10 @@ from hopscope.circuits.certificate.flow import deliverability
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.compare import first_head_ties_pairs, strategy
 from hopscope.circuits.describe import describe
+from hopscope.circuits.elements import CircuitPath
 from hopscope.circuits.form import UNIFORM, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.units import Units
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError

@@ -20,11 +20,12 @@ from hopscope.circuits.certificate.part import PART_NAMES
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
 from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.describe import describe, describe_census, describe_comparison
+from hopscope.circuits.elements import CircuitPath
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
 from hopscope.circuits.language.asked import Asked
 from hopscope.circuits.programs import from_json, to_json
-from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem

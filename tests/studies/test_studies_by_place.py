@@ -17,9 +17,13 @@ def test_who_goes_by_places_brings_the_next_chains(chains: int) -> None:
     problem = RetrievalProblem(hops=1, chains=chains, symbols="unit")
     found = ask_by_place("m", GoesByPlace(problem), problem, (1,), sequences=64)
     assert found.losses == (0.0,)
-    (moved,) = found.moved
-    assert (moved.fact, moved.layer, moved.next) == (1, 1, 0.0)
-    assert moved.losses[0] > 1
+    reads, chooses = found.moved
+    assert (reads.fact, reads.layer, reads.beside) == (1, 1, 0.0)
+    assert reads.by_pattern == reads.by_writing
+    assert reads.loss(1) > 1
+    assert (chooses.layer, chooses.by_writing) == (2, (0.0,))  # what it brings is right in both
+    assert chooses.by_pattern[0] > 1
+    assert (reads.by_choice, chooses.by_choice) == ((0.0,), chooses.by_pattern)  # by what stands at other rows' places
     assert found.makes(1)
     assert found.goes_by_place(1)
 
@@ -31,8 +35,10 @@ def test_who_goes_by_what_rows_hold_does_not_notice(hops: int) -> None:
     found = ask_by_place("m", witness.transformer, witness.problem, facts, sequences=64)
     assert len(found.moved) == hops * witness.transformer.shape.layers
     for moved in found.moved:
-        assert moved.losses == pytest.approx(found.losses, abs=1e-3)
-        assert moved.next > 1
+        assert moved.by_pattern == pytest.approx(found.losses, abs=1e-3)
+        assert moved.by_writing == pytest.approx(found.losses, abs=1e-3)
+        assert moved.by_choice == pytest.approx(found.losses, abs=1e-3)
+        assert moved.beside > 1
     assert not any(found.goes_by_place(look_up) for look_up in facts)
 
 
@@ -42,10 +48,17 @@ def test_which_facts_meet() -> None:
     assert needs_what_meets("relatives") == needs_what_meets("functions") == 3
 
 
-def test_a_look_up_is_lost_in_any_layer() -> None:
-    moved = (RowsMoved(2, 1, (0.0, 0.1, 0.2), 2.0), RowsMoved(2, 2, (0.0, 1.9, 0.51), 0.1))
+def test_a_look_up_is_lost_in_any_layer_by_both_ways() -> None:
+    moved = (
+        RowsMoved(2, 1, (0.0, 0.1, 0.2), (0.0, 0.1, 0.1), (0.0, 0.1, 0.1), 2.0),
+        RowsMoved(2, 2, (0.0, 1.9, 0.16), (1.9, 0.4, 0.3), (0.0, 0.1, 0.1), 0.1),
+    )
     found = ByPlace("m", (0.0, 0.1, 0.1), moved)
+    assert [moved[1].loss(look_up) for look_up in (1, 2, 3)] == [0.0, 0.4, 0.16]
+    assert [found.rise(look_up) for look_up in (1, 2, 3)] == pytest.approx([0.0, 0.3, 0.06])
     assert [found.goes_by_place(look_up) for look_up in (1, 2, 3)] == [False, True, True]
+    choice = ByPlace("m", (0.0,), (RowsMoved(1, 1, (1.0,), (0.0,), (0.9,), 0.0),))
+    assert choice.rise(1) == 0.9  # by choice alone
     unmade = ByPlace("m", (0.0, 0.1, 0.31), moved)
     assert not unmade.makes(3)
     assert not unmade.goes_by_place(3)

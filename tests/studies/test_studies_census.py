@@ -9,7 +9,8 @@ import pytest
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
 from hopscope.circuits.compare import overlap, steps_beyond_first
-from hopscope.circuits.record import Circuit, OtherCircuit
+from hopscope.circuits.elements import OtherCircuit
+from hopscope.circuits.record import Circuit
 from hopscope.circuits.strict_reading import Loss
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
@@ -129,8 +130,11 @@ def drift(models: list[Seen], further: list[Seen]) -> str:
 def test_a_certified_model_that_goes_by_place():
     """At whichever hop; models without a certified circuit, and those that were not asked, do not count."""
     hold, place = (
-        (RowsMoved(1, 2, (0.1, 0.4, 0.1), 2.0),),
-        (RowsMoved(1, 1, (0.1,) * 3, 2.0), RowsMoved(3, 2, (0.1, 0.6, 0.1), 2.0)),
+        (RowsMoved(1, 2, (0.1, 1.4, 0.1), (0.0, 0.04, 0.0), (0.0,) * 3, 2.0),),
+        (
+            RowsMoved(1, 1, (0.04,) * 3, (0.04,) * 3, (0.04,) * 3, 2.0),
+            RowsMoved(3, 2, (0.1, 0.6, 0.1), (0.0, 0.4, 0.0), (0.0,) * 3, 2.0),
+        ),
     )
 
     def judged(certified: int, asked: int, by_place: int, others: bool = False) -> Judgement:

@@ -102,7 +102,10 @@ def asked(model: str, lily: float, moved: float) -> ByPlace:
     return ByPlace(
         model,
         (0.0, 0.0, lily, 1.0),
-        (RowsMoved(2, 1, (0.0, 0.0, lily, 1.0), 2.0), RowsMoved(2, 2, (0.0, 1.0, moved, 1.0), 0.5)),
+        (
+            RowsMoved(2, 1, (0.0, 0.0, lily, 1.0), (0.0, 0.0, 1.0, 1.0), (0.0, 0.0, lily, 1.0), 2.0),
+            RowsMoved(2, 2, (0.0, 1.0, 2.0, 1.0), (0.0, 1.0, moved, 1.0), (0.0, 1.0, lily, 1.0), 0.5),
+        ),
     )
 
 
@@ -114,7 +117,7 @@ def test_by_what_rows_are_told_apart() -> None:
         found = conditional.judge(replace(planted({}), places=places))
         return [one.verdict for one in found if one.asked in (rule, f"{rule}, {shallow}")]
 
-    place, hold = ("relatives-3-layers/a", 0.02, 1.2), ("relatives-4-layers/a", 0.02, 0.3)
+    place, hold = ("relatives-3-layers/a", 0.02, 1.2), ("relatives-4-layers/a", 0.02, 0.05)
     assert verdicts() == ["not run", "not run"]
     assert verdicts(*[asked(*place)] * 6) == ["not as asked", "not as asked"]
     assert verdicts(*[asked(*hold)] * 6) == ["as asked", "not run"]

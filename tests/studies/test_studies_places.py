@@ -33,7 +33,12 @@ def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ..
         arms.append(ArmLearned(arm, arm.seeds[: len(shares)], steps))
     asked = [
         ByPlace(
-            f"{name}/seed-{number}", (0.0, 0.02), (RowsMoved(2, 1, (0.0, 0.02), 2.0), RowsMoved(1, 2, (0.0, loss), 0.3))
+            f"{name}/seed-{number}",
+            (0.0, 0.02),
+            (
+                RowsMoved(2, 1, (0.0, 0.9), (0.0, 0.02), (0.0, 0.02), 2.0),
+                RowsMoved(1, 2, (0.0, loss), (0.0, loss), (0.0, 0.02), 0.3),
+            ),
         )
         for name, losses in (lost or {}).items()
         for number, loss in enumerate(losses)
@@ -66,12 +71,13 @@ def test_by_place() -> None:
     assert verdict(planted({}), PLACE) == verdict(planted({}), HOLD) == "not run"
     assert verdict(planted({}, {SHALLOW: (1.5,) * 6}), PLACE) == "as asked"
     assert verdict(planted({}, {SHALLOW: (1.5,) * 5}), PLACE) == "inconclusive"
-    assert verdict(planted({}, {SHALLOW: (0.1,) * 6}), PLACE) == "not as asked"
-    assert verdict(planted({}, {DEEP: (0.1,) * 6}), HOLD) == "as asked"
+    assert verdict(planted({}, {SHALLOW: (0.06,) * 6}), PLACE) == "not as asked"
+    assert verdict(planted({}, {DEEP: (0.06,) * 6}), HOLD) == "as asked"
     assert verdict(planted({}, {DEEP: (1.5,) * 6}), HOLD) == "not as asked"
     assert verdict(planted({}, {DEEP: (1.5,) * 6}), PLACE) == "not run"  # those have layers enough
     made_neither = PlacesResult(
-        planted({}).arms, (ByPlace(f"{SHALLOW}/a", (0.0, 0.9), (RowsMoved(1, 1, (0.0, 1.5), 0.3),)),)
+        planted({}).arms,
+        (ByPlace(f"{SHALLOW}/a", (0.0, 0.9), (RowsMoved(1, 1, (0.0, 1.5), (0.0, 1.5), (0.0, 0.9), 0.3),)),),
     )
     assert verdict(made_neither, PLACE) == "not run"
 

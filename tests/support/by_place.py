@@ -12,30 +12,53 @@ from hopscope.problem.retrieval import RetrievalProblem
 
 
 class GoesByPlace(Transformer):
-    """One hop: the query has a head for each place of the pairs, which looks at the query itself if its own pair stands
-    there and so brings what stands there, and else at the first token, for nothing."""
+    """One hop. Layer 1: the query has a head for each place of the pairs, which brings what stands there, whoever does.
+    Layer 2: as many heads, each of which looks at the query itself, and so brings what was read at its place, if the
+    query's own pair stands there, and else at the first token, for nothing.
+
+    The stream is the symbol, what was read at each place, and the answer.
+    """
 
     def __init__(self, problem: RetrievalProblem) -> None:
-        n = problem.chains
-        super().__init__(Architecture(problem.input_dim, problem.target_dim, reads=n, layers=1, heads=n, d_model=8 * n))
-        self.embed = nn.Identity()
-        self.width, self.asked = problem.symbol_dim, range(2 * n, 3 * n)
+        n, width = problem.chains, problem.symbol_dim
+        super().__init__(Architecture(problem.input_dim, problem.target_dim, reads=n, layers=2, heads=n, d_model=8 * n))
+        self.width, self.n = width, n
+        self.embed = nn.Linear(problem.input_dim, width * (n + 2), bias=False)
+        nn.init.eye_(self.embed.weight[:width])  # the symbol, and zeros
+        nn.init.zeros_(self.embed.weight[width:])
 
     def run(
         self, x: Tensor, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
     ) -> Tensor:
-        """The answers, in the place of the symbols of the positions that are asked."""
-        symbols = x[..., : self.width]
-        pattern = torch.eye(x.shape[2]).repeat(*x.shape[:2], len(self.asked), 1, 1)
-        for place in range(len(self.asked)):
-            for query in self.asked:
-                here = (symbols[..., query, :] == symbols[..., 2 * place, :]).all(dim=-1).float()
-                pattern[..., place, query, query], pattern[..., place, query, 0] = here, 1 - here
-        pattern = (edit or Edit()).pattern(0, pattern)
-        gates = torch.stack([pattern[..., query, query] for query in self.asked], dim=-2)
-        answered = x.clone()
-        answered[..., self.asked.start :, : self.width] = gates @ symbols[..., 1 : 2 * len(self.asked) : 2, :]
-        return answered
+        edit = edit or Edit()
+        for layer in range(start, 2 if stop is None else stop):
+            pattern = edit.pattern(layer, self._pattern(layer, x))
+            x = x + edit.written(layer, self._written(layer, pattern, x))
+        return x
+
+    def _pattern(self, layer: int, x: Tensor) -> Tensor:
+        symbols, queries = x[..., : self.width], range(2 * self.n, 3 * self.n)
+        pattern = torch.eye(x.shape[2]).repeat(*x.shape[:2], self.n, 1, 1)
+        for place in range(self.n):
+            for query in queries:
+                mine = (symbols[..., query, :] == symbols[..., 2 * place, :]).all(dim=-1).float()
+                pattern[..., place, query, :] = 0
+                if layer == 0:
+                    pattern[..., place, query, 2 * place + 1] = 1
+                else:
+                    pattern[..., place, query, query], pattern[..., place, query, 0] = mine, 1 - mine
+        return pattern
+
+    def _written(self, layer: int, pattern: Tensor, x: Tensor) -> Tensor:
+        written, width = torch.zeros_like(x), self.width
+        for place in range(self.n):
+            slot = slice((1 + place) * width, (2 + place) * width)
+            if layer == 0:
+                written[..., slot] = pattern[..., place, :, :] @ x[..., :width]
+            else:
+                itself = pattern[..., place, :, :].diagonal(dim1=-2, dim2=-1)
+                written[..., -width:] += itself[..., None] * x[..., slot]
+        return written
 
     def answers(self, x: Tensor) -> Tensor:
-        return x[:, :, -len(self.asked) :, : self.width]
+        return x[:, :, -self.n :, -self.width :]

@@ -1,9 +1,14 @@
-"""Rows elsewhere: the same chains, with the rows of one fact at other places, and attention as it is there.
+"""Rows elsewhere: the same chains, with the rows of one fact at other places, and what attention does there.
 
 A place tells nothing of whose row stands there (Lemma 1), so who looks for what rows hold looks at the same roles
-wherever they stand. Attention from sequences in which each chain's row of one fact stands at the next chain's place,
-each weight taken to where the role stands here, is then the attention that is here already. Who goes by place looks at
-another row. (An interchange intervention on patterns, Geiger et al. 2021.)
+wherever they stand. Take what a layer does from sequences in which each chain's row of one fact stands at the next
+chain's place, and nothing is lost. There are two ways to take it. Its *pattern*, each weight to where its role stands
+here: a head that rests at some place, whoever stands there, then rests at another, which may confuse. What it *writes*:
+a head that fetches the address of a row, for a later one to look there, then fetches that of before. Both are harmless,
+and each shows in one of the ways alone. Who reads places, and chooses among what was read by which place is its own,
+loses both ways; or, where a position reads and finds its own place in one layer, by the *choice* of who looks at it
+later: the pattern on all that does not move, with the weight on the moved rows spread as it is here, which leaves those
+who rest and those who fetch alone. (Interchange interventions, Geiger et al. 2021.)
 """
 
 from __future__ import annotations
@@ -12,14 +17,17 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from hopscope.model.edit import Edit, Pattern
+from hopscope.model.edit import Edit, Pattern, Queried, Stream
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 
 S = TypeVar("S")
+
+_LITTLE = 1e-6
+"""Weight on a block that tells nothing of how it is spread."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,14 @@ class Elsewhere(Generic[S]):
         queries = self.at[None, :, None, :, None].expand(pattern.shape)
         keys = self.at[None, :, None, None, :].expand(pattern.shape)
         return pattern.gather(-2, queries).gather(-1, keys)
+
+    def chosen(self, brought: Pattern, own: Pattern) -> Pattern:
+        """What was brought, but with its weight within the block spread over it as one's own is, where that has any."""
+        inside = self.block[None, :, None, None, :]
+        theirs, mine = (torch.where(inside, one, 0.0) for one in (brought, own))
+        total, known = theirs.sum(dim=-1, keepdim=True), mine.sum(dim=-1, keepdim=True)
+        within = torch.where(known > _LITTLE, mine * (total / known.clamp(min=_LITTLE)), theirs)
+        return torch.where(inside, within, brought)
 
 
 def rows_elsewhere(problem: RetrievalProblem, batch: Batch, fact: int) -> Elsewhere[Batch]:
@@ -69,31 +85,40 @@ def rows_elsewhere(problem: RetrievalProblem, batch: Batch, fact: int) -> Elsewh
     return Elsewhere(Batch(inputs, batch.targets, place), at, of_fact[batch.role])
 
 
-class PatternsPut(Edit):
-    """Patterns in the place of one layer's own.
+class FromElsewhere(Edit):
+    """One layer's pattern, or what it writes, in the place of its own.
 
     Args:
         layer: from 0.
-        pattern: what is put there, every position a query.
-        where: at which of them.
-        inner: what is done besides; its patterns are replaced.
+        where: at which positions.
+        inner: what is done besides.
+        pattern: that is put there, every position a query; None for its own.
+        written: that is put there, every position; None for its own.
     """
 
     def __init__(
-        self, layer: int, pattern: Pattern, where: Bool[Tensor, "batch pos"], inner: Edit | None = None
+        self,
+        layer: int,
+        where: Bool[Tensor, "batch pos"],
+        inner: Edit,
+        *,
+        pattern: Pattern | None = None,
+        written: Stream | None = None,
     ) -> None:
-        self._layer, self._pattern, self._where, self._inner = layer, pattern, where, inner or Edit()
+        self._layer, self._where, self._inner = layer, where, inner
+        self._pattern, self._written = pattern, written
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The inner edit's pattern, changed where it is that layer's."""
-        pattern = self._inner.pattern(layer, pattern)
-        if layer != self._layer:
-            return pattern
-        queries = pattern.shape[-2]
+        own, queries = self._inner.pattern(layer, pattern), pattern.shape[-2]
+        if layer != self._layer or self._pattern is None:
+            return own
         where = self._where[None, :, None, -queries:, None]
-        put: Float[Tensor, "model batch head query key"] = torch.where(where, self._pattern[..., -queries:, :], pattern)
-        return put
+        return torch.where(where, self._pattern[..., -queries:, :], own)
 
-    def written(self, layer: int, written: Tensor) -> Tensor:
-        """The inner edit's."""
-        return self._inner.written(layer, written)
+    def written(self, layer: int, written: Queried) -> Queried:
+        """What the inner edit leaves of it, changed where it is that layer's."""
+        own, queries = self._inner.written(layer, written), written.shape[2]
+        if layer != self._layer or self._written is None:
+            return own
+        return torch.where(self._where[None, :, -queries:, None], self._written[:, :, -queries:], own)

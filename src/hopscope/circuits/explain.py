@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hopscope.circuits.certificate import Evidence, tidy
 from hopscope.circuits.certificate.evidence import by_sequence
 from hopscope.circuits.certificate.losses import Lost
+from hopscope.circuits.elements import CircuitPath, Feed, Helper
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.patching import Patcher, Use
-from hopscope.circuits.record import CircuitPath, Feed, Helper
 from hopscope.theory.path import AttentionPath, Row
 
 _LEAST_ATTENTION = 0.1

@@ -8,13 +8,14 @@ from typing import Any
 
 from hopscope.checks import check_seed
 from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
+from hopscope.circuits.elements import OtherCircuit
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
 from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.kept import circuit_path, kept_circuit, model_hash
 from hopscope.circuits.on_vectors import OnVectors, VectorEvaluator, single
 from hopscope.circuits.programs import to_json
-from hopscope.circuits.record import Circuit, OtherCircuit
+from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.bars import Bars, budgets_at, search_at
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
 from hopscope.circuits.search.journal import Journal, Watch

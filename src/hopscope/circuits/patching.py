@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import torch
 
+from hopscope.circuits.elements import Into
 from hopscope.circuits.form import UNIFORM, Program
 from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.record import Into
 from hopscope.model.edit import Edit, Pattern, Stream
 from hopscope.model.transformer import Block
 from hopscope.theory.path import AttentionPath, Row

@@ -26,21 +26,21 @@ text         of a language model: what was asked and how well it answers (`hopsc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
-from hopscope.circuits.bootstrap import Interval
 from hopscope.circuits.certificate.part import RULES, Certificate, Sense
+from hopscope.circuits.elements import CircuitPath, Helper, OtherCircuit
 from hopscope.circuits.language.asked import Asked
+from hopscope.circuits.naming import named, numbered
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.records import check_replaces, convert, plain, read_record, write_record
-from hopscope.theory.path import AttentionPath, NamedPath, Row
+from hopscope.theory.path import NamedPath, Row
 
 SCHEMA = 3
 """Of circuit.json; newer ones are refused."""
@@ -48,104 +48,6 @@ SCHEMA = 3
 KIND = "hopscope circuit"
 
 _WHAT = "the record of a circuit (`hopscope circuit RUN` makes one)"
-
-Into = Literal["query", "key", "value", "answer"]
-"""What a path can feed: the query, key or value of a later path, or the answer itself."""
-
-
-@dataclass(frozen=True)
-class Feed:
-    """One use of what a path brings.
-
-    Attributes:
-        into: what it goes into.
-        reader: the later path; None for the answer.
-        change: rise of the loss when this use alone is cut.
-        attention: fall of the later path's mean attention when this use alone is cut; 0 where it reads the value.
-    """
-
-    into: Into
-    reader: AttentionPath | None = None
-    change: float = 0.0
-    attention: float = 0.0
-
-    def describe(self, roles: Sequence[str]) -> str:
-        """`K of layer 5 (x0? -> >x1)`, or `the answer`."""
-        if self.reader is None:
-            return "the answer"
-        layer, _, query, key = self.reader.names(roles)
-        return f"{self.into[0].upper()} of layer {layer} ({query} -> {key})"
-
-
-@dataclass(frozen=True)
-class CircuitPath:
-    """An attention path of a circuit, and its numbers.
-
-    Attributes:
-        path: which.
-        form: `one_hot`, `mixture`, `mean`, `positional` or `keep`: what stands for the row in the imposed circuit.
-        weight: the model's mean attention along this path.
-        ablation_mse: loss of the imposed circuit without this path.
-        interval: of `ablation_mse`, 95%.
-        natural_mse: loss of the natural circuit without this path: without its row, or, where that has several keys,
-            without this one.
-        natural_interval: of `natural_mse`, 95%.
-        feeds: what it is good for, the strongest use first.
-    """
-
-    path: AttentionPath
-    form: str
-    weight: float
-    ablation_mse: float
-    interval: Interval
-    natural_mse: float
-    natural_interval: Interval
-    feeds: tuple[Feed, ...] = ()
-
-    def __post_init__(self) -> None:
-        for low, high in (self.interval, self.natural_interval):
-            if low > high:
-                raise InputError(f"an interval must be its lowest and highest number, got {low}, {high}")
-
-    def uses(self, roles: Sequence[str]) -> tuple[str, ...]:
-        """What it feeds, in words, the strongest first; two heads that read it alike are one use."""
-        return tuple(dict.fromkeys(feed.describe(roles) for feed in self.feeds))
-
-
-@dataclass(frozen=True)
-class Helper:
-    """A row in use that attends to no other role of its own chain.
-
-    Attributes:
-        layer: from 1.
-        head: from 1.
-        query: role that attends.
-        natural_mse: loss of the natural circuit without it.
-        natural_interval: of `natural_mse`, 95%.
-    """
-
-    layer: int
-    head: int
-    query: str
-    natural_mse: float
-    natural_interval: Interval
-
-
-@dataclass(frozen=True)
-class OtherCircuit:
-    """Another circuit the search ended in.
-
-    Attributes:
-        paths: of it.
-        mse: its loss, patterns imposed.
-        orders: of the search that ended there.
-        overlap: paths it shares with the first circuit, as a share of all paths of either.
-    """
-
-    paths: tuple[AttentionPath, ...]
-    mse: float
-    orders: tuple[str, ...]
-    overlap: float
 
 
 @dataclass(frozen=True)
@@ -329,48 +231,12 @@ class Circuit:
         if self.strict:
             fields["strict"]["certificate"] = self.strict.certificate.to_json()
         for path in fields["paths"]:
-            path["feeds"] = [_named(feed, "reader", self.roles) for feed in path["feeds"]]
-        fields["paths"] = [_named(path, "path", self.roles) for path in fields["paths"]]
+            path["feeds"] = [named(feed, "reader", self.roles) for feed in path["feeds"]]
+        fields["paths"] = [named(path, "path", self.roles) for path in fields["paths"]]
         for other in fields["others"]:
-            other["paths"] = [_named({"path": path}, "path", self.roles) for path in other["paths"]]
+            other["paths"] = [named({"path": path}, "path", self.roles) for path in other["paths"]]
         told = {"found": self.found, "certified": list(self.certified), "rules": self.rules}
         return {"hops": self.hops, **told, **fields}
-
-
-_NAMES = ("layer", "head", "query", "key")
-
-
-@dataclass(frozen=True)
-class _Names:
-    """A path as records have it; all are None for no path."""
-
-    layer: int | None = None
-    head: int | None = None
-    query: str | None = None
-    key: str | None = None
-
-    def path(self, roles: Sequence[str]) -> AttentionPath | None:
-        """The path."""
-        if self.layer is None or self.head is None or self.query is None or self.key is None:
-            if self != _Names():
-                raise InputError(f"a path needs layer, head, query and key, got {plain(self)}")
-            return None
-        return AttentionPath.named(self.layer, self.head, self.query, self.key, roles)
-
-
-def _named(fields: dict[str, Any], name: str, roles: Sequence[str]) -> dict[str, Any]:
-    """An object whose field `name` is a path, with layer, head, query and key in its place."""
-    path = fields[name]
-    names = AttentionPath(*path).names(roles) if path else (None,) * 4
-    rest = {other: value for other, value in fields.items() if other != name}
-    return dict(zip(_NAMES, names, strict=True)) | rest
-
-
-def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[str, Any]:
-    """The inverse of `_named`."""
-    given = convert(fields, dict[str, Any], what)
-    names = convert({key: value for key, value in given.items() if key in _NAMES}, _Names, what)
-    return {name: names.path(roles)} | {key: value for key, value in given.items() if key not in _NAMES}
 
 
 def _certificate(sense: Sense, parts: Any, rules: int) -> dict[str, Any]:
@@ -403,11 +269,11 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
         given[name] = convert(given.get(name), list[dict[str, Any]], name)
     for number, path in enumerate(given["paths"], start=1):
         feeds = convert(path.get("feeds"), list[dict[str, Any]], f"feeds of path {number}")
-        path["feeds"] = [_numbered(feed, "reader", roles, f"a feed of path {number}") for feed in feeds]
-    given["paths"] = [_numbered(path, "path", roles, f"path {n}") for n, path in enumerate(given["paths"], start=1)]
+        path["feeds"] = [numbered(feed, "reader", roles, f"a feed of path {number}") for feed in feeds]
+    given["paths"] = [numbered(path, "path", roles, f"path {n}") for n, path in enumerate(given["paths"], start=1)]
     for other in given["others"]:
         paths = convert(other.get("paths"), list[dict[str, Any]], "paths of another circuit")
-        other["paths"] = [_numbered(path, "path", roles, "a path of another circuit")["path"] for path in paths]
+        other["paths"] = [numbered(path, "path", roles, "a path of another circuit")["path"] for path in paths]
     rules: int = convert(fields.get("rules"), int, "rules")
     given["certificate"] = _certificate("natural", given.get("certificate", {}), rules)
     if isinstance(given.get("strict"), dict):

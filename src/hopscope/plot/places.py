@@ -9,7 +9,7 @@ from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, new_figure
 from hopscope.statistics import clopper_pearson
 from hopscope.studies.arms import ArmLearned
-from hopscope.studies.by_place import LOST
+from hopscope.studies.by_place import RISES
 from hopscope.studies.places import PlacesResult
 
 if TYPE_CHECKING:
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 _LAYERS = (("o", VERMILION), ("s", BLUE))
 """Marks and colours, fewest layers first."""
 
+_LEAST = 1e-4
+"""Drawn where a loss does not rise; what stands in records is rounded to this."""
+
 _CHAINS = (GREEN, ORANGE, PURPLE)
 """Colours by number of chains."""
 
 
 def places(found: PlacesResult) -> Figure:
     """Left, the share of seeds that learned the second hop, with its 95% interval; in the middle, of each model that
-    has it the highest loss of the second hop where rows are moved, above the line if it goes by place; right, the share
-    with one layer fewer than theory asks for, by heads.
+    has it by how much the second hop's loss rises where rows are moved, above the line if it goes by place; right, the
+    share with one layer fewer than theory asks for, by heads.
 
     Raises:
         InputError: no arm with a seed.
@@ -41,9 +44,9 @@ def places(found: PlacesResult) -> Figure:
             _draw(found, layers, mark, color, learned, moved, shift=0.08 * (2 * depths.index(layers) - 1))
         learned.set_ylabel("share of seeds that learn $x_2$")
         learned.set_ylim(-0.03, 1.03)
-        moved.set_ylabel("loss of $x_2$, rows moved")
+        moved.set_ylabel("rise of the loss of $x_2$, rows moved")
         moved.set_yscale("log")
-        moved.axhline(LOST, color=INK, linewidth=0.7, linestyle=":")
+        moved.axhline(RISES, color=INK, linewidth=0.7, linestyle=":")
         for axes in (learned, moved):
             axes.set_xticks(sorted({arm.setup.problem.chains for arm in found.arms}))
             axes.set_xlabel("chains N")
@@ -61,7 +64,7 @@ def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes
     at = [arm.setup.problem.chains + shift for arm in arms]
     learned.errorbar(at, *_shares(arms), fmt=mark, color=color, linewidth=1, label=f"{layers} layers, {told}")
     for chains, arm in zip(at, arms, strict=True):
-        losses = [one.most(2) for one in found.of(arm)]
+        losses = [max(one.rise(2), _LEAST) for one in found.of(arm)]
         spread = [chains + 0.02 * (place - (len(losses) - 1) / 2) for place in range(len(losses))]
         moved.plot(spread, losses, mark, color=color, markersize=3.5, alpha=0.8)
 

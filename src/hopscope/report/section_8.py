@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.circuits.record import Circuit, CircuitPath
+from hopscope.circuits.elements import CircuitPath
+from hopscope.circuits.record import Circuit
 from hopscope.paper.section_8 import CircuitResult
 from hopscope.plot.figure_5 import figure_5
 from hopscope.plot.style import save

@@ -42,10 +42,11 @@ from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import GraphName, RetrievalProblem
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, nothing_beyond
-from hopscope.studies.by_place import ByPlace, places_of
+from hopscope.studies.by_place import ByPlace
 from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, seen_table
 from hopscope.studies.judgements import Judgement, as_many_as, most_of
 from hopscope.studies.kept import kept
+from hopscope.studies.moving_rows import places_of
 from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.theory.information_flow import minimum_layers
@@ -237,15 +238,15 @@ def table(result: ConditionalResult) -> str:
 def places_table(places: Sequence[ByPlace]) -> str:
     """A row a model: the look-up of several keys as it is, and where the rows that lead there are moved."""
     lines = [
-        "| model | look-up | loss | rows moved | layer | own value then | the next chain's |",
+        "| model | look-up | loss | rows moved | layer | own value then | that of the chain at its place |",
         "|---" * 7 + "|",
     ]
     for one in places:
         look_up = needs_what_meets(one.model.partition("-")[0])
-        worst = max(one.moved, key=lambda moved: moved.losses[look_up - 1])
+        worst = max(one.moved, key=lambda moved: moved.loss(look_up))
         lines.append(
-            f"| {one.model} | {look_up} | {one.losses[look_up - 1]:.3f} | {worst.losses[look_up - 1]:.2f} "
-            f"| {worst.layer} | {worst.losses[worst.fact - 1]:.2f} | {worst.next:.2f} |"
+            f"| {one.model} | {look_up} | {one.losses[look_up - 1]:.3f} | {worst.loss(look_up):.2f} "
+            f"| {worst.layer} | {worst.loss(worst.fact):.2f} | {worst.beside:.2f} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -2,21 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.elsewhere import PatternsPut, rows_elsewhere
+from hopscope.circuits.on_vectors import VectorEvaluator, single
+from hopscope.circuits.taken import taken_from_elsewhere
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
 from hopscope.studies.by_place import ByPlace, RowsMoved
-from hopscope.training.losses import squared_errors
+from hopscope.studies.kept import Models
+from hopscope.studies.work import Work
+from hopscope.training.run import RunFolder
+from hopscope.training.setup import Setup
 
 SEED = 0
 """Where the sequences are drawn from."""
+
+
+def places_of(
+    setups: Sequence[Setup],
+    folder: Path,
+    before: Sequence[ByPlace],
+    work: Work,
+    facts: Callable[[RetrievalProblem], Sequence[int]],
+    sequences: int = 512,
+) -> tuple[ByPlace, ...]:
+    """By what every model tells rows apart that is finished and there, or that was asked before.
+
+    Args:
+        setups: a run of one model each.
+        folder: where the run folders are.
+        before: models that were asked before, perhaps on another machine.
+        work: how; idle, nothing is asked.
+        facts: of a problem, those whose rows are moved, from 1.
+        sequences: so many pairs.
+    """
+    models = Models(setups, before)
+    there = [setup for setup in models.left if (folder / setup.name / "result.json").exists()]
+    for setup in () if work.idle else there:
+        transformer = single(RunFolder(folder / setup.name).transformer(None), 0)
+        asked = ask_by_place(setup.name, transformer, setup.problem, facts(setup.problem), sequences)
+        models.add(setup.name, asked)
+    return models.all
 
 
 @torch.no_grad()
@@ -38,31 +71,24 @@ def ask_by_place(
         sequences: so many pairs.
         seed: that they are drawn from.
     """
-    here = sample(problem, sequences, torch.Generator().manual_seed(seed))
-    asked = torch.arange(problem.sequence_length) >= problem.sequence_length - problem.chains
-    everywhere, of_next = asked.expand(sequences, -1), _of_the_next(here, problem)
+    batch = sample(problem, sequences, torch.Generator().manual_seed(seed))
+    here = VectorEvaluator(transformer, problem, batch)
+    there = here.on(replace(batch, targets=_of_the_one_before(batch, problem)))
     moved = []
     for fact in facts:
-        elsewhere = rows_elsewhere(problem, here, fact)
-        for layer, pattern in enumerate(transformer.patterns(elsewhere.sequences.inputs[None])):
-            put = PatternsPut(layer, elsewhere.brought(pattern), everywhere)
-            answers = transformer(here.inputs[None], put)
-            losses, beside = (_losses(answers, right, problem) for right in (here.targets, of_next))
-            moved.append(RowsMoved(fact, layer + 1, losses, beside[fact - 1]))
-    return ByPlace(model, _losses(transformer(here.inputs[None]), here.targets, problem), tuple(moved))
+        for taken in taken_from_elsewhere(here, {}, fact):
+            by_pattern, by_writing, by_choice = (_losses(here.squared_errors(x)) for x in taken[1:])
+            beside = min(_losses(there.squared_errors(x))[fact - 1] for x in taken[1:])
+            moved.append(RowsMoved(fact, taken.layer + 1, by_pattern, by_writing, by_choice, beside))
+    return ByPlace(model, _losses(here.errors([{}])[0]), tuple(moved))
 
 
-def _of_the_next(batch: Batch, problem: RetrievalProblem) -> Float[Tensor, "batch query d_target"]:
-    """For each query, what the next chain's is asked for."""
+def _of_the_one_before(batch: Batch, problem: RetrievalProblem) -> Float[Tensor, "batch query d_target"]:
+    """For each query, what the query of the chain before is asked for."""
     chain = batch.chain[:, -problem.chains :]
-    query = chain.argsort(dim=-1).gather(-1, (chain + 1) % problem.chains)
+    query = chain.argsort(dim=-1).gather(-1, (chain - 1) % problem.chains)
     return batch.targets.gather(1, query[..., None].expand(batch.targets.shape))
 
 
-def _losses(
-    answers: Float[Tensor, "1 batch query d_target"],
-    targets: Float[Tensor, "batch query d_target"],
-    problem: RetrievalProblem,
-) -> tuple[float, ...]:
-    errors = squared_errors(answers[0], targets, problem.symbol_dim).mean(dim=0)
-    return tuple(round(float(error), 4) for error in errors)
+def _losses(errors: Float[Tensor, "sequence look_up"]) -> tuple[float, ...]:
+    return tuple(round(float(error), 4) for error in errors.mean(dim=0))

@@ -50,9 +50,10 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import rank_correlation
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, nothing_beyond
-from hopscope.studies.by_place import MADE, ByPlace, places_of
+from hopscope.studies.by_place import MADE, ByPlace
 from hopscope.studies.judgements import TOO_FEW, Judgement, most_of, never
 from hopscope.studies.kept import kept
+from hopscope.studies.moving_rows import places_of
 from hopscope.studies.study import Study
 from hopscope.studies.work import Work
 from hopscope.training.recipe import Recipe
@@ -189,12 +190,12 @@ def _fewer_heads(found: Sequence[ArmLearned]) -> Judgement:
 
 def table(result: PlacesResult) -> str:
     """Who learned what, then a row a model: its second look-up as it is, and where rows are moved."""
-    lines = ["| model | x2: loss | rows moved | pair | layer | the next chain's then |", "|---" * 6 + "|"]
+    lines = ["| model | x2: loss | rows moved | pair | layer | that of the chain at its place |", "|---" * 6 + "|"]
     for one in result.places:
-        worst = max(one.moved, key=lambda moved: moved.losses[1])
+        worst = max(one.moved, key=lambda moved: moved.loss(2))
         lines.append(
-            f"| {one.model} | {one.losses[1]:.3f} | {worst.losses[1]:.2f} | {worst.fact} | {worst.layer} "
-            f"| {worst.next:.2f} |"
+            f"| {one.model} | {one.losses[1]:.3f} | {worst.loss(2):.2f} | {worst.fact} | {worst.layer} "
+            f"| {worst.beside:.2f} |"
         )
     return f"{arms.table(arms.Arms(result.arms))}\n" + "\n".join(lines) + "\n"
 

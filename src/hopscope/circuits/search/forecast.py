@@ -115,6 +115,7 @@ def _stages(evaluator: Evaluator, budget: Budget, proof: Proof) -> dict[str, flo
         "necessity": (4 + _ROWS) * few + 2 * _ROWS * proof.rough,
         "minimality": 2**_ROWS * proof.rough,
         "random_keys": _ROWS * (few + roles * proof.rough),
+        "places": evaluator.problem.hops * (2 + min(_HEADS, layers)) * proof.rough,
         "recovery": 3 * proof.draws * proof.rough,
         "families": heads * proof.rough / 2 + 4 * few,
         "outside": proof.halves * proof.rough + many,

@@ -1,0 +1,72 @@
+"""What a model comes to with one layer's attention from where rows stand elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+
+from hopscope.circuits.elsewhere import FromElsewhere
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import Program
+from hopscope.model.edit import Edit, Queried, Recorder
+
+
+class Taken(NamedTuple):
+    """The stream that the answers are read out of, with one layer's attention from elsewhere.
+
+    Attributes:
+        layer: from 0.
+        by_pattern: with its pattern, each weight to where its role stands here.
+        by_writing: with what it writes.
+        by_choice: with its pattern on what does not move.
+    """
+
+    layer: int
+    by_pattern: Queried
+    by_writing: Queried
+    by_choice: Queried
+
+
+class _Watched(Recorder):
+    """Keeps what a layer writes too."""
+
+    def written(self, layer: int, written: Queried) -> Queried:
+        self.writes = super().written(layer, written)
+        return self.writes
+
+
+@torch.no_grad()
+def taken_from_elsewhere(
+    evaluator: Evaluator, program: Program, pair: int, layers: Iterable[int] | None = None
+) -> list[Taken]:
+    """One layer's attention after the other from sequences in which the rows of a pair stand elsewhere.
+
+    It is taken at all positions but those of the rows that move. See `hopscope.circuits.elsewhere`.
+
+    Args:
+        evaluator: the model and its sequences, as many as go through at once.
+        program: what is done to the model besides, here and there.
+        pair: whose rows are moved, from 1.
+        layers: from 0; None for all.
+    """
+    model, elsewhere, reads = evaluator.transformer, evaluator.elsewhere(pair), evaluator.shape.reads
+    here, there = (one.edit(program) if program else Edit() for one in (evaluator, elsewhere.sequences))
+    x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, elsewhere.sequences))
+    wanted, found = {*range(evaluator.shape.layers)} if layers is None else {*layers}, []
+    for layer in range(max(wanted, default=-1) + 1):
+        seen = _Watched(there)
+        y = model.run(y, start=layer, stop=layer + 1, edit=seen)
+        if layer in wanted:
+            pattern, own = elsewhere.brought(seen.patterns[0]), Recorder(here)
+            model.run(x, start=layer, stop=layer + 1, edit=own)
+            chosen = elsewhere.chosen(pattern, own.patterns[0])
+            ways = (
+                FromElsewhere(layer, ~elsewhere.block, here, pattern=pattern),
+                FromElsewhere(layer, ~elsewhere.block, here, written=seen.writes),
+                FromElsewhere(layer, ~elsewhere.block, here, pattern=chosen),
+            )
+            found.append(Taken(layer, *(model.run(x, start=layer, edit=way, reads=reads) for way in ways)))
+        x = model.run(x, start=layer, stop=layer + 1, edit=here)
+    return found
