@@ -6,8 +6,10 @@ import pytest
 import torch
 from by_place import GoesByPlace
 from planted_models import LITTLE, by_place, evidence_of, witness
+from small_models import random_model
 from tokenizers_made import tokenizer
 
+from hopscope.circuits import taken
 from hopscope.circuits.certificate import PARTS, Evidence
 from hopscope.circuits.certificate import places as module
 from hopscope.circuits.elsewhere import Elsewhere, FromElsewhere, rows_elsewhere
@@ -185,15 +187,28 @@ def test_a_head_that_rests_at_a_place_does_no_harm() -> None:
     assert PARTS["places"](all_kept(model, made.problem)).passed
 
 
+def test_where_writing_is_not_shown_what_the_block_adds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with modules of somebody else's. Without MLPs it is the same."""
+    problem = RetrievalProblem(hops=2, chains=3)
+    model = random_model(problem, layers=3, mlp=False).requires_grad_(False)
+    evaluator = VectorEvaluator(model, problem, held_out(problem, 16))
+    shown = taken_from_elsewhere(evaluator, {}, 1)
+    monkeypatch.setattr(taken._Watched, "written", lambda self, layer, written: written)
+    for one, other in zip(shown, taken_from_elsewhere(evaluator, {}, 1), strict=True):
+        mine, theirs = (evaluator.squared_errors(way.by_writing) for way in (one, other))
+        assert torch.allclose(mine, theirs, atol=1e-4)
+        assert torch.equal(one.by_pattern, other.by_pattern)
+
+
 def test_the_way_that_costs_less_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """By hop: what the pattern spoils in one and what is written in another is harmless in both."""
     evidence = all_kept(witness(2).transformer, witness(2).problem)
 
-    def taken(evaluator, program, pair, layers):
+    def spoilt(evaluator, program, pair, layers):
         x = evaluator.transformer.run(evaluator.transformer.embed(evaluator.batch.inputs[None]))
         return [Taken(layer, *spoiled(x)) for layer in layers]
 
-    monkeypatch.setattr(module, "taken_from_elsewhere", taken)
+    monkeypatch.setattr(module, "taken_from_elsewhere", spoilt)
     monkeypatch.setattr(VectorEvaluator, "squared_errors", lambda self, x: x)
     losses = {"one": torch.tensor([0.9, 0.0]), "other": torch.tensor([0.0, 0.9]), "both": torch.tensor([0.0, 0.2])}
     losses["none"] = torch.zeros(2)

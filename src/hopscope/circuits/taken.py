@@ -30,7 +30,9 @@ class Taken(NamedTuple):
 
 
 class _Watched(Recorder):
-    """Keeps what a layer writes too."""
+    """Keeps what a layer writes too; None where a module of somebody else's does not show it."""
+
+    writes: Queried | None = None
 
     def written(self, layer: int, written: Queried) -> Queried:
         self.writes = super().written(layer, written)
@@ -56,17 +58,22 @@ def taken_from_elsewhere(
     x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, elsewhere.sequences))
     wanted, found = {*range(evaluator.shape.layers)} if layers is None else {*layers}, []
     for layer in range(max(wanted, default=-1) + 1):
-        seen = _Watched(there)
+        seen, before = _Watched(there), y
         y = model.run(y, start=layer, stop=layer + 1, edit=seen)
         if layer in wanted:
             pattern, own = elsewhere.brought(seen.patterns[0]), Recorder(here)
-            model.run(x, start=layer, stop=layer + 1, edit=own)
+            after = model.run(x, start=layer, stop=layer + 1, edit=own)
             chosen = elsewhere.chosen(pattern, own.patterns[0])
-            ways = (
-                FromElsewhere(layer, ~elsewhere.block, here, pattern=pattern),
-                FromElsewhere(layer, ~elsewhere.block, here, written=seen.writes),
-                FromElsewhere(layer, ~elsewhere.block, here, pattern=chosen),
+            by_pattern, by_choice = (
+                model.run(x, start=layer, edit=FromElsewhere(layer, ~elsewhere.block, here, pattern=one), reads=reads)
+                for one in (pattern, chosen)
             )
-            found.append(Taken(layer, *(model.run(x, start=layer, edit=way, reads=reads) for way in ways)))
+            if seen.writes is None:  # what the whole block adds, since that alone is seen
+                written = torch.where(elsewhere.block[None, :, :, None], after, x + (y - before))
+                by_writing = model.run(written, start=layer + 1, edit=here, reads=reads)
+            else:
+                put = FromElsewhere(layer, ~elsewhere.block, here, written=seen.writes)
+                by_writing = model.run(x, start=layer, edit=put, reads=reads)
+            found.append(Taken(layer, by_pattern, by_writing, by_choice))
         x = model.run(x, start=layer, stop=layer + 1, edit=here)
     return found
