@@ -1,4 +1,4 @@
-"""What a model comes to with one layer's attention from where rows stand elsewhere."""
+"""What a model comes to with one layer's attention from where rows stand elsewhere (see `circuits.elsewhere`)."""
 
 from __future__ import annotations
 
@@ -58,22 +58,20 @@ def taken_from_elsewhere(
     x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, elsewhere.sequences))
     wanted, found = {*range(evaluator.shape.layers)} if layers is None else {*layers}, []
     for layer in range(max(wanted, default=-1) + 1):
-        seen, before = _Watched(there), y
-        y = model.run(y, start=layer, stop=layer + 1, edit=seen)
+        seen, own = _Watched(there), Recorder(here)
+        y_after, x_after = (model.run(one, start=layer, stop=layer + 1, edit=e) for one, e in ((y, seen), (x, own)))
         if layer in wanted:
-            pattern, own = elsewhere.brought(seen.patterns[0]), Recorder(here)
-            after = model.run(x, start=layer, stop=layer + 1, edit=own)
-            chosen = elsewhere.chosen(pattern, own.patterns[0])
+            pattern = elsewhere.brought(seen.patterns[0])
             by_pattern, by_choice = (
                 model.run(x, start=layer, edit=FromElsewhere(layer, ~elsewhere.block, here, pattern=one), reads=reads)
-                for one in (pattern, chosen)
+                for one in (pattern, elsewhere.chosen(pattern, own.patterns[0]))
             )
             if seen.writes is None:  # what the whole block adds, since that alone is seen
-                written = torch.where(elsewhere.block[None, :, :, None], after, x + (y - before))
-                by_writing = model.run(written, start=layer + 1, edit=here, reads=reads)
+                added = torch.where(elsewhere.block[None, :, :, None], x_after, x + (y_after - y))
+                by_writing = model.run(added, start=layer + 1, edit=here, reads=reads)
             else:
                 put = FromElsewhere(layer, ~elsewhere.block, here, written=seen.writes)
                 by_writing = model.run(x, start=layer, edit=put, reads=reads)
             found.append(Taken(layer, by_pattern, by_writing, by_choice))
-        x = model.run(x, start=layer, stop=layer + 1, edit=here)
+        x, y = x_after, y_after
     return found

@@ -6,13 +6,15 @@ chooses among what it has read. That can save a layer, where there are not more 
 
 Which way a model goes is asked of pairs of sequences. They hold the same chains and differ in one block, where each
 chain's row stands at the next chain's place. One layer's attention is taken from the second sequence into the first, at
-all positions but those of the block: by its pattern, each weight to where its role stands, and by what it writes. Who
-looks for what rows hold loses nothing by one of these, and who chooses by place loses by both (why:
-`hopscope.circuits.elsewhere`, and the certificate's part `places`). Not seen is who chooses within the block itself.
+all positions but those of the block: by its pattern, each weight to where its role stands; by what it writes; and by
+the choice among what does not move. Who looks for what rows hold loses nothing by the third and by one of the others,
+and who chooses by place loses by the third or by both others (why: `hopscope.circuits.elsewhere`; it is the
+certificate's part `places` too). Not seen is who chooses within the block itself.
 
 (At first the pattern alone was taken, at the positions that are asked, and a look-up counted as lost above one half.
-That also hits who rests at a place without reading it. Today's form and its limit are of when twenty models of the
-census had been looked at, in which rises are below 0.01 or above 0.4; what is told in records was asked by it.)
+That also hits who rests at a place without reading it. The limit was set when twenty models of three hops had been
+looked at, the third way added when the models of `relatives` had been, of which the other two missed three. What is
+told in records was asked by all three.)
 """
 
 from __future__ import annotations
@@ -82,4 +84,4 @@ class ByPlace:
 
     def rise(self, look_up: int) -> float:
         """The highest rise of the look-up's loss, whatever is moved, in any layer."""
-        return max((one.loss(look_up) for one in self.moved), default=0.0) - self.losses[look_up - 1]
+        return max((one.loss(look_up) - self.losses[look_up - 1] for one in self.moved), default=0.0)
