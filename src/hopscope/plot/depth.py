@@ -33,6 +33,8 @@ def depth(found: Arms) -> Figure:
         for axes, series in zip(panels.flat, kinds, strict=False):
             _panel(axes, [arm for arm in arms if kind(arm) == series])
             axes.set_title(series)
+        panels[0, 0].set_xticks(sorted({arm.last for arm in arms}))  # shared by all
+        panels[0, 0].set_ylim(0, max(arm.layers for arm in arms) + 0.8)
         for axes in panels[-1]:
             axes.set_xlabel("hops D")
         for axes in panels[:, 0]:
@@ -54,5 +56,3 @@ def _panel(axes: Axes, arms: Sequence[ArmLearned]) -> None:
         axes.scatter(arm.last, arm.layers, s=60 * learned / n, color=color, linewidth=0, zorder=4)
         axes.annotate(f"{learned}/{n}", (arm.last, arm.layers), xytext=(0, 6), textcoords="offset points",
                       ha="center", fontsize=5.5)  # fmt: skip
-    axes.set_xticks(hops)
-    axes.set_ylim(0, max(arm.layers for arm in arms) + 0.8)
