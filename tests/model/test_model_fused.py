@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hopscope.model import fused
+from hopscope.model import compiled, fused
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit
 from hopscope.model.fast import FastTransformer
@@ -70,8 +70,8 @@ def test_values_and_gradients(sequences, positions, heads, d_head, causal, size,
 def test_whatever_the_width_of_the_machines_vectors(monkeypatch, tmp_path):
     """The code for vectors of another width than this machine's, on this machine: values and gradients."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    lanes = 8 if "avx512f" in fused._processor() else 16
-    monkeypatch.setattr(fused, "_FLAGS", (*fused._FLAGS, "-O1", f"-DLANES={lanes}"))
+    lanes = 8 if "avx512f" in compiled.processor() else 16
+    monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O1", f"-DLANES={lanes}"))
     made = torch.randn(2, 37, 3 * 2 * 8, generator=torch.Generator().manual_seed(0))
     mine = made.clone().requires_grad_()
     fused.attend(mine, 2, causal=True).square().sum().backward()

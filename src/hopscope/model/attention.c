@@ -13,6 +13,27 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Equal shares of what is from `first` to before `end`, one after the other or, where the compiler has OpenMP, side by
+   side, on the threads that torch computes with. `from` and `to` bound one. */
+#define PRAGMA(words) _Pragma(#words)
+#define FOR_SHARES(body)                                                                            \
+    const int64_t share_size = (end - first + threads - 1) / threads;                               \
+    PRAGMA(omp parallel for schedule(static, 1) num_threads(threads))                               \
+    for (int share = 0; share < threads; share++) {                                                 \
+        const int64_t from = first + share * share_size < end ? first + share * share_size : end;   \
+        const int64_t to = from + share_size < end ? from + share_size : end;                       \
+        body                                                                                        \
+    }
+
+/* Whether they go side by side. */
+int threads_here(void) {
+#ifdef _OPENMP
+    return 1;
+#else
+    return 0;
+#endif
+}
+
 #define MOST 80 /* positions */
 #define WIDEST 128 /* numbers a head */
 #define NUMBERS 4096 /* of all positions of a head, with what fills them up to whole vectors */
@@ -403,24 +424,56 @@ ALWAYS Heads heads_from(int64_t number, int64_t end, int width, Shape shape) {
 }
 
 #define FOR_HEADS(body)                                                                             \
-    const Shape shape = {count, asking, heads, query_stride, made_stride, causal};                  \
-    for (int64_t number = first * heads; number < (first + sequences) * heads; number += LANES) {   \
-        const Heads at = heads_from(number, (first + sequences) * heads, head_width, shape);        \
+    const int head_width = its_width;                                                               \
+    for (int64_t number = first * shape.heads; number < end * shape.heads; number += LANES) {       \
+        const Heads at = heads_from(number, end * shape.heads, head_width, shape);                  \
         body                                                                                        \
     }
 
-void attention_forward(
-    int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
-    int made_stride, int causal, int is_half, const void *query, const void *made, void *brought) {
+/* Sequences from `first` to before `end`. */
+static void forward_some(
+    int64_t first, int64_t end, int is_half, int its_width, Shape shape, const void *query, const void *made,
+    void *brought) {
     FOR_HEADS(IN_ITS_SIZE(forward_heads(half, width, shape, &at, query, made, brought)))
 }
 
-void attention_backward(
-    int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
-    int made_stride, int causal, int is_half, const void *query, const void *made, const void *gradient,
-    void *query_gradient, void *made_gradient) {
+static void backward_some(
+    int64_t first, int64_t end, int is_half, int its_width, Shape shape, const void *query, const void *made,
+    const void *gradient, void *query_gradient, void *made_gradient) {
     FOR_HEADS(IN_ITS_SIZE(
         backward_heads(half, width, shape, &at, query, made, gradient, query_gradient, made_gradient)))
+}
+
+void attention_forward(
+    int64_t first, int64_t end, int threads, int count, int asking, int heads, int head_width, int query_stride,
+    int made_stride, int causal, int is_half, const void *query, const void *made, void *brought) {
+    const Shape shape = {count, asking, heads, query_stride, made_stride, causal};
+    FOR_SHARES(forward_some(from, to, is_half, head_width, shape, query, made, brought);)
+}
+
+void attention_backward(
+    int64_t first, int64_t end, int threads, int count, int asking, int heads, int head_width, int query_stride,
+    int made_stride, int causal, int is_half, const void *query, const void *made, const void *gradient,
+    void *query_gradient, void *made_gradient) {
+    const Shape shape = {count, asking, heads, query_stride, made_stride, causal};
+    FOR_SHARES(backward_some(
+        from, to, is_half, head_width, shape, query, made, gradient, query_gradient, made_gradient);)
+}
+
+static void edited_some(
+    int64_t first, int64_t end, int is_half, int head_width, Shape shape, const float *query, const float *made,
+    float *brought, int64_t batch, const uint8_t *const *fixed, const float *const *patterns) {
+    const int64_t count = shape.count, inner = shape.heads * head_width;
+    for (int64_t n = first; n < end; n++)
+        for (int h = 0; h < shape.heads; h++) {
+            const int64_t query_at = n * shape.asking * shape.query_stride + h * head_width;
+            const int64_t made_at = n * count * shape.made_stride + h * head_width;
+            const int64_t head = n / batch * shape.heads + h, to = n * shape.asking * inner + h * head_width;
+            const uint8_t *of_head = fixed[head] ? fixed[head] + n % batch * count : 0;
+            const float *its_patterns = fixed[head] ? patterns[head] + n % batch * count * count : 0;
+            IN_ITS_SIZE(
+                forward_edited(width, shape, query, query_at, made, made_at, brought, to, of_head, its_patterns))
+        }
 }
 
 /* The same `batch` of sequences under one program after the other, forward, in fp32.
@@ -428,18 +481,9 @@ void attention_backward(
    fixed: [program][head], null or [sequence of the batch][position]
    patterns: [program][head], null or [sequence of the batch][position][key] */
 void attention_edited(
-    int64_t first, int64_t sequences, int count, int asking, int heads, int head_width, int query_stride,
+    int64_t first, int64_t end, int threads, int count, int asking, int heads, int head_width, int query_stride,
     int made_stride, int causal, int is_half, const float *query, const float *made, float *brought, int64_t batch,
     const uint8_t *const *fixed, const float *const *patterns) {
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};
-    for (int64_t n = first; n < first + sequences; n++)
-        for (int h = 0; h < heads; h++) {
-            const int64_t query_at = n * asking * query_stride + h * head_width;
-            const int64_t made_at = n * count * made_stride + h * head_width;
-            const int64_t head = n / batch * heads + h, to = (n * asking * heads + h) * head_width;
-            const uint8_t *of_head = fixed[head] ? fixed[head] + n % batch * count : 0;
-            const float *its_patterns = fixed[head] ? patterns[head] + n % batch * count * count : 0;
-            IN_ITS_SIZE(
-                forward_edited(width, shape, query, query_at, made, made_at, brought, to, of_head, its_patterns))
-        }
+    FOR_SHARES(edited_some(from, to, is_half, head_width, shape, query, made, brought, batch, fixed, patterns);)
 }

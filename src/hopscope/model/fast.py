@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from hopscope.model import fused
+from hopscope.model import fused, fused_block
 from hopscope.model.after_norm import EPSILON, Bias, Flat, Weight, after_norm
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
 from hopscope.model.held import HeldHead
@@ -37,6 +37,9 @@ class FastBlock(Block):
     fused = False
     """Whether attention goes through `fused.py` where nobody asks for its pattern."""
 
+    whole = False
+    """Whether all of it goes through `fused_block.py` where nobody asks for anything inside, in bf16."""
+
     present: Int[Tensor, " inner"] | None = None
     """Which of all heads' numbers are computed, where the others' heads write nothing; None for all."""
 
@@ -44,6 +47,10 @@ class FastBlock(Block):
         """As `Block`."""
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
+        if self.whole and edit is None and x.dtype == torch.bfloat16 and not self.attention.held:
+            attention = self._computed(edit)
+            if attention.heads:
+                return fused_block.through(x, self._parts(attention), last)
         rows = query_rows = x.flatten(1, 2)
         if last != positions:
             x = x[:, :, -last:]
@@ -73,6 +80,21 @@ class FastBlock(Block):
         if self.present is None or edit is not None or self.attention.held:
             return self.attention
         return _Present.of(self.attention, self.present)
+
+    def _parts(self, attention: Attention | _Present) -> fused_block.Block:
+        """What it consists of, of these heads."""
+        maps: list[Linear | _Map] = [attention.query, attention.key, attention.value, attention.out]
+        norms = [self.attention_norm]
+        if self.mlp is not None:
+            maps += [self.mlp.up, self.mlp.down]
+            norms.append(self.mlp_norm)
+        return fused_block.Block(
+            attention.heads,
+            attention.d_head,
+            attention.causal,
+            [(one.weight, one.bias) for one in maps],
+            [(one.weight, one.bias) for one in norms if isinstance(one, LayerNorm)],
+        )
 
     def _attend(
         self,
@@ -193,6 +215,12 @@ class FastTransformer(Transformer):
         for block in self.blocks:
             assert isinstance(block, FastBlock)
             block.fused = fused.available()
+
+    def fuse_blocks(self) -> None:
+        """Send blocks through `fused_block.py`, where this machine has it."""
+        for block in self.blocks:
+            assert isinstance(block, FastBlock)
+            block.whole = fused_block.available()
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """As `Transformer`."""

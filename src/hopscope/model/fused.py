@@ -1,29 +1,21 @@
 """Attention over short sequences in one pass, through a few lines of C that are compiled for the machine at hand.
 
 For sequences of a few dozen positions and narrow heads, softmax and its backward in torch cost more than all products
-of a model together. `attention.c` does a head of a sequence within the first cache. It is compiled once a machine, in
-a few seconds, into the user's cache; where there is no compiler, attention goes the plain way.
+of a model together. `attention.c` does a head of a sequence within the first cache. Where there is no compiler,
+attention goes the plain way.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.model.compiled import compiled, in_shares
 from hopscope.model.edit import FixedRows
 
 MOST = 80
@@ -34,14 +26,6 @@ _WIDEST, _NUMBERS, _VECTOR = 128, 4096, 16
 
 QUICK = (8, 16)
 """Numbers a head for which this is quicker than torch's products and softmax: those for which it is laid out."""
-
-_ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
-"""Sums may be taken in any order. Never -ffast-math: it would make the whole process round small numbers to zero."""
-
-_FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC", "-Wno-psabi")
-
-_FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited")
-"""What is compiled."""
 
 Made = Float[Tensor, "sequence pos made"]
 Brought = Float[Tensor, "sequence query inner"]
@@ -193,79 +177,20 @@ def _call(
     name: str, heads: int, causal: bool, query: Tensor, made: Tensor, *others: Tensor, more: tuple[Any, ...] = ()
 ) -> None:
     """Run one of the functions, a share of the sequences on each of torch's threads."""
-    function = getattr(_library(), name)
-    sequences, positions = made.shape[:2]
+    library = _library()
+    assert library is not None
     asking, inner = query.shape[1:]
     strides = query.stride(1), made.stride(1)
-    sizes = (positions, asking, heads, inner // heads, *strides, int(causal), int(made.dtype == torch.bfloat16))
+    sizes = made.shape[1], asking, heads, inner // heads, *strides, int(causal), int(made.dtype == torch.bfloat16)
     tensors = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (query, made, *others)]
-    threads = min(torch.get_num_threads(), sequences)
-    share = -(-sequences // threads)
 
-    def run(start: int) -> None:
-        some = ctypes.c_int64(start), ctypes.c_int64(min(share, sequences - start))
-        function(*some, *sizes, *tensors, *more)
+    def run(first: int, end: int, threads: int) -> None:
+        getattr(library, name)(ctypes.c_int64(first), ctypes.c_int64(end), threads, *sizes, *tensors, *more)
 
-    starts = range(0, sequences, share)
-    if threads == 1:
-        run(0)
-    else:
-        list(_threads(threads).map(run, starts))
-
-
-@cache
-def _threads(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count)
+    in_shares(library, made.shape[0], run)
 
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """The compiled functions, from the cache if they are there; None if they cannot be made."""
-    if sys.platform == "win32":
-        return None
-    source = Path(__file__).with_name("attention.c")
-    made_from = [source.read_text(), *_FLAGS, platform.machine(), _processor()]
-    name = f"attention-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
-    path = _cache() / name
-    compiler = shutil.which(os.environ.get("CC") or "cc")
-    try:
-        known = _loaded(path) if path.exists() else None
-        if known is not None or compiler is None:
-            return known
-        _compile(compiler, source, path)  # it is not there, or what is there is something else
-        return _loaded(path)
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _loaded(path: Path) -> ctypes.CDLL | None:
-    """The functions in a file; None where they are not in it. Such a file is not loaded: it would stay, by its name."""
-    data = path.read_bytes()
-    if not all(name in data for name in _FUNCTIONS):
-        return None
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError:
-        return None
-
-
-def _compile(compiler: str, source: Path, path: Path) -> None:
-    """Compile beside the target and rename, so that nobody loads half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / path.name
-        subprocess.run([compiler, *_FLAGS, "-o", made, source, "-lm"], check=True, capture_output=True, timeout=300)
-        made.replace(path)
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hopscope"
-
-
-def _processor() -> str:
-    """What the compiler makes of `native`: two machines that share a home must not share the file."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    """The compiled functions; None if they cannot be made."""
+    return compiled("attention", ["attention_forward", "attention_backward", "attention_edited", "threads_here"])

@@ -21,7 +21,7 @@ import torch
 
 from hopscope.checks import check_count
 from hopscope.errors import InputError
-from hopscope.model import fused
+from hopscope.model import fused, fused_block
 from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
 
@@ -41,6 +41,7 @@ class Engine:
         compiled: whether the step goes through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
         fused: whether attention goes through `hopscope.model.fused`.
+        fused_blocks: whether blocks go through `hopscope.model.fused_block`, in bf16.
 
     Raises:
         InputError: a value that none of them has.
@@ -52,11 +53,12 @@ class Engine:
     compiled: bool = False
     models_at_once: int = 1
     fused: bool = False
+    fused_blocks: bool = False
 
     def __post_init__(self) -> None:
         for name in ("threads", "models_at_once"):
             check_count(name, getattr(self, name))
-        for name in ("compiled", "fused"):
+        for name in ("compiled", "fused", "fused_blocks"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
         if not isinstance(self.device, str):
@@ -101,34 +103,37 @@ def choose_engine(
         device: `None` for a GPU if there is one.
         threads: `None` for all cores this process may use.
         precision: `auto` for bf16 where the device has a unit for it.
-        compiled: `None` to decide from the length of the run, for compiling takes up to a minute, and not where
-            attention can go through `hopscope.model.fused`: that is as quick with an MLP and twice as quick without,
-            and heads that are taken away are no longer computed.
+        compiled: `None` to decide from the length of the run, for compiling takes up to a minute, and not where blocks
+            or attention can go through our own `fused_block` or `fused`: that is quicker, and heads that are taken away
+            are no longer computed.
 
     Raises:
         InputError: a device or threads that this machine does not have.
     """
     device, threads = device or default_device(), available_cores() if threads is None else threads
     Engine(device, threads).check()
+    precision = best_precision(device) if precision == "auto" else precision
     on_cpu = torch.device(device).type == "cpu"
-    shape = setup.recipe.architecture(setup.problem)
-    fusable = (
-        on_cpu
-        and not compiled
-        and shape.d_head in fused.QUICK
-        and fused.fits(setup.problem.sequence_length, shape.d_head)
-        and fused.available()
+    shape, length = setup.recipe.architecture(setup.problem), setup.problem.sequence_length
+    ours = on_cpu and not compiled
+    attention = ours and shape.d_head in fused.QUICK and fused.fits(length, shape.d_head) and fused.available()
+    blocks = (
+        ours
+        and precision == "bf16"
+        and fused_block.fits(length, shape.d_model, shape.d_head)
+        and fused_block.available()
     )
     if compiled is None:
-        compiled = not fusable and _worth_compiling(setup, on_cpu)
-    models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length
+        compiled = not (attention or blocks) and _worth_compiling(setup, on_cpu)
+    models, rows = len(setup.seeds), setup.recipe.batch_size * length
     return Engine(
         device=device,
         threads=threads,
-        precision=best_precision(device) if precision == "auto" else precision,
+        precision=precision,
         compiled=compiled,
         models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
-        fused=fusable,
+        fused=attention,
+        fused_blocks=blocks,
     )
 
 
@@ -141,7 +146,8 @@ def engine_here(engine: Engine, setup: Setup) -> Engine:
         logging.getLogger("hopscope").warning(f"{error}: the run goes on with {here.describe()}")
         return here
     compiled = engine.compiled and (engine.device != "cpu" or _can_compile())
-    return replace(engine, compiled=compiled, fused=engine.fused and fused.available())
+    blocks = engine.fused_blocks and fused_block.available()
+    return replace(engine, compiled=compiled, fused=engine.fused and fused.available(), fused_blocks=blocks)
 
 
 def default_device() -> str:

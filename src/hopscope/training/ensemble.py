@@ -128,6 +128,8 @@ class _Part:
         self.transformer.to(engine.device)
         if engine.fused:
             self.transformer.fuse()
+        if engine.fused_blocks:
+            self.transformer.fuse_blocks()
         self._clip, self._device = recipe.clip, torch.device(engine.device)
         self._autocast = engine.precision == "bf16"
         self._symbol_dim = problem.symbol_dim

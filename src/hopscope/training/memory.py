@@ -23,8 +23,10 @@ def least_memory(setup: Setup, engine: Engine) -> int:
     length, number = problem.sequence_length, 4
     block = 4 * width * inner + (8 * width**2 if shape.mlp else 0)
     weights = shape.layers * block + width * (problem.input_dim + problem.target_dim)
-    patterns = 0 if engine.fused else shape.heads * length  # which fused attention makes anew on the way back
-    kept = 3 * inner + 2 * width + (8 * width if shape.mlp else 0) + patterns
+    ours = engine.fused or engine.fused_blocks
+    patterns = 0 if ours else shape.heads * length  # which fused attention makes anew on the way back
+    hidden = 4 * width * (1 if engine.fused_blocks else 2) if shape.mlp else 0  # likewise after the GELU
+    kept = 3 * inner + 2 * width + hidden + patterns
     rows = recipe.batch_size * length
     activations = shape.layers * rows * kept * (2 if engine.precision == "bf16" else number)
     data = models * max(rows, recipe.validation_size * length) * problem.input_dim * number

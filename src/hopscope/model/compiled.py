@@ -1,0 +1,106 @@
+"""C that is compiled for the machine at hand, once a machine, in a few seconds, into the user's cache.
+
+Where there is no compiler, what is written in C goes the plain way; nothing needs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import torch
+
+_ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
+"""Sums may be taken in any order. Never -ffast-math: it would make the whole process round small numbers to zero."""
+
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC", "-Wno-psabi")
+"""Of the compiler."""
+
+
+def compiled(name: str, functions: Sequence[str], beside: Sequence[str] = ()) -> ctypes.CDLL | None:
+    """The functions of a file of this folder, from the cache if they are there; None if they cannot be made.
+
+    Args:
+        name: of the file, without its ending.
+        functions: what must be in it.
+        beside: other files that it includes.
+    """
+    if sys.platform == "win32":
+        return None
+    source = Path(__file__).with_name(f"{name}.c")
+    sources = [source, *(source.with_name(f"{one}.c") for one in beside)]
+    made_from = [*(one.read_text() for one in sources), *FLAGS, platform.machine(), processor()]
+    path = _cache() / f"{name}-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
+    compiler = shutil.which(os.environ.get("CC") or "cc")
+    try:
+        known = _loaded(path, functions) if path.exists() else None
+        if known is not None or compiler is None:
+            return known
+        _compile(compiler, source, path)  # it is not there, or what is there is something else
+        return _loaded(path, functions)
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def in_shares(library: ctypes.CDLL, count: int, run: Callable[[int, int, int], None]) -> None:
+    """Call `run(first, end, threads)` so that so many items are shared out among torch's threads.
+
+    Where the library was compiled with OpenMP that is one call, which shares them out itself: torch's threads, which
+    wait for work at full speed, then do it. With threads of our own beside them two would have one core.
+    """
+    threads = min(torch.get_num_threads(), count)
+    if threads == 1 or library.threads_here():
+        run(0, count, threads)
+        return
+    size = -(-count // threads)
+    list(_threads(threads).map(lambda first: run(first, min(first + size, count), 1), range(0, count, size)))
+
+
+@cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count)
+
+
+def _loaded(path: Path, functions: Sequence[str]) -> ctypes.CDLL | None:
+    """The functions in a file; None where they are not in it. Such a file is not loaded: it would stay, by its name."""
+    data = path.read_bytes()
+    if not all(name.encode() in data for name in functions):
+        return None
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        return None
+
+
+def _compile(compiler: str, source: Path, path: Path) -> None:
+    """Compile beside the target and rename, so that nobody loads half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        command = [compiler, *FLAGS, "-o", str(made), str(source), "-lm"]
+        if subprocess.run([*command, "-fopenmp"], check=False, capture_output=True, timeout=300).returncode:
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
+        made.replace(path)
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hopscope"
+
+
+def processor() -> str:
+    """What the compiler makes of `native`: two machines that share a home must not share the file."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())

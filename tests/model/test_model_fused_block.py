@@ -1,0 +1,219 @@
+"""A block in one pass is the plain block, as exactly as bf16 allows; who gets it, and what goes the other way."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hopscope.model import fused_block
+from hopscope.model.architecture import Architecture
+from hopscope.model.edit import Edit
+from hopscope.model.fast import FastBlock, FastTransformer
+from hopscope.model.held import HeldHead
+from hopscope.model.initial import initialise
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.data import Data
+from hopscope.training.engine import Engine, choose_engine
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+needs_unit = pytest.mark.skipif(not fused_block.available(), reason="no compiler or no AVX512-BF16 here")
+
+
+def a_block(models: int, shape: Architecture, seed: int = 0) -> FastBlock:
+    """One whose every weight, gain, offset and bias matters."""
+    transformer = FastTransformer(shape, models)
+    initialise(transformer, list(range(models)))
+    transformer.fuse_blocks()
+    block = transformer.blocks[0]
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return block
+
+
+def outcome(block: FastBlock, x: Tensor, gradient: Tensor, way: str, threads: int = 1) -> dict[str, Tensor]:
+    """The stream after it and all gradients: `fused`, by torch in `bf16`, or in `fp64`."""
+    reads, before = gradient.shape[2], torch.get_num_threads()
+    block.double() if way == "fp64" else block.float()
+    block.whole = way == "fused"
+    mine = (x.double() if way == "fp64" else x.clone()).requires_grad_()
+    block.zero_grad()
+    torch.set_num_threads(threads)
+    try:
+        with torch.autocast("cpu", torch.bfloat16, enabled=way != "fp64"):
+            out = block(mine, reads)
+        out.backward(gradient.to(out.dtype))
+    finally:
+        torch.set_num_threads(before)
+    gradients = {name: one.grad.double().clone() for name, one in block.named_parameters()}
+    return {"out": out.detach().double(), "x": mine.grad.double()} | gradients
+
+
+def random(*size: int, seed: int = 1) -> Tensor:
+    return torch.randn(*size, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
+@needs_unit
+@settings(max_examples=60, deadline=None)
+@given(
+    models=st.integers(1, 3),
+    batch=st.integers(1, 9),
+    positions=st.one_of(st.just(28), st.integers(1, 80)),
+    reads=st.integers(0, 80),
+    heads=st.integers(1, 5),
+    d_head=st.sampled_from([2, 8, 10, 16, 18, 32, 64, 128]),
+    width=st.sampled_from([16, 48, 64, 80, 128, 192]),
+    mlp=st.booleans(),
+    causal=st.booleans(),
+    layer_norm=st.booleans(),
+    threads=st.integers(1, 3),
+)
+def test_values_and_gradients(models, batch, positions, reads, heads, d_head, width, mlp, causal, layer_norm, threads):
+    """Every size: about as near to the exact ones as what torch makes of them in bf16."""
+    reads = positions if reads == 0 or reads > positions else reads
+    shape = Architecture(20, 8, reads, 1, heads, width, head_dim=d_head, mlp=mlp, causal=causal, layer_norm=layer_norm)
+    block, x = a_block(models, shape), random(models, batch, positions, width)
+    gradient = random(models, batch, reads, width, seed=2)
+    fused, plain, exact = (outcome(block, x, gradient, way, threads) for way in ("fused", "bf16", "fp64"))
+    for name, there in exact.items():
+        # A bias that all keys share changes nothing: its gradient is rounding alone, as are both of a single key.
+        size = exact[name.replace("key.bias", "key.weight")].norm() + 0.01 * exact["x"].norm()
+        mine, theirs = ((one[name] - there).norm() / size for one in (fused, plain))
+        assert mine <= 2 * theirs + 0.01, (name, float(mine), float(theirs))
+
+
+@needs_unit
+@pytest.mark.parametrize("d_head", [8, 64])
+def test_a_model_is_the_same_alone_and_a_sequence_too(d_head):
+    """Among others and on any number of threads: the same bits of what passes; sums over sequences differ by order."""
+    shape = Architecture(20, 8, 28, 1, 2, 64, head_dim=d_head)
+    block, x, gradient = a_block(3, shape), random(3, 21, 28, 64), random(3, 21, 28, 64, seed=2)
+    together, shared = (outcome(block, x, gradient, "fused", threads) for threads in (1, 2))
+    for name, there in together.items():
+        within = 0 if name in ("out", "x") else 1e-4
+        torch.testing.assert_close(shared[name], there, rtol=within, atol=within)
+    alone = a_block(1, shape)
+    alone.load_state_dict({name: one[1:2] for name, one in block.state_dict().items()})
+    for name, there in outcome(alone, x[1:2], gradient[1:2], "fused").items():
+        torch.testing.assert_close(there[0], together[name][1], rtol=0, atol=0)
+    some = outcome(block, x[:, 4:9], gradient[:, 4:9], "fused")
+    torch.testing.assert_close(some["x"], together["x"][:, 4:9], rtol=0, atol=0)
+
+
+@needs_unit
+@pytest.mark.parametrize("d_head", [8, 64])
+def test_what_is_not_a_number_stays_so_and_in_its_sequence(d_head):
+    block, x = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=d_head)), random(1, 3, 28, 64)
+    x[0, 1, 5] = torch.nan
+    found = outcome(block, x, random(1, 3, 28, 64, seed=2), "fused")
+    assert found["out"][0, 1, 5:].isnan().all()  # whoever sees position 5
+    assert not found["out"][0, [0, 2]].isnan().any()
+    assert found["mlp.up.weight"].isnan().all()
+
+
+@needs_unit
+@pytest.mark.parametrize("size", [30.0, 3000.0])
+def test_large_numbers(size):
+    """GELU and softmax far out, where an exponential is beyond what fp32 can hold."""
+    block = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=32, layer_norm=False))
+    x, gradient = size * random(1, 4, 28, 64), random(1, 4, 28, 64, seed=2)
+    fused, plain, exact = (outcome(block, x, gradient, way) for way in ("fused", "bf16", "fp64"))
+    for name, there in exact.items():
+        assert fused[name].isfinite().all()
+        size = exact[name.replace("key.bias", "key.weight")].norm() + 0.01 * exact["x"].norm()
+        mine, theirs = ((one[name] - there).norm() / size for one in (fused, plain))
+        assert mine <= 2 * theirs + 0.01, (name, float(mine), float(theirs))
+
+
+def small(steps: int = 10, **recipe: object) -> Setup:
+    given = {"layers": 2, "heads": 2, "d_model": 16, "steps": steps, "batch_size": 8} | recipe
+    return Setup("run", RetrievalProblem(hops=2), Recipe(**given))
+
+
+@needs_unit
+@pytest.mark.parametrize("models", [1, 3])
+def test_a_model_in_training_is_the_plain_one(models):
+    """Twenty steps side by side, with heads left out and heads taken away: as far apart as bf16 puts them."""
+    setup = small(heads=4, head_dim=8, d_model=32, mlp=False, learning_rate=3e-3, clip=1.0, qk_gain=4.0)
+    engine = choose_engine(setup, device="cpu", threads=2, precision="bf16")
+    assert engine.fused_blocks
+    ways = {"fused": engine, "bf16": Engine(threads=2, precision="bf16"), "fp32": Engine(threads=2)}
+    losses = {}
+    for name, way in ways.items():
+        seeds = list(range(models))
+        ensemble, data = Ensemble(setup.problem, setup.recipe, seeds, way), Data(setup.problem, setup.recipe, seeds)
+        for part in ensemble._parts:
+            left = part.left.clone()
+            left[:, 0, 1:] = left[:, 1, :2] = False
+            part.keep(left)
+        steps = [ensemble.update(data.training(step), [3e-3] * models) for step in range(20)]
+        losses[name] = torch.stack(steps)
+    mine, theirs = ((losses[name] - losses["fp32"]).abs().max() for name in ("fused", "bf16"))
+    assert mine < 2 * theirs + 1e-3
+    assert (losses["fused"][-1] < losses["fused"][0] - 0.01).any()  # it learns something
+
+
+@needs_unit
+def test_what_somebody_asks_for_inside_goes_the_other_way(monkeypatch):
+    asked = []
+    monkeypatch.setattr(fused_block, "through", lambda x, block, reads: asked.append(block) or x[:, :, -reads:])
+    inputs = torch.randn(1, 2, 10, 20)
+
+    def times(run, **shape: object) -> int:
+        asked.clear()
+        transformer = FastTransformer(Architecture(20, 8, 2, 2, 1, 16, **shape), 1)
+        transformer.fuse_blocks()
+        with torch.autocast("cpu", torch.bfloat16):
+            run(transformer)
+        return len(asked)
+
+    assert times(lambda one: one(inputs)) == 2
+    assert times(lambda one: one(inputs, edit=Edit())) == 0
+    assert times(lambda one: one.patterns(inputs)) == 0
+    assert times(lambda one: one(inputs), held=(HeldHead(1, 1, "previous"),)) == 1
+    assert times(lambda one: one.compute_only(torch.tensor([[[True], [False]]])) or one(inputs)) == 1
+    with torch.autocast("cpu", enabled=False):
+        transformer = FastTransformer(Architecture(20, 8, 2, 2, 1, 16), 1)
+        transformer.fuse_blocks()
+        asked.clear()
+        transformer(inputs)
+    assert not asked  # fp32
+
+
+@needs_unit
+def test_sizes_that_it_is_not_made_for():
+    for shape, positions in (({"head_dim": 5}, 9), ({"head_dim": 130}, 9), ({"d_model": 24}, 9), ({}, 81)):
+        given = {"d_model": 16, "head_dim": 8} | shape
+        block = a_block(1, Architecture(20, 8, 2, 1, 2, **given))
+        with pytest.raises(ValueError, match="at most 80 positions, an even d_head up to 128 and a d_model"):
+            fused_block.through(random(1, 2, positions, given["d_model"]), block._parts(block.attention), 2)
+
+
+@needs_unit
+def test_who_gets_it():
+    def chosen(setup: Setup, **how: object) -> Engine:
+        return choose_engine(setup, device="cpu", **how)
+
+    assert chosen(small()).fused_blocks
+    assert chosen(small(steps=10**9)) == chosen(small())  # compiling would pay, and this is quicker
+    assert not chosen(small(), precision="fp32").fused_blocks
+    assert not chosen(small(), compiled=True).fused_blocks
+    assert not chosen(small(d_model=24)).fused_blocks
+    assert not chosen(small(head_dim=5)).fused_blocks
+
+
+def test_where_the_processor_has_another_unit_it_is_not_used(monkeypatch):
+    """AMX multiplies bf16 quicker by torch's products than these would."""
+    fused_block.available.cache_clear()
+    monkeypatch.setattr(fused_block, "bf16_unit", lambda _: "amx_bf16")
+    try:
+        assert not fused_block.available()
+        assert not choose_engine(small(), device="cpu", precision="bf16").fused_blocks
+    finally:
+        fused_block.available.cache_clear()
