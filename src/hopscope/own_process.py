@@ -6,18 +6,25 @@ They are never made under a user's `import hopscope` or `hs.train`: a notebook's
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """glibc's names for what mallopt sets."""
 
+_OBJECTS_BETWEEN_LOOKS = 50_000
+
 _claimed = False
 
 
 def claim() -> None:
-    """Say that this process runs nothing but hopscope."""
+    """Say that this process runs nothing but hopscope, which leaves few cycles behind.
+
+    To look for them every few hundred objects, as Python does, took an eighth of a search's time and of an import's.
+    """
     global _claimed
     _claimed = True
+    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS, 10, 10)
 
 
 def settle() -> None:

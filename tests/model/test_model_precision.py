@@ -26,7 +26,7 @@ TINY = ["--layers", "1", "--hops", "1", "--steps", "2", "--batch-size", "2", "--
 
 
 def of_processor(monkeypatch: pytest.MonkeyPatch, *flags: str, intel: bool = False) -> None:
-    monkeypatch.setattr(precision, "_is_intel", lambda: intel)
+    monkeypatch.setattr(precision, "is_intel", lambda: intel)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: "avx512_bf16" in flags, raising=False)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: "amx_bf16" in flags, raising=False)
 
@@ -76,7 +76,7 @@ def test_nothing_is_timed(monkeypatch):
 
 def test_where_torch_does_not_know_linux_is_asked(monkeypatch, tmp_path):
     monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported", raising=False)
-    monkeypatch.setattr(precision, "_is_intel", lambda: False)
+    monkeypatch.setattr(precision, "is_intel", lambda: False)
     for flags, expected in (
         ("fpu avx2", None),
         ("fpu avx512_bf16", "avx512_bf16"),

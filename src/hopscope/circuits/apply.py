@@ -14,7 +14,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from hopscope.circuits.coordinates import Coordinates
-from hopscope.circuits.form import KEEP, Form, Intervention, Program
+from hopscope.circuits.form import Form, Intervention, Program
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, FixedRows, Pattern
@@ -69,18 +69,20 @@ class Drawer:
             drawn = drawn / torch.where(total > 0, total, 1.0)
         self._factors[forms] = drawn
         if len(self._factors) > _DRAWN:
-            self._factors.popitem(last=False)
+            longest_unused, _ = self._factors.popitem(last=False)
+            self._fixed.pop(longest_unused, None)
         return drawn
 
     def fixed(self, forms: HeadForms) -> tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]] | None:
         """Where a pattern is put in place, and which; None where a changed row depends on the model's own patterns."""
         if any(_BASES.get(form.kind, _FIXED) != _FIXED for _, form in forms):
             return None
-        if forms not in self._fixed or forms not in self._factors:
-            self._fixed[forms] = (self.base(forms)[..., 0] == _FIXED).to(torch.uint8), self.factor(forms).contiguous()
-            self._fixed = {known: self._fixed[known] for known in self._factors if known in self._fixed}
+        known = self._fixed.get(forms)
+        if known is None:
+            known = (self.base(forms)[..., 0] == _FIXED).to(torch.uint8), self.factor(forms).contiguous()
+            self._fixed[forms] = known
         self._factors.move_to_end(forms)
-        return self._fixed[forms]
+        return known
 
     def base(self, forms: HeadForms) -> Int[Tensor, "batch query 1"]:
         """What the base of every query is: one of the codes above."""
@@ -192,7 +194,7 @@ def by_layer(program: Program, layers: int) -> list[LayerForms]:
     """A program's forms, layer by layer and head by head; rows that are kept left out."""
     split: list[dict[int, list[tuple[int, Form]]]] = [{} for _ in range(layers)]
     for row, form in program.items():
-        if form is not KEEP and form != KEEP:
+        if form.kind is not Intervention.KEEP:
             split[row.layer].setdefault(row.head, []).append((row.query, form))
     # Query roles of one head are all different, so forms are never compared.
     return [{head: tuple(sorted(rows)) for head, rows in heads.items()} for heads in split]

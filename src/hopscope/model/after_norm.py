@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.model.products import product
+
 EPSILON = 1e-5
 """Added to the variance."""
 
@@ -37,20 +39,20 @@ class _AfterNorm(torch.autograd.Function):
             normalised, mean, scale = torch.native_layer_norm(x, x.shape[-1:], None, None, EPSILON)
             narrow, folded = normalised.to(dtype), (gain.mT * weight).to(dtype)
             ctx.save_for_backward(x, mean, scale, narrow, folded, gain, offset, weight)
-            return torch.baddbmm(torch.baddbmm(bias, offset, weight).to(dtype), narrow, folded)
+            return product(narrow, folded, torch.baddbmm(bias, offset, weight).to(dtype))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, mean, scale, narrow, folded, gain, offset, weight = ctx.saved_tensors
         to_x = to_gain = to_offset = to_weight = to_bias = None
         if ctx.needs_input_grad[0]:
-            to_normalised = torch.bmm(gradient, folded.mT).to(x.dtype)
+            to_normalised = product(gradient, folded.mT).to(x.dtype)
             to_x = torch.ops.aten.native_layer_norm_backward(
                 to_normalised, x, x.shape[-1:], mean, scale, None, None, [True, False, False]
             )[0]
         if any(ctx.needs_input_grad[1:]):
             to_bias = gradient.sum(dim=1, keepdim=True).to(weight.dtype)
-            to_folded = torch.bmm(narrow.mT, gradient).to(weight.dtype)
+            to_folded = product(narrow.mT, gradient).to(weight.dtype)
             to_gain = (to_folded * weight).sum(dim=2)[:, None]
             to_offset = torch.bmm(to_bias, weight.mT)
             to_weight = torch.baddbmm(gain.mT * to_folded, offset.mT, to_bias)

@@ -9,55 +9,19 @@
    side by side, of one sequence or of several: nothing needs anything from another lane, and a query meets the keys that
    it sees and no others. Where patterns are put in place, each head goes alone, as many queries as lanes side by side. */
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-/* Equal shares of what is from `first` to before `end`, one after the other or, where the compiler has OpenMP, side by
-   side, on the threads that torch computes with. `from` and `to` bound one. */
-#define PRAGMA(words) _Pragma(#words)
-#define FOR_SHARES(body)                                                                            \
-    const int64_t share_size = (end - first + threads - 1) / threads;                               \
-    PRAGMA(omp parallel for schedule(static, 1) num_threads(threads))                               \
-    for (int share = 0; share < threads; share++) {                                                 \
-        const int64_t from = first + share * share_size < end ? first + share * share_size : end;   \
-        const int64_t to = from + share_size < end ? from + share_size : end;                       \
-        body                                                                                        \
-    }
-
-/* Whether they go side by side. */
-int threads_here(void) {
-#ifdef _OPENMP
-    return 1;
-#else
-    return 0;
-#endif
-}
+#include "lanes.h"
 
 #define MOST 80 /* positions */
 #define WIDEST 128 /* numbers a head */
 #define NUMBERS 4096 /* of all positions of a head, with what fills them up to whole vectors */
 #define SQUARE (MOST * (MOST + 1)) /* of queries and keys, with an odd number of keys for a query */
 #define EIGHT 8
-#ifndef LANES
-#ifdef __AVX512F__
-#define LANES 16
-#else
-#define LANES 8 /* wider than the machine's own vectors, much would be taken apart into single numbers */
-#endif
-#endif
-
-#define ALWAYS static inline __attribute__((always_inline))
-#define ALIGNED __attribute__((aligned(64)))
-
 #ifdef __clang__
 #define MIXED(numbers, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define MIXED(numbers, a, b, ...) __builtin_shuffle(a, b, (numbers){__VA_ARGS__})
 #endif
 
-typedef float Lanes __attribute__((vector_size(LANES * sizeof(float))));
-typedef int32_t Ints __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef float Eight __attribute__((vector_size(EIGHT * sizeof(float))));
 typedef uint32_t Words __attribute__((vector_size(EIGHT * sizeof(uint32_t))));
 typedef uint32_t Four __attribute__((vector_size(4 * sizeof(uint32_t))));
@@ -78,33 +42,14 @@ ALWAYS Ints lanes_from(int at) {
 /* From one row to the next: a whole number of vectors. */
 ALWAYS int pitch_of(int width) { return (width + EIGHT - 1) / EIGHT * EIGHT; }
 
-/* Lane by lane; C has no ?: for vectors. */
-ALWAYS Lanes chosen(Ints mask, Lanes yes, Lanes no) { return (Lanes)((mask & (Ints)yes) | (~mask & (Ints)no)); }
-
-/* exp(x) for x <= 0, to 2e-7 relative: 2^whole times a polynomial in the rest. */
-ALWAYS Lanes exponential(Lanes x) {
-    x = chosen(x < -87.0f, (Lanes){} - 87.0f, x);
-    const Lanes shifted = x * 1.44269504f - 0.5f;
-    const Ints down = __builtin_convertvector(shifted, Ints); /* towards zero, which is up: the rest is within half */
-    const Lanes whole = __builtin_convertvector(down, Lanes);
-    const Lanes rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    Lanes sum = (Lanes){} + 1.9875691500e-4f;
-    sum = sum * rest + 1.3981999507e-3f;
-    sum = sum * rest + 8.3334519073e-3f;
-    sum = sum * rest + 4.1665795894e-2f;
-    sum = sum * rest + 1.6666665459e-1f;
-    sum = sum * rest + 5.0000001201e-1f;
-    sum = sum * rest * rest + rest + 1.0f;
-    return sum * (Lanes)((down + 127) << 23);
-}
-
 /* Rows of `width` numbers, `stride` apart, into rows of their own; zeros up to the next vector, of rows as of lanes. */
 ALWAYS void load(int count, int width, int stride, const float *from, int64_t at, float *rows) {
     const int pitch = pitch_of(width), full = (count + LANES - 1) / LANES * LANES;
     for (int i = 0; i < count; i++, at += stride)
         for (int d = 0; d < width; d += EIGHT) {
             Eight values = {};
-            memcpy(&values, from + at + d, (width - d < EIGHT ? width - d : EIGHT) * sizeof(float));
+            if (width - d >= EIGHT) memcpy(&values, from + at + d, sizeof values); /* of a size that is known */
+            else memcpy(&values, from + at + d, (width - d) * sizeof(float));
             memcpy(rows + i * pitch + d, &values, sizeof values);
         }
     memset(rows + count * pitch, 0, (full - count) * pitch * sizeof(float));

@@ -33,12 +33,12 @@ def compiled(name: str, functions: Sequence[str], beside: Sequence[str] = ()) ->
     Args:
         name: of the file, without its ending.
         functions: what must be in it.
-        beside: other files that it includes.
+        beside: other files that it includes, with `lanes.h`.
     """
     if sys.platform == "win32":
         return None
     source = Path(__file__).with_name(f"{name}.c")
-    sources = [source, *(source.with_name(f"{one}.c") for one in beside)]
+    sources = [source, *(source.with_name(one) for one in ("lanes.h", *beside))]
     made_from = [*(one.read_text() for one in sources), *FLAGS, platform.machine(), processor()]
     path = _cache() / f"{name}-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
     compiler = shutil.which(os.environ.get("CC") or "cc")

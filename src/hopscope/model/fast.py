@@ -13,16 +13,17 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from hopscope.model import fused, fused_block
 from hopscope.model.after_norm import EPSILON, Bias, Flat, Weight, after_norm
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
+from hopscope.model.gelu import gelu
 from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
 from hopscope.model.layers import LayerNorm, Linear
+from hopscope.model.products import affine
 from hopscope.model.transformer import Attention, Block, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -255,7 +256,7 @@ def _after(norm: nn.Module, x: Flat, weight: Weight, bias: Bias) -> Float[Tensor
 def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
     """x @ weight + bias."""
     if not torch.compiler.is_compiling():
-        return torch.baddbmm(bias, x, weight)
+        return affine(x, weight, bias)
     made: Tensor = _AddBias.apply(torch.bmm(x, weight), bias)  # type: ignore[no-untyped-call]
     return made
 
@@ -263,7 +264,7 @@ def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_o
 def _gelu(x: Flat) -> Flat:
     """GELU in its tanh form. Compiled, it takes one exponential in place of a hyperbolic tangent."""
     if not torch.compiler.is_compiling():
-        return F.gelu(x, approximate="tanh")
+        return gelu(x)
     return x * torch.sigmoid(x * (_GELU_LINEAR + _GELU_CUBIC * x * x))
 
 

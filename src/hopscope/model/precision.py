@@ -27,7 +27,7 @@ def bf16_unit(device: str) -> str | None:
         return "the GPU" if torch.cuda.is_bf16_supported(including_emulation=False) else None
     if kind != "cpu":
         return None
-    quicker = ("amx_bf16",) if _is_intel() else ("amx_bf16", "avx512_bf16")
+    quicker = ("amx_bf16",) if is_intel() else ("amx_bf16", "avx512_bf16")
     return next((name for name in quicker if name in _flags()), None)
 
 
@@ -47,9 +47,14 @@ def _flags() -> set[str]:
     return set(_told_by_linux("flags").split())
 
 
-def _is_intel() -> bool:
+def is_intel() -> bool:
     """Whether Intel made this processor."""
     return "GenuineIntel" in (_told_by_linux("vendor_id"), *platform.processor().split())
+
+
+def has_avx512() -> bool:
+    """Whether this processor has AVX-512, and torch uses it."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def _told_by_linux(name: str) -> str:

@@ -1,0 +1,74 @@
+"""Products of fp32 matrices on a CPU, by the library that is quickest there.
+
+torch multiplies them by MKL, which takes an AMD processor with AVX-512 for one without: on a core of such a one it
+reaches 108 GFLOP/s. oneDNN, which is in torch too and multiplies its bf16, reaches 257. Elsewhere nothing is gained.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.model.precision import has_avx512, is_intel
+
+_SMALL = 2**20
+"""Multiplications below which MKL is as quick."""
+
+Left = Float[Tensor, "model row d_in"]
+Right = Float[Tensor, "model d_in d_out"]
+Bias = Float[Tensor, "model 1 d_out"]
+Product = Float[Tensor, "model row d_out"]
+
+
+def affine(x: Left, weight: Right, bias: Bias) -> Product:
+    """x @ weight + bias, with gradients for all of them."""
+    if not _by_onednn(x, weight):
+        return torch.baddbmm(bias, x, weight)
+    made: Tensor = _Affine.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return made
+
+
+def product(left: Left, right: Right, bias: Bias | None = None) -> Product:
+    """left @ right + bias, without gradients."""
+    if not _by_onednn(left, right):
+        return torch.bmm(left, right) if bias is None else torch.baddbmm(bias, left, right)
+    multiply = torch.ops.mkldnn._linear_pointwise
+    biases = [None] * len(left) if bias is None else [one[0] for one in bias]
+    models = zip(left, right, biases, strict=True)
+    made = [multiply(one, other.mT, third, "none", [], "") for one, other, third in models]
+    return made[0][None] if len(made) == 1 else torch.stack(made)
+
+
+class _Affine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Left, weight: Right, bias: Bias) -> Product:
+        ctx.save_for_backward(x, weight)
+        return product(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Product) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        to_x, to_weight, to_bias = ctx.needs_input_grad
+        return (
+            product(gradient, weight.mT) if to_x else None,
+            product(x.mT, gradient) if to_weight else None,
+            gradient.sum(dim=1, keepdim=True) if to_bias else None,
+        )
+
+
+def _by_onednn(left: Left, right: Right) -> bool:
+    """Whether oneDNN is quicker at this product."""
+    if left.dtype != torch.float32 or right.dtype != torch.float32 or left.device.type != "cpu":
+        return False
+    large = left.shape[1] * left.shape[2] * right.shape[2] >= _SMALL
+    return large and not torch.is_autocast_enabled("cpu") and _quicker_here()
+
+
+@cache
+def _quicker_here() -> bool:
+    """Asked of the processor, never timed; and of torch, whose own compiler calls this operation."""
+    return not is_intel() and has_avx512() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
