@@ -18,7 +18,7 @@ there = pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), r
 def by_onednn(monkeypatch):
     """Every product, whatever its size and whatever made this processor; how many there were."""
     monkeypatch.setattr(products, "_SMALL", 0)
-    monkeypatch.setattr(products, "_quicker_here", lambda: True)
+    monkeypatch.setattr(products, "quicker_here", lambda: True)
     count, plain = [], products._by_onednn
     monkeypatch.setattr(products, "_by_onednn", lambda *both: plain(*both) and (count.append(both) or True))
     return count
@@ -68,7 +68,7 @@ def test_a_model_is_the_plain_one(by_onednn):
 def test_where_it_is_taken(monkeypatch):
     asked = products._by_onednn
     large, small = (random(1, size, size) for size in (128, 64))
-    monkeypatch.setattr(products, "_quicker_here", lambda: True)
+    monkeypatch.setattr(products, "quicker_here", lambda: True)
     assert asked(large, large)
     assert not asked(small, small)
     assert not asked(large.bfloat16(), large.bfloat16())
@@ -78,8 +78,8 @@ def test_where_it_is_taken(monkeypatch):
         assert not asked(large, large)
     for intel, avx512, taken in ((True, True, False), (False, False, False), (False, True, True)):
         monkeypatch.undo()
-        products._quicker_here.cache_clear()
+        products.quicker_here.cache_clear()
         monkeypatch.setattr(products, "is_intel", lambda intel=intel: intel)
         monkeypatch.setattr(products, "has_avx512", lambda avx512=avx512: avx512)
         assert asked(large, large) == (taken and hasattr(torch.ops.mkldnn, "_linear_pointwise"))
-    products._quicker_here.cache_clear()
+    products.quicker_here.cache_clear()

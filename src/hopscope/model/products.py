@@ -65,10 +65,10 @@ def _by_onednn(left: Left, right: Right) -> bool:
     if left.dtype != torch.float32 or right.dtype != torch.float32 or left.device.type != "cpu":
         return False
     large = left.shape[1] * left.shape[2] * right.shape[2] >= _SMALL
-    return large and not torch.is_autocast_enabled("cpu") and _quicker_here()
+    return large and not torch.is_autocast_enabled("cpu") and quicker_here()
 
 
 @cache
-def _quicker_here() -> bool:
-    """Asked of the processor, never timed; and of torch, whose own compiler calls this operation."""
+def quicker_here() -> bool:
+    """Whether oneDNN is quicker on this processor, and torch has the operation, which its own compiler calls."""
     return not is_intel() and has_avx512() and hasattr(torch.ops.mkldnn, "_linear_pointwise")

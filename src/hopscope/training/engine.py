@@ -21,7 +21,7 @@ import torch
 
 from hopscope.checks import check_count
 from hopscope.errors import InputError
-from hopscope.model import fused, fused_block
+from hopscope.model import fused, fused_block, products
 from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
 
@@ -124,7 +124,7 @@ def choose_engine(
         and fused_block.available()
     )
     if compiled is None:
-        compiled = not (attention or blocks) and _worth_compiling(setup, on_cpu)
+        compiled = not (attention or blocks) and _worth_compiling(setup, precision, on_cpu)
     models, rows = len(setup.seeds), setup.recipe.batch_size * length
     return Engine(
         device=device,
@@ -173,10 +173,10 @@ def using_threads(engine: Engine) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _worth_compiling(setup: Setup, on_cpu: bool) -> bool:
+def _worth_compiling(setup: Setup, precision: Precision, on_cpu: bool) -> bool:
     """Whether what compiling saves over a run, a fifth to a third, is worth the minute that it takes."""
-    if on_cpu and not _can_compile():
-        return False
+    if on_cpu and (not _can_compile() or (precision == "fp32" and products.quicker_here())):
+        return False  # what is compiled multiplies by MKL
     shape, recipe = setup.recipe.architecture(setup.problem), setup.recipe
     per_layer = 4 * shape.d_model * shape.heads * shape.d_head + (8 * shape.d_model**2 if shape.mlp else 0)
     rows = len(setup.seeds) * recipe.batch_size * setup.problem.sequence_length
