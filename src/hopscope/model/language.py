@@ -21,6 +21,7 @@ from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.projections import copy_head
+from hopscope.model.quick_modules import quicken
 
 _NAME = "hopscope"
 """Of our attention function among the library's."""
@@ -54,6 +55,7 @@ class LanguageModel:
         )  # fmt: skip
         probe = torch.arange(12).remainder(config.vocab_size).expand(2, -1)
         own = self.plain_logits(probe)
+        quicken(model)
         _register()
         for layer in self._layers:
             _attention(layer).hopscope_seam = self
