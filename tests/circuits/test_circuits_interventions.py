@@ -26,9 +26,9 @@ from hopscope.circuits.form import (
 )
 from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.errors import InputError
-from hopscope.model import fused
 from hopscope.model.edit import Recorder
 from hopscope.model.fast import FastTransformer
+from hopscope.model.kernels import fused_attention
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
@@ -40,7 +40,9 @@ LENGTH = PROBLEM.sequence_length
 DEPENDING = (Intervention.KNOCK_OUT, Intervention.RESAMPLE, Intervention.POSITIONAL)
 """What is told by the model's own patterns."""
 
-needs_compiler = pytest.mark.skipif(not fused.available(), reason="no C compiler here; attention goes the plain way")
+needs_compiler = pytest.mark.skipif(
+    not fused_attention.available(), reason="no C compiler: attention goes the plain way"
+)
 
 
 def random_pattern(seed: int = 0, where: Coordinates = WHERE) -> torch.Tensor:
@@ -343,7 +345,7 @@ def quick(plain: Transformer) -> FastTransformer:
 def counted_passes() -> Iterator[list[int]]:
     """While it lasts, a 1 for every layer that goes through in one pass."""
     passes: list[int] = []
-    attend = fused.attend_edited
+    attend = fused_attention.attend_edited
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fused, "attend_edited", lambda *args: passes.append(1) or attend(*args))
+        patch.setattr(fused_attention, "attend_edited", lambda *args: passes.append(1) or attend(*args))
         yield passes

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from hopscope.model.gelu import _library, gelu
+from hopscope.model.kernels.gelu import _library, gelu
 
 needs_compiler = pytest.mark.skipif(_library() is None, reason="no C compiler here; GELU goes torch's way")
 

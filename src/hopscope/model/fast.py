@@ -16,14 +16,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from hopscope.model import fused, fused_block
-from hopscope.model.after_norm import EPSILON, Bias, Flat, Weight, after_norm
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
-from hopscope.model.gelu import gelu
 from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
+from hopscope.model.kernels import fused_attention, fused_block
+from hopscope.model.kernels.after_norm import EPSILON, Bias, Flat, Weight, after_norm
+from hopscope.model.kernels.gelu import gelu
+from hopscope.model.kernels.products import affine
 from hopscope.model.layers import LayerNorm, Linear
-from hopscope.model.products import affine
 from hopscope.model.transformer import Attention, Block, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -36,7 +36,7 @@ class FastBlock(Block):
     """A block that works on rows, all positions of all sequences under one another."""
 
     fused = False
-    """Whether attention goes through `fused.py` where nobody asks for its pattern."""
+    """Whether attention goes through `fused_attention.py` where nobody asks for its pattern."""
 
     whole = False
     """Whether all of it goes through `fused_block.py` where nobody asks for anything inside, in bf16."""
@@ -57,7 +57,7 @@ class FastBlock(Block):
             x = x[:, :, -last:]
             query_rows = x.flatten(1, 2)
         attention = self._computed(edit)
-        small = not attention.held and fused.fits(positions, attention.d_head)
+        small = not attention.held and fused_attention.fits(positions, attention.d_head)
         fixed = self._fixed(edit, rows) if small and edit is not None else None
         if not attention.heads:
             written = attention.out.bias.to(rows.dtype)  # or the stream would leave bf16 here
@@ -82,14 +82,14 @@ class FastBlock(Block):
             return self.attention
         return _Present.of(self.attention, self.present)
 
-    def _parts(self, attention: Attention | _Present) -> fused_block.Block:
+    def _parts(self, attention: Attention | _Present) -> fused_block.BlockParts:
         """What it consists of, of these heads."""
         maps: list[Linear | _Map] = [attention.query, attention.key, attention.value, attention.out]
         norms = [self.attention_norm]
         if self.mlp is not None:
             maps += [self.mlp.up, self.mlp.down]
             norms.append(self.mlp_norm)
-        return fused_block.Block(
+        return fused_block.BlockParts(
             attention.heads,
             attention.d_head,
             attention.causal,
@@ -115,9 +115,9 @@ class FastBlock(Block):
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
 
     def _fixed(self, edit: Edit, rows: Flat) -> FixedRows | None:
-        """What an edit puts in place, where nobody needs the pattern or a gradient and it can go through `fused.py`."""
+        """What an edit puts in place, where nobody needs pattern or gradient and `fused_attention` can have it."""
         plain = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.shape[0] == 1
-        if not plain or torch.is_grad_enabled() or not fused.available():
+        if not plain or torch.is_grad_enabled() or not fused_attention.available():
             return None
         return edit.fixed(self.layer)
 
@@ -141,11 +141,11 @@ class FastBlock(Block):
             query, rest = made(query_rows, attention.query), made(rows, attention.key, attention.value)
         how = attention.heads, attention.causal
         if fixed is not None:
-            brought = fused.attend_edited(rest, *how, fixed, query)
+            brought = fused_attention.attend_edited(rest, *how, fixed, query)
         elif query is None:
-            brought = fused.attend(rest, *how)
+            brought = fused_attention.attend(rest, *how)
         else:
-            brought = fused.attend_last(query, rest, *how)
+            brought = fused_attention.attend_last(query, rest, *how)
         return _affine(brought.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(
@@ -212,10 +212,10 @@ class FastTransformer(Transformer):
             block.present = None if heads.all() else numbers.to(block.attention.out.weight.device)
 
     def fuse(self) -> None:
-        """Send attention through `fused.py`, where this machine has it."""
+        """Send attention through `fused_attention.py`, where this machine has it."""
         for block in self.blocks:
             assert isinstance(block, FastBlock)
-            block.fused = fused.available()
+            block.fused = fused_attention.available()
 
     def fuse_blocks(self) -> None:
         """Send blocks through `fused_block.py`, where this machine has it."""

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
+from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
-from hopscope.model.quick_modules import quicken
 
 _NAME = "hopscope"
 """Of our attention function among the library's."""

@@ -21,7 +21,7 @@ import torch
 
 from hopscope.checks import check_count
 from hopscope.errors import InputError
-from hopscope.model import fused, fused_block, products
+from hopscope.model.kernels import fused_attention, fused_block, products
 from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
 
@@ -40,8 +40,8 @@ class Engine:
             sums too; weights, their gradients, the optimiser and the losses are in fp32.
         compiled: whether the step goes through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
-        fused: whether attention goes through `hopscope.model.fused`.
-        fused_blocks: whether blocks go through `hopscope.model.fused_block`, in bf16.
+        fused: whether attention goes through `hopscope.model.kernels.fused_attention`.
+        fused_blocks: whether blocks go through `hopscope.model.kernels.fused_block`, in bf16.
 
     Raises:
         InputError: a value that none of them has.
@@ -104,8 +104,8 @@ def choose_engine(
         threads: `None` for all cores this process may use.
         precision: `auto` for bf16 where the device has a unit for it.
         compiled: `None` to decide from the length of the run, for compiling takes up to a minute, and not where blocks
-            or attention can go through our own `fused_block` or `fused`: that is quicker, and heads that are taken away
-            are no longer computed.
+            or attention can go through our own `fused_block` or `fused_attention`: that is quicker, and heads that are
+            taken away are no longer computed.
 
     Raises:
         InputError: a device or threads that this machine does not have.
@@ -116,7 +116,12 @@ def choose_engine(
     on_cpu = torch.device(device).type == "cpu"
     shape, length = setup.recipe.architecture(setup.problem), setup.problem.sequence_length
     ours = on_cpu and not compiled
-    attention = ours and shape.d_head in fused.QUICK and fused.fits(length, shape.d_head) and fused.available()
+    attention = (
+        ours
+        and shape.d_head in fused_attention.QUICK
+        and fused_attention.fits(length, shape.d_head)
+        and fused_attention.available()
+    )
     blocks = (
         ours
         and precision == "bf16"
@@ -147,7 +152,7 @@ def engine_here(engine: Engine, setup: Setup) -> Engine:
         return here
     compiled = engine.compiled and (engine.device != "cpu" or _can_compile())
     blocks = engine.fused_blocks and fused_block.available()
-    return replace(engine, compiled=compiled, fused=engine.fused and fused.available(), fused_blocks=blocks)
+    return replace(engine, compiled=compiled, fused=engine.fused and fused_attention.available(), fused_blocks=blocks)
 
 
 def default_device() -> str:

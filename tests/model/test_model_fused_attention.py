@@ -10,19 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hopscope.model import compiled, fused
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit
 from hopscope.model.fast import FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
+from hopscope.model.kernels import compiled, fused_attention
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine, choose_engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
-needs_compiler = pytest.mark.skipif(not fused.available(), reason="no C compiler here; attention goes the plain way")
+needs_compiler = pytest.mark.skipif(
+    not fused_attention.available(), reason="no C compiler: attention goes the plain way"
+)
 
 
 def plain(made: Tensor, heads: int, causal: bool) -> Tensor:
@@ -37,7 +39,7 @@ def plain(made: Tensor, heads: int, causal: bool) -> Tensor:
 @settings(max_examples=40, deadline=None)
 @given(
     sequences=st.integers(1, 5),
-    positions=st.integers(1, fused.MOST),
+    positions=st.integers(1, fused_attention.MOST),
     heads=st.integers(1, 3),
     d_head=st.sampled_from([1, 4, 5, 8, 16, 32, 64, 100, 128]),
     causal=st.booleans(),
@@ -48,7 +50,7 @@ def plain(made: Tensor, heads: int, causal: bool) -> Tensor:
 def test_values_and_gradients(sequences, positions, heads, d_head, causal, size, threads, seed):
     """Every size, scores from all equal to one-hot, the batch shared out or not."""
     generator = torch.Generator().manual_seed(seed)
-    positions = positions if fused.fits(positions, d_head) else 32
+    positions = positions if fused_attention.fits(positions, d_head) else 32
     made = torch.randn(sequences, positions, 3 * heads * d_head, generator=generator)
     made[..., : heads * d_head] *= size / d_head**0.5
     gradient = torch.randn(sequences, positions, heads * d_head, generator=generator)
@@ -56,7 +58,7 @@ def test_values_and_gradients(sequences, positions, heads, d_head, causal, size,
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        brought = fused.attend(quick, heads, causal)
+        brought = fused_attention.attend(quick, heads, causal)
         brought.backward(gradient)
     finally:
         torch.set_num_threads(before)
@@ -74,10 +76,10 @@ def test_whatever_the_width_of_the_machines_vectors(monkeypatch, tmp_path):
     monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O1", f"-DLANES={lanes}"))
     made = torch.randn(2, 37, 3 * 2 * 8, generator=torch.Generator().manual_seed(0))
     mine = made.clone().requires_grad_()
-    fused.attend(mine, 2, causal=True).square().sum().backward()
-    monkeypatch.setattr(fused, "_library", fused._library.__wrapped__)
+    fused_attention.attend(mine, 2, causal=True).square().sum().backward()
+    monkeypatch.setattr(fused_attention, "_library", fused_attention._library.__wrapped__)
     other = made.clone().requires_grad_()
-    brought = fused.attend(other, 2, causal=True)
+    brought = fused_attention.attend(other, 2, causal=True)
     brought.square().sum().backward()
     assert len(list((tmp_path / "hopscope").iterdir())) == 1
     torch.testing.assert_close(brought, plain(made, 2, causal=True), rtol=1e-4, atol=1e-4)
@@ -87,8 +89,8 @@ def test_whatever_the_width_of_the_machines_vectors(monkeypatch, tmp_path):
 @needs_compiler
 @settings(max_examples=25, deadline=None)
 @given(
-    positions=st.integers(1, fused.MOST),
-    asking=st.integers(1, fused.MOST),
+    positions=st.integers(1, fused_attention.MOST),
+    asking=st.integers(1, fused_attention.MOST),
     d_head=st.sampled_from([1, 5, 8, 16]),
     causal=st.booleans(),
     threads=st.integers(1, 2),
@@ -105,7 +107,7 @@ def test_the_last_positions_alone(positions, asking, d_head, causal, threads, se
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        brought = fused.attend_last(query, rest, heads, causal)
+        brought = fused_attention.attend_last(query, rest, heads, causal)
         brought.backward(gradient)
     finally:
         torch.set_num_threads(before)
@@ -124,14 +126,14 @@ def test_bf16_is_read_and_written_as_torch_does(d_head):
     made = torch.randn(3, 28, 3 * 2 * d_head, generator=generator).bfloat16()
     gradient = torch.randn(3, 28, 2 * d_head, generator=generator).bfloat16()
     narrow, wide = made.clone().requires_grad_(), made.float().requires_grad_()
-    brought, expected = fused.attend(narrow, 2, True), fused.attend(wide, 2, True)
+    brought, expected = fused_attention.attend(narrow, 2, True), fused_attention.attend(wide, 2, True)
     assert (brought.dtype, expected.dtype) == (torch.bfloat16, torch.float32)
     torch.testing.assert_close(brought, expected.bfloat16(), rtol=0, atol=0)
     brought.backward(gradient)
     expected.backward(gradient.float())
     torch.testing.assert_close(narrow.grad, wide.grad.bfloat16(), rtol=0, atol=0)
     made[0, 3] = torch.nan
-    assert fused.attend(made, 2, True)[0, 3:].isnan().all()
+    assert fused_attention.attend(made, 2, True)[0, 3:].isnan().all()
 
 
 @needs_compiler
@@ -156,37 +158,37 @@ def test_a_pattern_that_somebody_asks_for_goes_the_plain_way(monkeypatch):
     quick = FastTransformer(shape, 1)
     quick.fuse()
     inputs = torch.randn(1, 2, 10, 20)
-    monkeypatch.setattr(fused, "attend", lambda *_: pytest.fail("not asked"))
-    monkeypatch.setattr(fused, "attend_last", lambda *_: pytest.fail("not asked"))
+    monkeypatch.setattr(fused_attention, "attend", lambda *_: pytest.fail("not asked"))
+    monkeypatch.setattr(fused_attention, "attend_last", lambda *_: pytest.fail("not asked"))
     assert quick.patterns(inputs)[0].shape == (1, 2, 1, 10, 10)
     quick(inputs, edit=Edit())
     held = FastTransformer(Architecture(20, 8, 2, 2, 1, 16, held=(HeldHead(1, 1, "previous"),)), 1)
     held.fuse()
-    monkeypatch.setattr(fused, "attend_last", lambda query, *_: query)
+    monkeypatch.setattr(fused_attention, "attend_last", lambda query, *_: query)
     held(inputs)
 
 
 @needs_compiler
 def test_what_is_too_large_is_refused_or_goes_the_plain_way(monkeypatch):
     with pytest.raises(ValueError, match="at most 80"):
-        fused.attend(torch.zeros(1, fused.MOST + 1, 3), 1, True)
+        fused_attention.attend(torch.zeros(1, fused_attention.MOST + 1, 3), 1, True)
     with pytest.raises(ValueError, match="at most 80 positions, 128 numbers a head and 4096 of all, got 2 and 129"):
-        fused.attend(torch.zeros(1, 2, 3 * 129), 1, True)
+        fused_attention.attend(torch.zeros(1, 2, 3 * 129), 1, True)
     for positions, d_head in ((33, 128), (49, 65), (80, 56)):
         with pytest.raises(ValueError, match="4096 of all"):
-            fused.attend(torch.zeros(1, positions, 3 * d_head), 1, True)
+            fused_attention.attend(torch.zeros(1, positions, 3 * d_head), 1, True)
     quick = FastTransformer(Architecture(20, 8, 2, 2, 1, 16), 1)
     quick.fuse()
-    monkeypatch.setattr(fused, "attend", lambda *_: pytest.fail("too long"))
-    quick(torch.randn(1, 2, fused.MOST + 1, 20))
+    monkeypatch.setattr(fused_attention, "attend", lambda *_: pytest.fail("too long"))
+    quick(torch.randn(1, 2, fused_attention.MOST + 1, 20))
 
 
 def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
-    fused._library.cache_clear()
+    fused_attention._library.cache_clear()
     try:
-        assert not fused.available()
+        assert not fused_attention.available()
         setup = Setup("run", RetrievalProblem(hops=1), Recipe(2, 2, 16, 10, 2))
         assert not choose_engine(setup, device="cpu").fused
         transformer = FastTransformer(setup.recipe.architecture(setup.problem), 1)
@@ -194,7 +196,7 @@ def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
         assert not transformer.blocks[0].fused
         assert not list(tmp_path.rglob("*.so"))
     finally:
-        fused._library.cache_clear()
+        fused_attention._library.cache_clear()
 
 
 @needs_compiler
@@ -203,18 +205,18 @@ def test_what_was_compiled_once_needs_no_compiler(monkeypatch, tmp_path):
     for compiler in (None, "no-such-compiler"):
         if compiler:
             monkeypatch.setenv("CC", compiler)
-        fused._library.cache_clear()
-        assert fused.available()
+        fused_attention._library.cache_clear()
+        assert fused_attention.available()
     assert len(list(tmp_path.rglob("*.so"))) == 1
-    fused._library.cache_clear()
+    fused_attention._library.cache_clear()
 
 
 @needs_compiler
 @pytest.mark.parametrize("what", ["nothing", "something else"])
 def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, tmp_path, what):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "good"))
-    fused._library.cache_clear()
-    assert fused.available()
+    fused_attention._library.cache_clear()
+    assert fused_attention.available()
     (good,) = tmp_path.rglob("*.so")
     made = tmp_path / "bad" / good.relative_to(tmp_path / "good")  # a library stays loaded under its path
     made.parent.mkdir(parents=True)
@@ -223,10 +225,10 @@ def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, tmp_path,
         (tmp_path / "other.c").write_text("int x;")
         subprocess.run(["cc", "-shared", "-o", str(made), str(tmp_path / "other.c")], check=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "bad"))
-    fused._library.cache_clear()
-    assert fused.available()
+    fused_attention._library.cache_clear()
+    assert fused_attention.available()
     assert made.stat().st_size == good.stat().st_size
-    fused._library.cache_clear()
+    fused_attention._library.cache_clear()
 
 
 @needs_compiler
@@ -236,9 +238,9 @@ def test_who_gets_it():
         return choose_engine(Setup("run", RetrievalProblem(hops=3), Recipe(**given)), device="cpu")
 
     for d_head in (8, 12, 16, 32):
-        assert chosen(head_dim=d_head).fused == (d_head in fused.QUICK)
+        assert chosen(head_dim=d_head).fused == (d_head in fused_attention.QUICK)
     long = Setup("run", RetrievalProblem(hops=10), Recipe(2, 2, 16, 10, 2))
-    assert long.problem.sequence_length > fused.MOST
+    assert long.problem.sequence_length > fused_attention.MOST
     assert not choose_engine(long, device="cpu").fused
     assert not choose_engine(Setup("run", RetrievalProblem(hops=3), Recipe(2, 2, 16, 10, 2)), compiled=True).fused
     assert chosen(steps=10**9).fused  # though compiling would pay: this is quicker

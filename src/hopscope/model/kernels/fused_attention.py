@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.compiled import compiled, in_shares
 from hopscope.model.edit import FixedRows
+from hopscope.model.kernels.compiled import compiled, in_shares
 
 MOST = 80
 """Positions at most."""

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.compiled import compiled, in_shares
+from hopscope.model.kernels.compiled import compiled, in_shares
 
 _SMALL = 2**14
 """Numbers below which torch is as quick."""

@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model import fused
-from hopscope.model.compiled import compiled
+from hopscope.model.kernels import fused_attention
+from hopscope.model.kernels.compiled import compiled
 from hopscope.model.precision import bf16_unit
 
 _WIDEST = 128
@@ -39,7 +39,7 @@ _MOST_AT_ONCE = 16
 Stream = Float[Tensor, "model batch pos d_model"]
 
 
-class Block(NamedTuple):
+class BlockParts(NamedTuple):
     """What goes through: its sizes and weights.
 
     Args:
@@ -65,10 +65,10 @@ def available() -> bool:
 
 def fits(positions: int, d_model: int, d_head: int) -> bool:
     """Whether sequences and widths are those that it is made for."""
-    return positions <= fused.MOST and d_model % 16 == 0 and d_head % 2 == 0 and d_head <= _WIDEST
+    return positions <= fused_attention.MOST and d_model % 16 == 0 and d_head % 2 == 0 and d_head <= _WIDEST
 
 
-def through(x: Stream, block: Block, reads: int) -> Float[Tensor, "model batch query d_model"]:
+def through(x: Stream, block: BlockParts, reads: int) -> Float[Tensor, "model batch query d_model"]:
     """The stream after the block at the last `reads` positions of every sequence, in bf16, with its gradients.
 
     Args:
@@ -82,8 +82,8 @@ def through(x: Stream, block: Block, reads: int) -> Float[Tensor, "model batch q
     positions, width = x.shape[2:]
     if not fits(positions, width, block.d_head):
         raise ValueError(
-            f"at most {fused.MOST} positions, an even d_head up to {_WIDEST} and a d_model of a multiple of 16, got "
-            f"{positions}, {block.d_head} and {width}"
+            f"at most {fused_attention.MOST} positions, an even d_head up to {_WIDEST} and a d_model of a multiple of "
+            f"16, got {positions}, {block.d_head} and {width}"
         )
     weights, biases = zip(*block.maps, strict=True)
     norms = [one for pair in block.norms for one in pair]

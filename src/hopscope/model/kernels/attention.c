@@ -1,5 +1,5 @@
 /* Causal or full softmax attention over short sequences, forward and backward: all of it stays in a core's own caches.
-   `fused.py` compiles it for the machine it runs on; tests pin it to the plain form.
+   `fused_attention.py` compiles it for the machine it runs on; tests pin it to the plain form.
 
    query:   [sequence][one of the last positions][head][width], already divided by sqrt(width)
    made:    [sequence][position][key, value][head][width]
@@ -347,7 +347,7 @@ ALWAYS void backward_heads(
     scatter(half, shape.count, width, shape.made_stride, value, made_gradient, at->made, inner);
 }
 
-/* A width that the compiler knows lets it keep sums in registers: those of `fused.QUICK`. */
+/* A width that the compiler knows lets it keep sums in registers: those of `fused_attention.QUICK`. */
 #define OF_SIZE(H, W, call) { enum { half = H, width = W }; call; }
 #define IN_ITS_SIZE(call)                                                                           \
     if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                                             \

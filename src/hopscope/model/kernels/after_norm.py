@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.products import product
+from hopscope.model.kernels.products import product
 
 EPSILON = 1e-5
 """Added to the variance."""
