@@ -20,9 +20,9 @@ from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
 from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
 from hopscope.model.kernels import fused_attention, fused_block
-from hopscope.model.kernels.after_norm import EPSILON, Bias, Flat, Weight, after_norm
+from hopscope.model.kernels.after_norm import EPSILON, after_norm
 from hopscope.model.kernels.gelu import gelu
-from hopscope.model.kernels.products import affine
+from hopscope.model.kernels.products import Bias, Flat, Weight, affine
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.transformer import Attention, Block, Transformer
 

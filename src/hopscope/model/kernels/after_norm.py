@@ -13,15 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.kernels.products import product
+from hopscope.model.kernels.products import Bias, Flat, Weight, product
 
 EPSILON = 1e-5
 """Added to the variance."""
 
-Flat = Float[Tensor, "model row d_in"]
 Gain = Float[Tensor, "model 1 d_in"]
-Weight = Float[Tensor, "model d_in d_out"]
-Bias = Float[Tensor, "model 1 d_out"]
 
 
 def after_norm(x: Flat, gain: Gain, offset: Gain, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:

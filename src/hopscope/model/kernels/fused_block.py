@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.model.edit import Stream
 from hopscope.model.kernels import fused_attention
 from hopscope.model.kernels.compiled import compiled
 from hopscope.model.precision import bf16_unit
@@ -35,8 +36,6 @@ _AT_ONCE = 128 * 1024
 """Bytes of the widest rows of the sequences that go through together: with all that belongs to them, a second cache."""
 
 _MOST_AT_ONCE = 16
-
-Stream = Float[Tensor, "model batch pos d_model"]
 
 
 class BlockParts(NamedTuple):

@@ -18,13 +18,13 @@ from hopscope.model.precision import has_avx512, is_intel
 _SMALL = 2**20
 """Multiplications below which MKL is as quick."""
 
-Left = Float[Tensor, "model row d_in"]
-Right = Float[Tensor, "model d_in d_out"]
+Flat = Float[Tensor, "model row d_in"]
+Weight = Float[Tensor, "model d_in d_out"]
 Bias = Float[Tensor, "model 1 d_out"]
 Product = Float[Tensor, "model row d_out"]
 
 
-def affine(x: Left, weight: Right, bias: Bias) -> Product:
+def affine(x: Flat, weight: Weight, bias: Bias) -> Product:
     """x @ weight + bias, with gradients for all of them."""
     if not _by_onednn(x, weight):
         return torch.baddbmm(bias, x, weight)
@@ -32,7 +32,7 @@ def affine(x: Left, weight: Right, bias: Bias) -> Product:
     return made
 
 
-def product(left: Left, right: Right, bias: Bias | None = None) -> Product:
+def product(left: Flat, right: Weight, bias: Bias | None = None) -> Product:
     """left @ right + bias, without gradients."""
     if not _by_onednn(left, right):
         return torch.bmm(left, right) if bias is None else torch.baddbmm(bias, left, right)
@@ -45,7 +45,7 @@ def product(left: Left, right: Right, bias: Bias | None = None) -> Product:
 
 class _Affine(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Left, weight: Right, bias: Bias) -> Product:
+    def forward(ctx: Any, x: Flat, weight: Weight, bias: Bias) -> Product:
         ctx.save_for_backward(x, weight)
         return product(x, weight, bias)
 
@@ -60,7 +60,7 @@ class _Affine(torch.autograd.Function):
         )
 
 
-def _by_onednn(left: Left, right: Right) -> bool:
+def _by_onednn(left: Flat, right: Weight) -> bool:
     """Whether oneDNN is quicker at this product."""
     if left.dtype != torch.float32 or right.dtype != torch.float32 or left.device.type != "cpu":
         return False
