@@ -218,7 +218,7 @@ def _library() -> ctypes.CDLL | None:
         "block_backward": (room, *shares, *some, *[room] * 4, number, *[room] * 2),
         "block_unfold": (room, scale, count, *[room] * 3, number, *[room] * 3),
     }
-    library = compiled("block", list(takes), ["attention.c"])
+    library = compiled("block", list(takes), ["attention.c", "panels.h", "between.h", "wide_attention.h"])
     for name, arguments in takes.items():
         if library is not None:
             function = getattr(library, name)

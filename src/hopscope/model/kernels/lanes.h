@@ -1,5 +1,7 @@
 /* What all our kernels are written in: vectors as wide as the machine's, what C lacks for them, and shares of work. */
 
+#pragma once
+
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
