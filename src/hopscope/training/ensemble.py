@@ -135,13 +135,14 @@ class _Part:
         self._symbol_dim = problem.symbol_dim
         weights = recipe.hop_weights
         self._weights = None if weights is None else torch.tensor(weights, device=engine.device)
+        self._parameters = [*self.transformer.parameters()]  # to look for them at every step takes a while
         # What takes heads to the stream, by layer: `d_head` rows a head.
         named = self.transformer.named_parameters()
         self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
         self._prunes, self._compiled = recipe.prune_every is not None, engine.compiled
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._optimiser = torch.optim.AdamW(
-            self.transformer.parameters(),
+            self._parameters,
             lr=recipe.learning_rate,
             betas=(recipe.beta1, recipe.beta2),
             weight_decay=recipe.weight_decay,
@@ -189,11 +190,10 @@ class _Part:
         if min(rates) == highest:
             self._optimiser.step()
             return
-        parameters = [*self.transformer.parameters()]
-        before = [parameter.clone() for parameter in parameters]
+        before = [parameter.clone() for parameter in self._parameters]
         self._optimiser.step()
         share = torch.tensor([rate / highest for rate in rates], device=self._device)
-        for parameter, was in zip(parameters, before, strict=True):
+        for parameter, was in zip(self._parameters, before, strict=True):
             parameter.copy_(torch.lerp(was, parameter, share.view(-1, *[1] * (was.dim() - 1))))
 
     @torch.no_grad()
@@ -234,7 +234,7 @@ class _Part:
 
     def reset_moments(self) -> None:
         """AdamW's state before the first step, there from the start so that saving needs no special case."""
-        for parameter in self.transformer.parameters():
+        for parameter in self._parameters:
             self._optimiser.state[parameter] = {
                 "step": torch.zeros((), dtype=torch.float32, device=self._device),
                 **{moment: torch.zeros_like(parameter) for moment in _MOMENTS},
@@ -256,9 +256,9 @@ class _Part:
     def _clip_gradients(self, largest: float) -> None:
         """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""
         if self.transformer.models == 1:
-            torch.nn.utils.clip_grad_norm_(self.transformer.parameters(), largest)
+            torch.nn.utils.clip_grad_norm_(self._parameters, largest)
             return
-        gradients = [parameter.grad for parameter in self.transformer.parameters() if parameter.grad is not None]
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
         squares = torch.stack([gradient.square().flatten(1).sum(1) for gradient in gradients])
         scale = (largest / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1.0)
         for gradient in gradients:
