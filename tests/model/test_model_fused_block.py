@@ -13,7 +13,7 @@ from hopscope.model.edit import Edit
 from hopscope.model.fast import FastBlock, FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
-from hopscope.model.kernels import fused_block
+from hopscope.model.kernels import compiled, fused_block
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, choose_engine
@@ -217,3 +217,28 @@ def test_where_the_processor_has_another_unit_it_is_not_used(monkeypatch):
         assert not choose_engine(small(), device="cpu", precision="bf16").fused_blocks
     finally:
         fused_block.available.cache_clear()
+
+
+@needs_unit
+@pytest.mark.parametrize("what", ["no compiler", "a compiler that does not know such a processor"])
+def test_without_what_it_needs_blocks_go_the_other_way(monkeypatch, tmp_path, what):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if what == "no compiler":
+        monkeypatch.setenv("CC", "no-such-compiler")
+    else:
+        monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O1", "-mno-avx512bf16"))
+    caches = fused_block.available, fused_block._library
+    for one in caches:
+        one.cache_clear()
+    try:
+        assert not fused_block.available()
+        assert not choose_engine(small(), device="cpu", precision="bf16").fused_blocks
+        made = list(tmp_path.rglob("block-*.so"))
+        assert len(made) == (what != "no compiler")  # and it is not made again each time:
+        before = [one.stat().st_mtime_ns for one in made]
+        fused_block._library.cache_clear()
+        assert fused_block._library() is None
+        assert [one.stat().st_mtime_ns for one in made] == before
+    finally:
+        for one in caches:
+            one.cache_clear()

@@ -7,6 +7,15 @@
 
 #include "attention.c"
 
+/* Whether the compiler knows such a processor. */
+int block_here(void) {
+#ifdef __AVX512BF16__
+    return 1;
+#else
+    return 0;
+#endif
+}
+
 #ifdef __AVX512BF16__
 #include "panels.h"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -122,7 +122,7 @@ class _Sized(NamedTuple):
     """For what all threads need in between."""
 
 
-@cache
+@lru_cache(maxsize=32)
 def _sized(sizes: _Sizes, threads: int) -> _Sized:
     library = _library()
     assert library is not None
@@ -218,9 +218,10 @@ def _library() -> ctypes.CDLL | None:
         "block_backward": (room, *shares, *some, *[room] * 4, number, *[room] * 2),
         "block_unfold": (room, scale, count, *[room] * 3, number, *[room] * 3),
     }
-    library = compiled("block", list(takes), ["attention.c", "panels.h", "between.h", "wide_attention.h"])
+    library = compiled("block", ["block_here"], ["attention.c", "panels.h", "between.h", "wide_attention.h"])
+    if library is None or not library.block_here():
+        return None
     for name, arguments in takes.items():
-        if library is not None:
-            function = getattr(library, name)
-            function.argtypes, function.restype = arguments, number
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, number
     return library
