@@ -180,7 +180,7 @@ def test_a_certificate_is_asked_for_what_its_rules_ask_for() -> None:
     lost = {**parts, "places": Part(False, "", {})}
     assert not Certificate("natural", lost, 2).passed  # what is there and failed counts by any rules
     whole = found()
-    with pytest.raises(InputError, match="certificates by one set of rules, got 2 and 3"):
+    with pytest.raises(InputError, match="by the same rules, got rules 2 for the natural and 3 for the strict one"):
         replace(whole, certificate=replace(whole.certificate, rules=2))
     with pytest.raises(InputError, match="rules must be from 1 to 3"):
         Certificate("natural", parts, 0)

@@ -109,7 +109,11 @@ class Circuit:
                         f"{one.path.describe(self.roles)} has {name} {value + 1}, but the model has {most}"
                     )
         if self.strict and self.strict.certificate.rules != self.rules:
-            raise InputError(f"certificates by one set of rules, got {self.rules} and {self.strict.certificate.rules}")
+            theirs = self.strict.certificate.rules
+            raise InputError(
+                f"both certificates of a record must be by the same rules, got rules {self.rules} for the natural and "
+                f"{theirs} for the strict one; find the circuit anew"
+            )
         senses = self.certificate.sense, self.strict.certificate.sense if self.strict else "strict"
         if senses != ("natural", "strict"):
             raise InputError(f"certificates must be natural, and strict of the strict reading, got {', '.join(senses)}")
