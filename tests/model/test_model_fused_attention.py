@@ -77,7 +77,7 @@ def test_whatever_the_width_of_the_machines_vectors(monkeypatch, tmp_path):
     made = torch.randn(2, 37, 3 * 2 * 8, generator=torch.Generator().manual_seed(0))
     mine = made.clone().requires_grad_()
     fused_attention.attend(mine, 2, causal=True).square().sum().backward()
-    monkeypatch.setattr(fused_attention, "_library", fused_attention._library.__wrapped__)
+    monkeypatch.setattr(fused_attention, "kernels", compiled.kernels.__wrapped__)
     other = made.clone().requires_grad_()
     brought = fused_attention.attend(other, 2, causal=True)
     brought.square().sum().backward()
@@ -186,7 +186,7 @@ def test_what_is_too_large_is_refused_or_goes_the_plain_way(monkeypatch):
 def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
-    fused_attention._library.cache_clear()
+    compiled.kernels.cache_clear()
     try:
         assert not fused_attention.available()
         setup = Setup("run", RetrievalProblem(hops=1), Recipe(2, 2, 16, 10, 2))
@@ -196,7 +196,7 @@ def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
         assert not transformer.blocks[0].fused
         assert not list(tmp_path.rglob("*.so"))
     finally:
-        fused_attention._library.cache_clear()
+        compiled.kernels.cache_clear()
 
 
 @needs_compiler
@@ -205,17 +205,17 @@ def test_what_was_compiled_once_needs_no_compiler(monkeypatch, tmp_path):
     for compiler in (None, "no-such-compiler"):
         if compiler:
             monkeypatch.setenv("CC", compiler)
-        fused_attention._library.cache_clear()
+        compiled.kernels.cache_clear()
         assert fused_attention.available()
     assert len(list(tmp_path.rglob("*.so"))) == 1
-    fused_attention._library.cache_clear()
+    compiled.kernels.cache_clear()
 
 
 @needs_compiler
 @pytest.mark.parametrize("what", ["nothing", "something else"])
 def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, tmp_path, what):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "good"))
-    fused_attention._library.cache_clear()
+    compiled.kernels.cache_clear()
     assert fused_attention.available()
     (good,) = tmp_path.rglob("*.so")
     made = tmp_path / "bad" / good.relative_to(tmp_path / "good")  # a library stays loaded under its path
@@ -225,10 +225,10 @@ def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, tmp_path,
         (tmp_path / "other.c").write_text("int x;")
         subprocess.run(["cc", "-shared", "-o", str(made), str(tmp_path / "other.c")], check=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "bad"))
-    fused_attention._library.cache_clear()
+    compiled.kernels.cache_clear()
     assert fused_attention.available()
     assert made.stat().st_size == good.stat().st_size
-    fused_attention._library.cache_clear()
+    compiled.kernels.cache_clear()
 
 
 @needs_compiler

@@ -6,9 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from hopscope.model.kernels.gelu import _library, gelu
+from hopscope.model.kernels.compiled import kernels
+from hopscope.model.kernels.gelu import gelu
 
-needs_compiler = pytest.mark.skipif(_library() is None, reason="no C compiler here; GELU goes torch's way")
+needs_compiler = pytest.mark.skipif(kernels() is None, reason="no C compiler here; GELU goes torch's way")
 
 
 @needs_compiler

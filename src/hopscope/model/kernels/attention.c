@@ -9,6 +9,8 @@
    side by side, of one sequence or of several: nothing needs anything from another lane, and a query meets the keys that
    it sees and no others. Where patterns are put in place, each head goes alone, as many queries as lanes side by side. */
 
+#pragma once
+
 #include "lanes.h"
 
 #define MOST 80 /* positions */

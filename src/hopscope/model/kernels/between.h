@@ -44,8 +44,6 @@ static void unnormalise(
 }
 
 /* x times the logistic function of 2 sqrt(2 / pi) (x + 0.044715 x^3): GELU in its tanh form. */
-#define GELU_LINEAR 1.5957691216f
-#define GELU_CUBIC 0.0713548162726f
 #define LOG_2_E 1.44269504089f
 
 ALWAYS __m512 gelu_share(__m512 x, __m512 square) {

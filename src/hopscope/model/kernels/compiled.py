@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -26,40 +26,38 @@ _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC", "-Wno-psabi")
 """Of the compiler."""
 
+_FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", b"block_here", b"gelu_forward")
+"""What tells a library of ours."""
 
-def compiled(name: str, functions: Sequence[str], beside: Sequence[str] = ()) -> ctypes.CDLL | None:
-    """The functions of a file of this folder, from the cache if they are there; None if they cannot be made.
 
-    Args:
-        name: of the file, without its ending.
-        functions: what must be in it.
-        beside: other files that it includes, with `lanes.h`.
-    """
+@cache
+def kernels() -> ctypes.CDLL | None:
+    """The functions of `kernels.c`, from the user's cache if they are there; None if they cannot be made."""
     if sys.platform == "win32":
         return None
-    source = Path(__file__).with_name(f"{name}.c")
-    sources = [source, *(source.with_name(one) for one in ("lanes.h", *beside))]
+    here = Path(__file__).parent
+    sources = (path for path in sorted(here.iterdir()) if path.suffix in (".c", ".h"))
     made_from = [*(one.read_text() for one in sources), *FLAGS, platform.machine(), processor()]
-    path = _cache() / f"{name}-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
+    path = _cache() / f"kernels-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
     compiler = shutil.which(os.environ.get("CC") or "cc")
     try:
-        known = _loaded(path, functions) if path.exists() else None
+        known = _loaded(path) if path.exists() else None
         if known is not None or compiler is None:
             return known
-        _compile(compiler, source, path)  # it is not there, or what is there is something else
-        return _loaded(path, functions)
+        _compile(compiler, here / "kernels.c", path)  # it is not there, or what is there is something else
+        return _loaded(path)
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def in_shares(library: ctypes.CDLL, count: int, run: Callable[[int, int, int], None]) -> None:
+def in_shares(count: int, run: Callable[[int, int, int], None]) -> None:
     """Call `run(first, end, threads)` so that so many items are shared out among torch's threads.
 
-    Where the library was compiled with OpenMP that is one call, which shares them out itself: torch's threads, which
+    Where the kernels were compiled with OpenMP that is one call, which shares them out itself: torch's threads, which
     wait for work at full speed, then do it. With threads of our own beside them two would have one core.
     """
-    threads = min(torch.get_num_threads(), count)
-    if threads == 1 or library.threads_here():
+    library, threads = kernels(), min(torch.get_num_threads(), count)
+    if threads == 1 or (library is not None and library.threads_here()):
         run(0, count, threads)
         return
     size = -(-count // threads)
@@ -71,10 +69,10 @@ def _threads(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count)
 
 
-def _loaded(path: Path, functions: Sequence[str]) -> ctypes.CDLL | None:
+def _loaded(path: Path) -> ctypes.CDLL | None:
     """The functions in a file; None where they are not in it. Such a file is not loaded: it would stay, by its name."""
     data = path.read_bytes()
-    if not all(name.encode() in data for name in functions):
+    if not all(name in data for name in _FUNCTIONS):
         return None
     try:
         return ctypes.CDLL(str(path))

@@ -8,7 +8,6 @@ attention goes the plain way.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.model.edit import FixedRows
-from hopscope.model.kernels.compiled import compiled, in_shares
+from hopscope.model.kernels.compiled import in_shares, kernels
 
 MOST = 80
 """Positions at most."""
@@ -39,7 +38,7 @@ def fits(positions: int, d_head: int) -> bool:
 
 def available() -> bool:
     """Whether this machine can run it: it has a C compiler, or has had one."""
-    return _library() is not None
+    return kernels() is not None
 
 
 def attend(made: Made, heads: int, causal: bool) -> Brought:
@@ -177,7 +176,7 @@ def _call(
     name: str, heads: int, causal: bool, query: Tensor, made: Tensor, *others: Tensor, more: tuple[Any, ...] = ()
 ) -> None:
     """Run one of the functions, a share of the sequences on each of torch's threads."""
-    library = _library()
+    library = kernels()
     assert library is not None
     asking, inner = query.shape[1:]
     strides = query.stride(1), made.stride(1)
@@ -187,10 +186,4 @@ def _call(
     def run(first: int, end: int, threads: int) -> None:
         getattr(library, name)(ctypes.c_int64(first), ctypes.c_int64(end), threads, *sizes, *tensors, *more)
 
-    in_shares(library, made.shape[0], run)
-
-
-@cache
-def _library() -> ctypes.CDLL | None:
-    """The compiled functions; None if they cannot be made."""
-    return compiled("attention", ["attention_forward", "attention_backward", "attention_edited", "threads_here"])
+    in_shares(made.shape[0], run)

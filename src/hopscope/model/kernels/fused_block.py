@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hopscope.model.edit import Stream
 from hopscope.model.kernels import fused_attention
-from hopscope.model.kernels.compiled import compiled
+from hopscope.model.kernels.compiled import kernels
 from hopscope.model.precision import bf16_unit
 
 _WIDEST = 128
@@ -218,7 +218,7 @@ def _library() -> ctypes.CDLL | None:
         "block_backward": (room, *shares, *some, *[room] * 4, number, *[room] * 2),
         "block_unfold": (room, scale, count, *[room] * 3, number, *[room] * 3),
     }
-    library = compiled("block", ["block_here"], ["attention.c", "panels.h", "between.h", "wide_attention.h"])
+    library = kernels()
     if library is None or not library.block_here():
         return None
     for name, arguments in takes.items():

@@ -2,41 +2,39 @@
 
 #include "lanes.h"
 
-#define LINEAR 1.5957691216f
-#define CUBIC 0.0713548162726f
-
 ALWAYS Lanes logistic(Lanes z) {
     const Lanes small = exponential(chosen(z < 0.0f, z, -z));
     return chosen(z < 0.0f, small, (Lanes){} + 1.0f) / (1.0f + small);
 }
 
-ALWAYS Lanes share_of(Lanes x) { return logistic(x * (x * x * CUBIC + LINEAR)); }
+ALWAYS Lanes share_of(Lanes x) { return logistic(x * (x * x * GELU_CUBIC + GELU_LINEAR)); }
 
-ALWAYS Lanes gelu(Lanes x) { return x * share_of(x); }
+ALWAYS Lanes gelu_of(Lanes x) { return x * share_of(x); }
 
-ALWAYS Lanes slope(Lanes x) {
-    const Lanes share = share_of(x), near = share + x * share * (1.0f - share) * (x * x * (3 * CUBIC) + LINEAR);
+ALWAYS Lanes slope_of(Lanes x) {
+    const Lanes share = share_of(x), rise = x * x * (3 * GELU_CUBIC) + GELU_LINEAR;
+    const Lanes near = share + x * share * (1.0f - share) * rise;
     return chosen(x > 10.0f, (Lanes){} + 1.0f, chosen(x < -10.0f, (Lanes){}, near)); /* as it is there, to 1e-20 */
 }
 
 /* As many numbers as there are, up to a vector. */
-ALWAYS Lanes some(int64_t there, const float *from) {
+ALWAYS Lanes read_some(int64_t there, const float *from) {
     Lanes values = {};
     if (there >= LANES) memcpy(&values, from, sizeof values);
     else memcpy(&values, from, there * sizeof(float));
     return values;
 }
 
-ALWAYS void put(int64_t there, Lanes values, float *to) {
+ALWAYS void write_some(int64_t there, Lanes values, float *to) {
     if (there >= LANES) memcpy(to, &values, sizeof values);
     else memcpy(to, &values, there * sizeof(float));
 }
 
 void gelu_forward(int64_t first, int64_t end, int threads, const float *x, float *out) {
-    FOR_SHARES(for (int64_t i = from; i < to; i += LANES) put(to - i, gelu(some(to - i, x + i)), out + i);)
+    FOR_SHARES(for (int64_t i = from; i < to; i += LANES) write_some(to - i, gelu_of(read_some(to - i, x + i)), out + i);)
 }
 
 void gelu_backward(int64_t first, int64_t end, int threads, const float *x, const float *gradient, float *out) {
     FOR_SHARES(for (int64_t i = from; i < to; i += LANES)
-        put(to - i, some(to - i, gradient + i) * slope(some(to - i, x + i)), out + i);)
+        write_some(to - i, read_some(to - i, gradient + i) * slope_of(read_some(to - i, x + i)), out + i);)
 }

@@ -6,7 +6,6 @@ torch takes a hyperbolic tangent to the last digit, which costs as much as half 
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.kernels.compiled import compiled, in_shares
+from hopscope.model.kernels.compiled import in_shares, kernels
 
 _SMALL = 2**14
 """Numbers below which torch is as quick."""
@@ -25,7 +24,7 @@ Numbers = Float[Tensor, "*any"]
 def gelu(x: Numbers) -> Numbers:
     """x times the normal distribution function of x, nearly; with its gradient."""
     plain = x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() >= _SMALL
-    if not plain or _library() is None:
+    if not plain or kernels() is None:
         return F.gelu(x, approximate="tanh")
     made: Tensor = _Gelu.apply(x)  # type: ignore[no-untyped-call]
     return made
@@ -46,18 +45,12 @@ class _Gelu(torch.autograd.Function):
 
 def _through(name: str, *numbers: Numbers) -> Numbers:
     """One of the functions of these numbers."""
-    library, out = _library(), torch.empty_like(numbers[0])
+    library, out = kernels(), torch.empty_like(numbers[0])
     assert library is not None
     starts = [ctypes.c_void_p(one.data_ptr()) for one in (*numbers, out)]
 
     def run(first: int, end: int, threads: int) -> None:
         getattr(library, name)(ctypes.c_int64(first), ctypes.c_int64(end), threads, *starts)
 
-    in_shares(library, out.numel(), run)
+    in_shares(out.numel(), run)
     return out
-
-
-@cache
-def _library() -> ctypes.CDLL | None:
-    """The compiled functions; None if they cannot be made."""
-    return compiled("gelu", ["gelu_forward", "gelu_backward", "threads_here"])
