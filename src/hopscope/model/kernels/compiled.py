@@ -26,6 +26,9 @@ _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC", "-Wno-psabi")
 """Of the compiler."""
 
+_ATTEMPTS = (("-fopenmp",), (), ("-fopenmp", "-U__AVX512BF16__"), ("-U__AVX512BF16__",))
+"""What else it is told, until it can: OpenMP may be lacking, and `block.c` beyond it."""
+
 _FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", b"block_here", b"gelu_forward")
 """What tells a library of ours."""
 
@@ -86,8 +89,11 @@ def _compile(compiler: str, source: Path, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         command = [compiler, *FLAGS, "-o", str(made), str(source), "-lm"]
-        if subprocess.run([*command, "-fopenmp"], check=False, capture_output=True, timeout=300).returncode:
-            subprocess.run(command, check=True, capture_output=True, timeout=300)
+        for more in _ATTEMPTS:
+            done = subprocess.run([*command, *more], check=False, capture_output=True, timeout=300)
+            if done.returncode == 0:
+                break
+        done.check_returncode()
         made.replace(path)
 
 
