@@ -49,16 +49,17 @@ def test_circuits_with_a_path_too_many_are_not_as_small_as_theory_allows():
 
 
 def test_a_strict_circuit_above_the_bar_is_no_small_one():
-    """One path of seed 0 of the laptop's is the strict reading's, at a loss of 0.64: such models are not small ones."""
+    """Few paths are the strict reading's of some models, at a loss of 0.64: such models are not small ones."""
     record = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-0" / "circuit.json"
     circuit = Circuit.load(record)
     assert circuit.strict is not None
-    assert circuit.strict.loss(circuit.strict.fill).mse > circuit.bar
-    low = Loss(circuit.bar, (0.01, 0.06))
-    held = replace(circuit, strict=replace(circuit.strict, zero=low, uniform=low, identity=low))
-    bad, good = Seen.of(circuit, "bad"), Seen.of(held, "good")
-    assert (bad.strict, len(good.strict)) == ((), 1)
-    assert (bad.paths, len(bad.paths)) == (good.paths, 3)
+    high, low = Loss(0.64, (0.6, 0.68)), Loss(circuit.bar, (0.01, 0.06))
+    lost, held = (
+        replace(circuit, strict=replace(circuit.strict, zero=one, uniform=one, identity=one)) for one in (high, low)
+    )
+    bad, good = Seen.of(lost, "bad"), Seen.of(held, "good")
+    assert (bad.strict, len(good.strict)) == ((), len(circuit.strict.paths))
+    assert (bad.paths, len(bad.paths)) == (good.paths, len(circuit.paths))
     models = [seen(DOUBLING, seed, [DOUBLING], strict=bad.strict) for seed in range(20)]
     assert verdicts(models)[0] == "not as asked"
     (few, *_) = census.judge(CensusResult((*alike(12), *models), ()))
