@@ -77,7 +77,7 @@ def test_whatever_the_width_of_the_machines_vectors(monkeypatch, tmp_path):
     made = torch.randn(2, 37, 3 * 2 * 8, generator=torch.Generator().manual_seed(0))
     mine = made.clone().requires_grad_()
     fused_attention.attend(mine, 2, causal=True).square().sum().backward()
-    monkeypatch.setattr(fused_attention, "kernels", compiled.kernels.__wrapped__)
+    monkeypatch.setattr(compiled, "kernels", compiled.kernels.__wrapped__)
     other = made.clone().requires_grad_()
     brought = fused_attention.attend(other, 2, causal=True)
     brought.square().sum().backward()
@@ -245,3 +245,14 @@ def test_who_gets_it():
     assert not choose_engine(Setup("run", RetrievalProblem(hops=3), Recipe(2, 2, 16, 10, 2)), compiled=True).fused
     assert chosen(steps=10**9).fused  # though compiling would pay: this is quicker
     assert not chosen(steps=10**9).compiled
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_sequences_bring_nothing(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert fused_attention.attend(torch.zeros(0, 5, 3 * 8), 1, True).shape == (0, 5, 8)
+    finally:
+        torch.set_num_threads(before)

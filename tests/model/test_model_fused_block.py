@@ -196,6 +196,16 @@ def test_sizes_that_it_is_not_made_for():
 
 
 @needs_unit
+def test_numbers_of_another_kind_are_refused_before_they_are_read():
+    block, x = a_block(1, Architecture(20, 8, 2, 1, 2, 16)), random(1, 2, 9, 16)
+    with pytest.raises(ValueError, match=r"a stream in bf16 on a CPU and weights in fp32, got torch\.float32, cpu, "):
+        fused_block.through(x.float(), block._parts(block.attention), 2)
+    block.double()
+    with pytest.raises(ValueError, match=r"got torch\.bfloat16, cpu, torch\.float64"):
+        fused_block.through(x, block._parts(block.attention), 2)
+
+
+@needs_unit
 def test_who_gets_it():
     def chosen(setup: Setup, **how: object) -> Engine:
         return choose_engine(setup, device="cpu", **how)

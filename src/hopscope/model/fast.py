@@ -48,15 +48,13 @@ class FastBlock(Block):
         """As `Block`."""
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
-        if self.whole and edit is None and x.dtype == torch.bfloat16 and not self.attention.held:
-            attention = self._computed(edit)
-            if attention.heads:
-                return fused_block.through(x, self._parts(attention), last)
+        attention = self._computed(edit)
+        if self.whole and edit is None and x.dtype == torch.bfloat16 and attention.heads and not attention.held:
+            return fused_block.through(x, self._parts(attention), last)
         rows = query_rows = x.flatten(1, 2)
         if last != positions:
             x = x[:, :, -last:]
             query_rows = x.flatten(1, 2)
-        attention = self._computed(edit)
         small = not attention.held and fused_attention.fits(positions, attention.d_head)
         fixed = self._fixed(edit, rows) if small and edit is not None else None
         if not attention.heads:

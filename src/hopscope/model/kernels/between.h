@@ -1,5 +1,7 @@
 /* What lies between the products of a block, row by row: norms, GELU, sums over rows; and the ways back. */
 
+#include "panels.h"
+
 #define EPSILON 1e-5f
 
 /* Rows to mean 0 and deviation 1, and what each was divided by, inverted. */
@@ -43,9 +45,7 @@ static void unnormalise(
     }
 }
 
-/* x times the logistic function of 2 sqrt(2 / pi) (x + 0.044715 x^3): GELU in its tanh form. */
-#define LOG_2_E 1.44269504089f
-
+/* GELU is x times this. */
 ALWAYS __m512 gelu_share(__m512 x, __m512 square) {
     return _mm512_rcp14_ps(power_of_two(x * (square * (-LOG_2_E * GELU_CUBIC) - LOG_2_E * GELU_LINEAR)) + 1.0f);
 }

@@ -17,8 +17,6 @@ int block_here(void) {
 }
 
 #ifdef __AVX512BF16__
-#include "panels.h"
-
 #include "between.h"
 #include "wide_attention.h"
 
@@ -129,7 +127,8 @@ void block_ready(
             ready_rows(source, slab * PANEL, weights, norms, ready, narrow + share * narrow_size);)
         for (int part = 0; end && part < source.parts; part++)
             for (int c = 0; c < source.columns; c += PANEL)
-                ready_bias(source, part, c, weights[source.first + part], biases[source.first + part], norms, ready.bias);
+                ready_bias(
+                    source, part, c, weights[source.first + part], biases[source.first + part], norms, ready.bias);
     }
 }
 
@@ -163,7 +162,8 @@ void block_unfold(
     for (int which = 0; which < MATRICES; which++) {
         const Source source = source_of(*block, which, scale);
         const float *sum = sums_in(*block, which, (float *)sums);
-        const int64_t first = 0, end = source.map.out ? source.map.in : 0, biases = (int64_t)source.map.in * source.map.out;
+        const int64_t first = 0, end = source.map.out ? source.map.in : 0;
+        const int64_t biases = (int64_t)source.map.in * source.map.out;
         for (int part = 0; end && part < source.parts; part++) {
             const int number = source.first + part;
             float *bias = to_biases[number];
@@ -266,7 +266,8 @@ ALWAYS void attend_some_back(Block block, int sequences, Kept kept, Room room) {
     const Shape shape = shape_of(block);
     const int inner = inner_of(block), width = block.head_width;
     if (width <= NARROW) {
-        backward_some(0, sequences, 1, width, shape, kept.query, kept.made, room.to_brought, room.to_query, room.to_made);
+        backward_some(
+            0, sequences, 1, width, shape, kept.query, kept.made, room.to_brought, room.to_query, room.to_made);
         return;
     }
     for (int n = 0; n < sequences; n++)
@@ -354,7 +355,8 @@ static void some_backward(
         const int64_t part = (int64_t)n * block.asking, whole = (int64_t)n * block.count;
         float *to_normalised = room.to_normalised + whole * width;
         const bf16 *mine = normalised + whole * width;
-        back_through(block, QUERY, block.asking, room.to_query + part * inner, words, ADD, to_normalised + hidden, width);
+        back_through(
+            block, QUERY, block.asking, room.to_query + part * inner, words, ADD, to_normalised + hidden, width);
         unnormalise(block.normed, block.count - block.asking, width, to_normalised, mine, room.scales + whole, 0,
                     to_x + whole * width);
         unnormalise(block.normed, block.asking, width, to_normalised + hidden, mine + hidden,

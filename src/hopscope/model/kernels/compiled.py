@@ -13,10 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -53,18 +53,29 @@ def kernels() -> ctypes.CDLL | None:
         return None
 
 
-def in_shares(count: int, run: Callable[[int, int, int], None]) -> None:
-    """Call `run(first, end, threads)` so that so many items are shared out among torch's threads.
+def shared_out(name: str, count: int, *arguments: Any) -> None:
+    """Call a kernel for so many items, shared out among torch's threads.
 
     Where the kernels were compiled with OpenMP that is one call, which shares them out itself: torch's threads, which
     wait for work at full speed, then do it. With threads of our own beside them two would have one core.
+
+    Args:
+        name: of the kernel; it takes the first item, the one after the last, threads, and the arguments.
+        count: of items; with none nothing is called.
+        arguments: as ctypes takes them.
     """
     library, threads = kernels(), min(torch.get_num_threads(), count)
-    if threads == 1 or (library is not None and library.threads_here()):
+    assert library is not None
+    kernel = getattr(library, name)
+
+    def run(first: int, end: int, threads: int) -> None:
+        kernel(ctypes.c_int64(first), ctypes.c_int64(end), threads, *arguments)
+
+    if threads == 1 or (threads and library.threads_here()):
         run(0, count, threads)
-        return
-    size = -(-count // threads)
-    list(_threads(threads).map(lambda first: run(first, min(first + size, count), 1), range(0, count, size)))
+    elif threads:
+        size = -(-count // threads)
+        list(_threads(threads).map(lambda first: run(first, min(first + size, count), 1), range(0, count, size)))
 
 
 @cache

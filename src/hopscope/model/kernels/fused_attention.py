@@ -15,13 +15,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.model.edit import FixedRows
-from hopscope.model.kernels.compiled import in_shares, kernels
+from hopscope.model.kernels.compiled import kernels, shared_out
 
 MOST = 80
 """Positions at most."""
 
-_WIDEST, _NUMBERS, _VECTOR = 128, 4096, 16
-"""Numbers a head at most; numbers of all positions of a head, filled up to whole vectors; numbers in a vector."""
+WIDEST = 128
+"""Numbers a head at most."""
+
+_NUMBERS, _VECTOR = 4096, 16
+"""Numbers of all positions of a head at most, filled up to whole vectors; numbers in a vector."""
 
 QUICK = (8, 16)
 """Numbers a head for which this is quicker than torch's products and softmax: those for which it is laid out."""
@@ -33,7 +36,7 @@ Brought = Float[Tensor, "sequence query inner"]
 def fits(positions: int, d_head: int) -> bool:
     """Whether sequences and heads are small enough."""
     filled, pitch = -(-positions // _VECTOR) * _VECTOR, -(-d_head // 8) * 8
-    return positions <= MOST and d_head <= _WIDEST and filled * pitch <= _NUMBERS
+    return positions <= MOST and d_head <= WIDEST and filled * pitch <= _NUMBERS
 
 
 def available() -> bool:
@@ -110,7 +113,7 @@ def attend_edited(
 def _check(positions: int, d_head: int) -> None:
     if not fits(positions, d_head):
         raise ValueError(
-            f"at most {MOST} positions, {_WIDEST} numbers a head and {_NUMBERS} of all, got {positions} and {d_head}"
+            f"at most {MOST} positions, {WIDEST} numbers a head and {_NUMBERS} of all, got {positions} and {d_head}"
         )
 
 
@@ -175,15 +178,9 @@ def _backward(
 def _call(
     name: str, heads: int, causal: bool, query: Tensor, made: Tensor, *others: Tensor, more: tuple[Any, ...] = ()
 ) -> None:
-    """Run one of the functions, a share of the sequences on each of torch's threads."""
-    library = kernels()
-    assert library is not None
+    """Run one of the kernels, a share of the sequences on each of torch's threads."""
     asking, inner = query.shape[1:]
     strides = query.stride(1), made.stride(1)
     sizes = made.shape[1], asking, heads, inner // heads, *strides, int(causal), int(made.dtype == torch.bfloat16)
     tensors = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (query, made, *others)]
-
-    def run(first: int, end: int, threads: int) -> None:
-        getattr(library, name)(ctypes.c_int64(first), ctypes.c_int64(end), threads, *sizes, *tensors, *more)
-
-    in_shares(made.shape[0], run)
+    shared_out(name, made.shape[0], *sizes, *tensors, *more)

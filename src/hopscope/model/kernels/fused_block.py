@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -19,15 +19,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.model.edit import Stream
-from hopscope.model.kernels import fused_attention
 from hopscope.model.kernels.compiled import kernels
+from hopscope.model.kernels.fused_attention import MOST, WIDEST
 from hopscope.model.precision import bf16_unit
-
-_WIDEST = 128
-"""Numbers a head at most."""
-
-_LINE = 64
-"""Bytes; where rooms begin."""
 
 _PANEL = 64
 """Rows of a map that are made ready together."""
@@ -64,7 +58,7 @@ def available() -> bool:
 
 def fits(positions: int, d_model: int, d_head: int) -> bool:
     """Whether sequences and widths are those that it is made for."""
-    return positions <= fused_attention.MOST and d_model % 16 == 0 and d_head % 2 == 0 and d_head <= _WIDEST
+    return positions <= MOST and d_model % 16 == 0 and d_head % 2 == 0 and d_head <= WIDEST
 
 
 def through(x: Stream, block: BlockParts, reads: int) -> Float[Tensor, "model batch query d_model"]:
@@ -76,15 +70,18 @@ def through(x: Stream, block: BlockParts, reads: int) -> Float[Tensor, "model ba
         reads: positions that are wanted; at most all.
 
     Raises:
-        ValueError: sizes that it is not made for.
+        ValueError: sizes or types that it is not made for.
     """
     positions, width = x.shape[2:]
     if not fits(positions, width, block.d_head):
         raise ValueError(
-            f"at most {fused_attention.MOST} positions, an even d_head up to {_WIDEST} and a d_model of a multiple of "
+            f"at most {MOST} positions, an even d_head up to {WIDEST} and a d_model of a multiple of "
             f"16, got {positions}, {block.d_head} and {width}"
         )
     weights, biases = zip(*block.maps, strict=True)
+    kinds = (x.dtype, x.device.type, weights[0].dtype)
+    if kinds != (torch.bfloat16, "cpu", torch.float32):  # what follows is read by address
+        raise ValueError(f"a stream in bf16 on a CPU and weights in fp32, got {', '.join(map(str, kinds))}")
     norms = [one for pair in block.norms for one in pair]
     hidden = weights[4].shape[2] if len(weights) > 4 else 0
     sizes = _Sizes(positions, reads, block.heads, block.d_head, width, hidden, block.causal, bool(norms))
@@ -118,11 +115,11 @@ class _Sized(NamedTuple):
     """Numbers of all gradients."""
     narrow: int
     """Numbers of a panel of rows of the widest map."""
-    room: Tensor
-    """For what all threads need in between."""
+    room: int
+    """Bytes that all threads need in between."""
 
 
-@lru_cache(maxsize=32)
+@cache
 def _sized(sizes: _Sizes, threads: int) -> _Sized:
     library = _library()
     assert library is not None
@@ -130,7 +127,6 @@ def _sized(sizes: _Sizes, threads: int) -> _Sized:
     inner = sizes.heads * sizes.head_width
     widest = max(sizes.hidden, 3 * inner, sizes.width)
     at_once = max(1, min(_MOST_AT_ONCE, _AT_ONCE // (2 * sizes.positions * widest)))
-    room = torch.empty(threads * library.block_room(block, at_once) + _LINE, dtype=torch.uint8)
     return _Sized(
         block,
         1 / math.sqrt(sizes.head_width),
@@ -138,7 +134,7 @@ def _sized(sizes: _Sizes, threads: int) -> _Sized:
         library.block_ready_words(block),
         library.block_sums(block),
         _PANEL * widest,
-        room[-room.data_ptr() % _LINE :],
+        threads * library.block_room(block, at_once),
     )
 
 
@@ -151,7 +147,7 @@ class _Through(torch.autograd.Function):
         weights, biases, norms = _parts(parameters, sizes)
         models, batch = x.shape[:2]
         words = torch.empty(models, sized.words, dtype=torch.int32)
-        narrow = x.new_empty(threads, sized.narrow)
+        narrow, room = x.new_empty(threads, sized.narrow), torch.empty(sized.room, dtype=torch.uint8)
         for model in range(models):
             library.block_ready(
                 sized.block, sized.scale, threads, _starts(weights, model), _starts(biases, model),
@@ -164,7 +160,7 @@ class _Through(torch.autograd.Function):
         kept = _starts((x, query, made, brought, middle, hidden), 0)
         library.block_forward(
             sized.block, 0, models * batch, threads, batch, sized.at_once, words.data_ptr(), kept, out.data_ptr(),
-            sized.room.data_ptr(),
+            room.data_ptr(),
         )  # fmt: skip
         ctx.save_for_backward(x, words, query, made, brought, hidden, *((middle,) if sizes.hidden else ()), *parameters)
         ctx.sizes, ctx.kept = sizes, kept
@@ -178,10 +174,10 @@ class _Through(torch.autograd.Function):
         parameters = ctx.saved_tensors[7 if sizes.hidden else 6 :]
         sized, (models, batch) = _sized(sizes, threads), x.shape[:2]
         gradient, to_x = gradient.to(x.dtype).contiguous(), torch.empty_like(x)
-        sums = torch.empty(threads, models, sized.sums)
+        sums, room = torch.empty(threads, models, sized.sums), torch.empty(sized.room, dtype=torch.uint8)
         library.block_backward(
             sized.block, 0, models * batch, threads, batch, sized.at_once, words.data_ptr(), ctx.kept,
-            gradient.data_ptr(), to_x.data_ptr(), models, sums.data_ptr(), sized.room.data_ptr(),
+            gradient.data_ptr(), to_x.data_ptr(), models, sums.data_ptr(), room.data_ptr(),
         )  # fmt: skip
         made = tuple(torch.empty_like(one) for one in parameters)
         (weights, _, norms), gradients = _parts(parameters, sizes), _parts(made, sizes)

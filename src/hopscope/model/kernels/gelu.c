@@ -31,7 +31,8 @@ ALWAYS void write_some(int64_t there, Lanes values, float *to) {
 }
 
 void gelu_forward(int64_t first, int64_t end, int threads, const float *x, float *out) {
-    FOR_SHARES(for (int64_t i = from; i < to; i += LANES) write_some(to - i, gelu_of(read_some(to - i, x + i)), out + i);)
+    FOR_SHARES(for (int64_t i = from; i < to; i += LANES)
+        write_some(to - i, gelu_of(read_some(to - i, x + i)), out + i);)
 }
 
 void gelu_backward(int64_t first, int64_t end, int threads, const float *x, const float *gradient, float *out) {

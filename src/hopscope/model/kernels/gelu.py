@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.kernels.compiled import in_shares, kernels
+from hopscope.model.kernels.compiled import kernels, shared_out
 
 _SMALL = 2**14
 """Numbers below which torch is as quick."""
@@ -44,13 +44,7 @@ class _Gelu(torch.autograd.Function):
 
 
 def _through(name: str, *numbers: Numbers) -> Numbers:
-    """One of the functions of these numbers."""
-    library, out = kernels(), torch.empty_like(numbers[0])
-    assert library is not None
-    starts = [ctypes.c_void_p(one.data_ptr()) for one in (*numbers, out)]
-
-    def run(first: int, end: int, threads: int) -> None:
-        getattr(library, name)(ctypes.c_int64(first), ctypes.c_int64(end), threads, *starts)
-
-    in_shares(out.numel(), run)
+    """What one of the kernels makes of these numbers."""
+    out = torch.empty_like(numbers[0])
+    shared_out(name, out.numel(), *(ctypes.c_void_p(one.data_ptr()) for one in (*numbers, out)))
     return out

@@ -20,7 +20,7 @@
 typedef float Lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t Ints __attribute__((vector_size(LANES * sizeof(int32_t))));
 
-/* GELU in its tanh form is x times the logistic function of these times x and x^3: 2 sqrt(2 / pi), and 0.044715 of it. */
+/* GELU in its tanh form is x times the logistic function of these times x and x^3: 2 sqrt(2 / pi), 0.044715 of it. */
 #define GELU_LINEAR 1.5957691216f
 #define GELU_CUBIC 0.0713548162726f
 

@@ -53,6 +53,5 @@ def _affine(
     x: Float[Tensor, "*any d_in"], weight: Float[Tensor, "d_in d_out"], bias: Float[Tensor, " d_out"] | None
 ) -> Float[Tensor, "*any d_out"]:
     rows = x.reshape(1, -1, x.shape[-1])
-    there = weight.new_zeros(weight.shape[1]) if bias is None else bias
-    made: Tensor = products.affine(rows, weight[None], there[None, None])
+    made: Tensor = products.affine(rows, weight[None], None if bias is None else bias[None, None])
     return made.view(*x.shape[:-1], -1)

@@ -2,12 +2,15 @@
    are a matrix made ready to be the right side of a product: 64 columns, pair after pair, then the next 64. For
    processors that multiply pairs of bf16 into fp32 (AVX512-BF16). */
 
+#pragma once
+
 #include "lanes.h"
 
 #include <immintrin.h>
 
 #define PANEL 64 /* columns */
 #define VECTOR 16
+#define LOG_2_E 1.44269504089f
 #define TILE 6 /* rows of a product that are summed side by side */
 
 typedef uint16_t bf16;

@@ -24,18 +24,24 @@ Bias = Float[Tensor, "model 1 d_out"]
 Product = Float[Tensor, "model row d_out"]
 
 
-def affine(x: Flat, weight: Weight, bias: Bias) -> Product:
+def affine(x: Flat, weight: Weight, bias: Bias | None) -> Product:
     """x @ weight + bias, with gradients for all of them."""
     if not _by_onednn(x, weight):
-        return torch.baddbmm(bias, x, weight)
+        return _by_torch(x, weight, bias)
     made: Tensor = _Affine.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return made
 
 
 def product(left: Flat, right: Weight, bias: Bias | None = None) -> Product:
     """left @ right + bias, without gradients."""
-    if not _by_onednn(left, right):
-        return torch.bmm(left, right) if bias is None else torch.baddbmm(bias, left, right)
+    return (_onednn if _by_onednn(left, right) else _by_torch)(left, right, bias)
+
+
+def _by_torch(left: Flat, right: Weight, bias: Bias | None) -> Product:
+    return torch.bmm(left, right) if bias is None else torch.baddbmm(bias, left, right)
+
+
+def _onednn(left: Flat, right: Weight, bias: Bias | None) -> Product:
     multiply = torch.ops.mkldnn._linear_pointwise
     biases = [None] * len(left) if bias is None else [one[0] for one in bias]
     models = zip(left, right, biases, strict=True)
@@ -45,9 +51,9 @@ def product(left: Flat, right: Weight, bias: Bias | None = None) -> Product:
 
 class _Affine(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Flat, weight: Weight, bias: Bias) -> Product:
+    def forward(ctx: Any, x: Flat, weight: Weight, bias: Bias | None) -> Product:
         ctx.save_for_backward(x, weight)
-        return product(x, weight, bias)
+        return _onednn(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: Product) -> tuple[Tensor | None, ...]:

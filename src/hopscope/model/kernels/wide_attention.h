@@ -1,5 +1,8 @@
 /* Attention with wide heads, whose scores and sums are products like all others. One head of one sequence at a time. */
 
+#include "attention.c"
+#include "panels.h"
+
 #define PADDED 128 /* keys of a query, up to whole panels */
 
 /* What one head of one sequence works with: patterns and what belongs to them, and panels. */
@@ -61,8 +64,10 @@ static void wide_backward(
     for (int i = 0; i < shape.asking; i++) {
         const float *weight = wide->scores + i * PADDED, *change = wide->changes + i * PADDED;
         __m512 sum = _mm512_setzero_ps();
-        for (int j = 0; j < shape.count; j += VECTOR) /* past the last key weights are zero, and what else is there not read */
-            sum += _mm512_maskz_mul_ps(first_lanes(shape.count - j), _mm512_loadu_ps(weight + j), _mm512_loadu_ps(change + j));
+        for (int j = 0; j < shape.count; j += VECTOR) { /* what stands past the last key is not read */
+            const __mmask16 there = first_lanes(shape.count - j);
+            sum += _mm512_maskz_mul_ps(there, _mm512_loadu_ps(weight + j), _mm512_loadu_ps(change + j));
+        }
         const float mean = _mm512_reduce_add_ps(sum);
         for (int j = 0; j < shape.count; j += VECTOR)
             write(wide->change + i * PADDED + j,
