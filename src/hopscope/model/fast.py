@@ -24,6 +24,7 @@ from hopscope.model.kernels.after_norm import EPSILON, after_norm
 from hopscope.model.kernels.gelu import gelu
 from hopscope.model.kernels.products import Bias, Flat, Weight, affine
 from hopscope.model.layers import LayerNorm, Linear
+from hopscope.model.precision import Precision
 from hopscope.model.transformer import Attention, Block, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -38,8 +39,8 @@ class FastBlock(Block):
     fused = False
     """Whether attention goes through `fused_attention.py` where nobody asks for its pattern."""
 
-    whole = False
-    """Whether all of it goes through `fused_block.py` where nobody asks for anything inside, in bf16."""
+    whole: torch.dtype | None = None
+    """Of the stream that goes through `fused_block.py` as a whole, where nobody asks for anything inside."""
 
     present: Int[Tensor, " inner"] | None = None
     """Which of all heads' numbers are computed, where the others' heads write nothing; None for all."""
@@ -49,7 +50,7 @@ class FastBlock(Block):
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
         attention = self._computed(edit)
-        if self.whole and edit is None and x.dtype == torch.bfloat16 and attention.heads and not attention.held:
+        if x.dtype == self.whole and edit is None and attention.heads and not attention.held:
             return fused_block.through(x, self._parts(attention), last)
         rows = query_rows = x.flatten(1, 2)
         if last != positions:
@@ -215,11 +216,12 @@ class FastTransformer(Transformer):
             assert isinstance(block, FastBlock)
             block.fused = fused_attention.available()
 
-    def fuse_blocks(self) -> None:
-        """Send blocks through `fused_block.py`, where this machine has it."""
+    def fuse_blocks(self, precision: Precision) -> None:
+        """Send blocks through `fused_block.py` where the stream is in that precision and this machine has it."""
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         for block in self.blocks:
             assert isinstance(block, FastBlock)
-            block.whole = fused_block.available()
+            block.whole = dtype if fused_block.available(precision) else None
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """As `Transformer`."""

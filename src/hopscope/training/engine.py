@@ -41,7 +41,7 @@ class Engine:
         compiled: whether the step goes through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
         fused: whether attention goes through `hopscope.model.kernels.fused_attention`.
-        fused_blocks: whether blocks go through `hopscope.model.kernels.fused_block`, in bf16.
+        fused_blocks: whether blocks go through `hopscope.model.kernels.fused_block`.
 
     Raises:
         InputError: a value that none of them has.
@@ -123,10 +123,7 @@ def choose_engine(
         and fused_attention.available()
     )
     blocks = (
-        ours
-        and precision == "bf16"
-        and fused_block.fits(length, shape.d_model, shape.d_head)
-        and fused_block.available()
+        ours and fused_block.fits(precision, length, shape.d_model, shape.d_head) and fused_block.available(precision)
     )
     if compiled is None:
         compiled = not (attention or blocks) and _worth_compiling(setup, precision, on_cpu)
@@ -151,7 +148,7 @@ def engine_here(engine: Engine, setup: Setup) -> Engine:
         logging.getLogger("hopscope").warning(f"{error}: the run goes on with {here.describe()}")
         return here
     compiled = engine.compiled and (engine.device != "cpu" or _can_compile())
-    blocks = engine.fused_blocks and fused_block.available()
+    blocks = engine.fused_blocks and fused_block.available(engine.precision)
     return replace(engine, compiled=compiled, fused=engine.fused and fused_attention.available(), fused_blocks=blocks)
 
 

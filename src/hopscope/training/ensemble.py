@@ -129,7 +129,7 @@ class _Part:
         if engine.fused:
             self.transformer.fuse()
         if engine.fused_blocks:
-            self.transformer.fuse_blocks()
+            self.transformer.fuse_blocks(engine.precision)
         self._clip, self._device = recipe.clip, torch.device(engine.device)
         self._autocast = engine.precision == "bf16"
         self._symbol_dim = problem.symbol_dim

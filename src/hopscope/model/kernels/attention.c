@@ -1,45 +1,17 @@
-/* Causal or full softmax attention over short sequences, forward and backward: all of it stays in a core's own caches.
-   `fused_attention.py` compiles it for the machine it runs on; tests pin it to the plain form.
+/* Attention over short sequences, forward and backward: all of it stays in a core's own caches. `fused_attention.py`
+   calls it, tests pin it to the plain form.
 
-   query:   [sequence][one of the last positions][head][width], already divided by sqrt(width)
-   made:    [sequence][position][key, value][head][width]
-   brought: [sequence][one of the last positions][head][width]
+   As many heads as a vector has lanes go side by side, of one sequence or of several: nothing needs anything from another
+   lane, and a query meets the keys that it sees and no others. Where patterns are put in place, each head goes alone, as
+   many queries as lanes side by side. */
 
-   All, and their gradients, in fp32 or in bf16; in between everything is fp32. As many heads as a vector has lanes go
-   side by side, of one sequence or of several: nothing needs anything from another lane, and a query meets the keys that
-   it sees and no others. Where patterns are put in place, each head goes alone, as many queries as lanes side by side. */
+#include "attention.h"
 
-#pragma once
-
-#include "lanes.h"
-
-#define MOST 80 /* positions */
-#define WIDEST 128 /* numbers a head */
 #define NUMBERS 4096 /* of all positions of a head, with what fills them up to whole vectors */
 #define SQUARE (MOST * (MOST + 1)) /* of queries and keys, with an odd number of keys for a query */
-#define EIGHT 8
-#ifdef __clang__
-#define MIXED(numbers, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define MIXED(numbers, a, b, ...) __builtin_shuffle(a, b, (numbers){__VA_ARGS__})
-#endif
 
-typedef float Eight __attribute__((vector_size(EIGHT * sizeof(float))));
-typedef uint32_t Words __attribute__((vector_size(EIGHT * sizeof(uint32_t))));
 typedef uint32_t Four __attribute__((vector_size(4 * sizeof(uint32_t))));
 typedef float Rows[NUMBERS] ALIGNED; /* close together, `pitch` apart: a head's must share the first cache */
-
-/* What there is: positions, those of them (the last) that ask, heads, and numbers from one position to the next. */
-typedef struct { int count, asking, heads, query_stride, made_stride, causal; } Shape;
-
-static const float LANE_NUMBERS[16] ALIGNED = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-
-/* The number of every lane, and `at` on top. */
-ALWAYS Ints lanes_from(int at) {
-    Lanes number;
-    memcpy(&number, LANE_NUMBERS, sizeof number);
-    return __builtin_convertvector(number, Ints) + at;
-}
 
 /* From one row to the next: a whole number of vectors. */
 ALWAYS int pitch_of(int width) { return (width + EIGHT - 1) / EIGHT * EIGHT; }
@@ -55,24 +27,6 @@ ALWAYS void load(int count, int width, int stride, const float *from, int64_t at
             memcpy(rows + i * pitch + d, &values, sizeof values);
         }
     memset(rows + count * pitch, 0, (full - count) * pitch * sizeof(float));
-}
-
-/* Eight vectors of eight, rows for columns. */
-ALWAYS void transpose(Eight v[EIGHT]) {
-    Eight pairs[EIGHT], fours[EIGHT];
-    for (int i = 0; i < EIGHT; i += 2) {
-        pairs[i] = MIXED(Words, v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        pairs[i + 1] = MIXED(Words, v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-    }
-    for (int i = 0; i < EIGHT; i += 4)
-        for (int k = 0; k < 2; k++) {
-            fours[i + 2 * k] = MIXED(Words, pairs[i + k], pairs[i + 2 + k], 0, 1, 8, 9, 4, 5, 12, 13);
-            fours[i + 2 * k + 1] = MIXED(Words, pairs[i + k], pairs[i + 2 + k], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-    for (int i = 0; i < 4; i++) {
-        v[i] = MIXED(Words, fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        v[i + 4] = MIXED(Words, fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
 }
 
 /* As many rows as lanes turned over: number d of all of them in the lanes of columns[d]. */
@@ -276,8 +230,7 @@ ALWAYS Lanes soften(int keys, int width, const Lanes *query, const Lanes *key, L
     return 1.0f / sum;
 }
 
-/* Keys that the i-th of the asking positions sees, and the first of these that sees a key. */
-ALWAYS int seen(Shape shape, int i) { return shape.causal ? shape.count - shape.asking + i + 1 : shape.count; }
+/* The first of these that sees a key. */
 ALWAYS int first_to_see(Shape shape, int key) {
     const int before = shape.count - shape.asking;
     return shape.causal && key > before ? key - before : 0;
@@ -377,25 +330,33 @@ ALWAYS Heads heads_from(int64_t number, int64_t end, int width, Shape shape) {
         body                                                                                        \
     }
 
-/* Sequences from `first` to before `end`. */
-static void forward_some(
+void heads_forward(
     int64_t first, int64_t end, int is_half, int its_width, Shape shape, const void *query, const void *made,
     void *brought) {
     FOR_HEADS(IN_ITS_SIZE(forward_heads(half, width, shape, &at, query, made, brought)))
 }
 
-static void backward_some(
+void heads_backward(
     int64_t first, int64_t end, int is_half, int its_width, Shape shape, const void *query, const void *made,
     const void *gradient, void *query_gradient, void *made_gradient) {
     FOR_HEADS(IN_ITS_SIZE(
         backward_heads(half, width, shape, &at, query, made, gradient, query_gradient, made_gradient)))
 }
 
+/* Whether they go side by side. */
+int threads_here(void) {
+#ifdef _OPENMP
+    return 1;
+#else
+    return 0;
+#endif
+}
+
 void attention_forward(
     int64_t first, int64_t end, int threads, int count, int asking, int heads, int head_width, int query_stride,
     int made_stride, int causal, int is_half, const void *query, const void *made, void *brought) {
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};
-    FOR_SHARES(forward_some(from, to, is_half, head_width, shape, query, made, brought);)
+    FOR_SHARES(heads_forward(from, to, is_half, head_width, shape, query, made, brought);)
 }
 
 void attention_backward(
@@ -403,7 +364,7 @@ void attention_backward(
     int made_stride, int causal, int is_half, const void *query, const void *made, const void *gradient,
     void *query_gradient, void *made_gradient) {
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};
-    FOR_SHARES(backward_some(
+    FOR_SHARES(heads_backward(
         from, to, is_half, head_width, shape, query, made, gradient, query_gradient, made_gradient);)
 }
 

@@ -13,8 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,31 +24,33 @@ import torch
 _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 """Sums may be taken in any order. Never -ffast-math: it would make the whole process round small numbers to zero."""
 
-FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-shared", "-fPIC", "-Wno-psabi")
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-fPIC", "-Wno-psabi")
 """Of the compiler."""
 
 _ATTEMPTS = (("-fopenmp",), (), ("-fopenmp", "-U__AVX512BF16__"), ("-U__AVX512BF16__",))
-"""What else it is told, until it can: OpenMP may be lacking, and `block.c` beyond it."""
+"""What else it is told, until it can: OpenMP may be lacking, and `block_bf16.c` beyond it."""
 
-_FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", b"block_here", b"gelu_forward")
+_FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", b"block_forward_fp32", b"gelu_forward")
 """What tells a library of ours."""
 
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """The functions of `kernels.c`, from the user's cache if they are there; None if they cannot be made."""
+    """All that is written in C here, from the user's cache if they are there; None if they cannot be made."""
     if sys.platform == "win32":
         return None
     here = Path(__file__).parent
-    sources = (path for path in sorted(here.iterdir()) if path.suffix in (".c", ".h"))
-    made_from = [*(one.read_text() for one in sources), *FLAGS, platform.machine(), processor()]
+    texts = [path for path in sorted(here.iterdir()) if path.suffix in (".c", ".h")]
+    made_from = [*(one.read_text() for one in texts), *FLAGS, platform.machine(), processor()]
     path = _cache() / f"kernels-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
     compiler = shutil.which(os.environ.get("CC") or "cc")
     try:
         known = _loaded(path) if path.exists() else None
         if known is not None or compiler is None:
             return known
-        _compile(compiler, here / "kernels.c", path)  # it is not there, or what is there is something else
+        _compile(
+            compiler, [one for one in texts if one.suffix == ".c"], path
+        )  # it is not there, or what is there is something else
         return _loaded(path)
     except (OSError, subprocess.SubprocessError):
         return None
@@ -94,18 +97,27 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
         return None
 
 
-def _compile(compiler: str, source: Path, path: Path) -> None:
-    """Compile beside the target and rename, so that nobody loads half a file."""
+def _compile(compiler: str, sources: Sequence[Path], path: Path) -> None:
+    """Compile beside the target, the sources side by side, and rename, so that nobody loads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        objects = [Path(folder) / f"{one.stem}.o" for one in sources]
         made = Path(folder) / path.name
-        command = [compiler, *FLAGS, "-o", str(made), str(source), "-lm"]
+
+        def run(more: Sequence[str], out: Path, *given: Path) -> subprocess.CompletedProcess[bytes]:
+            command = [compiler, *FLAGS, *more, "-o", str(out), *map(str, given), "-lm"]
+            return subprocess.run(command, check=False, capture_output=True, timeout=300)
+
         for more in _ATTEMPTS:
-            done = subprocess.run([*command, *more], check=False, capture_output=True, timeout=300)
-            if done.returncode == 0:
-                break
-        done.check_returncode()
-        made.replace(path)
+            with ThreadPoolExecutor(len(sources)) as pool:
+                done = [*pool.map(partial(run, ("-c", *more)), objects, sources)]
+            if not any(one.returncode for one in done):
+                done = [run(("-shared", *more), made, *objects)]
+            if not any(one.returncode for one in done):
+                made.replace(path)
+                return
+        for one in done:
+            one.check_returncode()
 
 
 def _cache() -> Path:

@@ -2,11 +2,6 @@
 
 #include "lanes.h"
 
-ALWAYS Lanes logistic(Lanes z) {
-    const Lanes small = exponential(chosen(z < 0.0f, z, -z));
-    return chosen(z < 0.0f, small, (Lanes){} + 1.0f) / (1.0f + small);
-}
-
 ALWAYS Lanes share_of(Lanes x) { return logistic(x * (x * x * GELU_CUBIC + GELU_LINEAR)); }
 
 ALWAYS Lanes gelu_of(Lanes x) { return x * share_of(x); }

@@ -1,24 +1,22 @@
-/* A block of a transformer in bf16, forward and backward, a few sequences at a time: what lies between its products
-   stays in a core's own cache. For processors that multiply pairs of bf16 into fp32 (AVX512-BF16); `fused_block.py`
-   compiles it, tests pin it to the plain form.
+/* A block of a transformer, forward and backward, a few sequences at a time: what lies between its products stays in a
+   core's own cache. `fused_block.py` calls it, tests pin it to the plain form.
 
-   Rows are bf16 and stand one position after the other, sequence after sequence. All sums are fp32, as are weights and
-   their gradients outside; a LayerNorm's gain and offset are folded into the map that follows. */
+   Rows stand one position after the other, sequence after sequence; they are what the header included before this one
+   calls numbers. All sums are fp32, as are weights and their gradients outside; a LayerNorm's gain and offset are folded
+   into the map that follows. */
 
-#include "attention.c"
+#pragma once
 
-/* Whether the compiler knows such a processor. */
-int block_here(void) {
-#ifdef __AVX512BF16__
-    return 1;
-#else
-    return 0;
-#endif
-}
-
-#ifdef __AVX512BF16__
-#include "between.h"
 #include "wide_attention.h"
+#include "between.h"
+
+#define block_ready_words KIND(block_ready_words)
+#define block_sums KIND(block_sums)
+#define block_room KIND(block_room)
+#define block_ready KIND(block_ready)
+#define block_forward KIND(block_forward)
+#define block_backward KIND(block_backward)
+#define block_unfold KIND(block_unfold)
 
 #define MATRICES 5
 #define NARROW 16 /* numbers a head up to which sixteen heads side by side are quicker than products */
@@ -42,18 +40,18 @@ ALWAYS Map map_of(Block block, int which) {
 }
 
 /* A map made ready: its panels, those of the inverse way, and its bias. */
-typedef struct { Pair *forward, *backward; float *bias; } Ready;
+typedef struct { Word *forward, *backward; float *bias; } Ready;
 
 ALWAYS int64_t ready_words(Map map) {
-    const int64_t there = panels_of(pairs_of(map.in), map.out), back = panels_of(pairs_of(map.out), map.in);
+    const int64_t there = panels_of(words_of(map.in), map.out), back = panels_of(words_of(map.out), map.in);
     return there + back + (map.out + PANEL - 1) / PANEL * PANEL;
 }
 
-ALWAYS Ready ready_in(Block block, int which, Pair *words) {
+ALWAYS Ready ready_in(Block block, int which, Word *words) {
     for (int i = 0; i < which; i++) words += ready_words(map_of(block, i));
     const Map map = map_of(block, which);
-    Pair *backward = words + panels_of(pairs_of(map.in), map.out);
-    return (Ready){words, backward, (float *)(backward + panels_of(pairs_of(map.out), map.in))};
+    Word *backward = words + panels_of(words_of(map.in), map.out);
+    return (Ready){words, backward, (float *)(backward + panels_of(words_of(map.out), map.in))};
 }
 
 /* Where the gradients of a map and its bias are summed, in fp32. */
@@ -82,20 +80,20 @@ ALWAYS Source source_of(Block block, int which, float scale) {
 
 /* Some rows of a map, up to a panel of them, folded, rounded and put where they belong. */
 static void ready_rows(
-    Source source, int row, const float *const *weights, const float *const *norms, Ready ready, bf16 *narrow) {
+    Source source, int row, const float *const *weights, const float *const *norms, Ready ready, Number *narrow) {
     const int rows = source.map.in - row < PANEL ? source.map.in - row : PANEL, out = source.map.out;
     for (int i = 0; i < rows; i++)
         for (int part = 0; part < source.parts; part++) {
             const float *weight = weights[source.first + part] + (int64_t)(row + i) * source.columns;
             const float factor = source.factor * (source.norm < 0 ? 1.0f : norms[source.norm][row + i]);
-            bf16 *to = narrow + (int64_t)i * out + part * source.columns;
+            Number *to = narrow + (int64_t)i * out + part * source.columns;
             for (int c = 0; c < source.columns; c += VECTOR) {
-                const __mmask16 there = first_lanes(source.columns - c);
-                _mm256_mask_storeu_epi16(to + c, there, narrowed(_mm512_maskz_loadu_ps(there, weight + c) * factor));
+                const int there = source.columns - c;
+                write_first(there, to + c, load_first(there, weight + c) * factor);
             }
         }
-    pair_rows(rows, out, narrow, out, pairs_of(source.map.in), ready.forward + row / 2 * PANEL);
-    pair_columns(rows, out, narrow, out, ready.backward + (int64_t)row * pairs_of(out));
+    panel_rows(rows, out, narrow, out, words_of(source.map.in), ready.forward + row / TOGETHER * PANEL);
+    panel_columns(rows, out, narrow, out, ready.backward + (int64_t)row * words_of(out));
 }
 
 /* Some numbers of a map's bias, and what the offset before it makes of its weights. */
@@ -118,7 +116,7 @@ ALWAYS void ready_bias(
    narrow:  room of a panel of rows of the widest map, for every thread */
 void block_ready(
     const Block *block, float scale, int threads, const float *const *weights, const float *const *biases,
-    const float *const *norms, Pair *words, bf16 *narrow, int64_t narrow_size) {
+    const float *const *norms, Word *words, Number *narrow, int64_t narrow_size) {
     for (int which = 0; which < MATRICES; which++) {
         const Source source = source_of(*block, which, scale);
         const Ready ready = ready_in(*block, which, words);
@@ -181,7 +179,7 @@ void block_unfold(
 }
 
 /* What a block keeps of its way forward, [sequence][position][numbers] each: `middle` is the stream after attention. */
-typedef struct { const bf16 *x; bf16 *query, *made, *brought, *middle, *hidden; } Kept;
+typedef struct { const Number *x; Number *query, *made, *brought, *middle, *hidden; } Kept;
 
 ALWAYS Kept kept_from(Kept kept, Block block, int64_t sequence) {
     const int64_t inner = inner_of(block), asked = sequence * block.asking, all = sequence * block.count;
@@ -196,19 +194,19 @@ ALWAYS Shape shape_of(Block block) {
 }
 
 /* Of every sequence the positions that ask, close together. */
-ALWAYS const bf16 *asking_of(Block block, int sequences, const bf16 *rows, bf16 *to) {
+ALWAYS const Number *asking_of(Block block, int sequences, const Number *rows, Number *to) {
     if (block.asking == block.count) return rows;
     const int64_t part = (int64_t)block.asking * block.width, whole = (int64_t)block.count * block.width;
     for (int n = 0; n < sequences; n++)
-        memcpy(to + n * part, rows + (n + 1) * whole - part, part * sizeof(bf16));
+        memcpy(to + n * part, rows + (n + 1) * whole - part, part * sizeof(Number));
     return to;
 }
 
 /* Room for what some sequences need in between. */
 typedef struct {
-    bf16 *normalised, *asking, *stream, *hidden, *to_hidden, *to_brought, *to_query, *to_made;
+    Number *normalised, *asking, *stream, *hidden, *to_hidden, *to_brought, *to_query, *to_made;
     float *scales, *to_normalised;
-    Pair *left, *right;
+    Word *left, *right;
     Wide *wide;
 } Room;
 
@@ -219,19 +217,19 @@ ALWAYS void *taken(char **from, int64_t bytes) {
 }
 
 ALWAYS Room room_in(Block block, int sequences, char *bytes, int64_t *size) {
-    const int64_t rows = (int64_t)sequences * block.count, inner = inner_of(block), pairs = pairs_of(rows);
+    const int64_t rows = (int64_t)sequences * block.count, inner = inner_of(block), pairs = words_of(rows);
     const int widest = block.hidden > 2 * inner ? block.hidden : 2 * inner;
-    const int64_t panels = panels_of(pairs, widest > block.width ? widest : block.width) * sizeof(Pair);
+    const int64_t panels = panels_of(pairs, widest > block.width ? widest : block.width) * sizeof(Word);
     char *at = bytes;
     Room room;
-    room.normalised = taken(&at, rows * block.width * sizeof(bf16));
-    room.asking = taken(&at, rows * block.width * sizeof(bf16));
-    room.stream = taken(&at, rows * block.width * sizeof(bf16));
-    room.hidden = taken(&at, rows * block.hidden * sizeof(bf16));
-    room.to_hidden = taken(&at, rows * block.hidden * sizeof(bf16));
-    room.to_brought = taken(&at, rows * inner * sizeof(bf16));
-    room.to_query = taken(&at, rows * inner * sizeof(bf16));
-    room.to_made = taken(&at, rows * 2 * inner * sizeof(bf16));
+    room.normalised = taken(&at, rows * block.width * sizeof(Number));
+    room.asking = taken(&at, rows * block.width * sizeof(Number));
+    room.stream = taken(&at, rows * block.width * sizeof(Number));
+    room.hidden = taken(&at, rows * block.hidden * sizeof(Number));
+    room.to_hidden = taken(&at, rows * block.hidden * sizeof(Number));
+    room.to_brought = taken(&at, rows * inner * sizeof(Number));
+    room.to_query = taken(&at, rows * inner * sizeof(Number));
+    room.to_made = taken(&at, rows * 2 * inner * sizeof(Number));
     room.scales = taken(&at, rows * sizeof(float));
     room.to_normalised = taken(&at, rows * block.width * sizeof(float));
     room.left = taken(&at, panels);
@@ -251,7 +249,7 @@ ALWAYS void attend_some(Block block, int sequences, Kept kept, Room room) {
     const Shape shape = shape_of(block);
     const int inner = inner_of(block), width = block.head_width;
     if (width <= NARROW) {
-        forward_some(0, sequences, 1, width, shape, kept.query, kept.made, kept.brought);
+        heads_forward(0, sequences, HALF, width, shape, kept.query, kept.made, kept.brought);
         return;
     }
     for (int n = 0; n < sequences; n++)
@@ -266,8 +264,8 @@ ALWAYS void attend_some_back(Block block, int sequences, Kept kept, Room room) {
     const Shape shape = shape_of(block);
     const int inner = inner_of(block), width = block.head_width;
     if (width <= NARROW) {
-        backward_some(
-            0, sequences, 1, width, shape, kept.query, kept.made, room.to_brought, room.to_query, room.to_made);
+        heads_backward(
+            0, sequences, HALF, width, shape, kept.query, kept.made, room.to_brought, room.to_query, room.to_made);
         return;
     }
     for (int n = 0; n < sequences; n++)
@@ -279,21 +277,21 @@ ALWAYS void attend_some_back(Block block, int sequences, Kept kept, Room room) {
         }
 }
 
-ALWAYS void through(Block block, int which, int rows, const bf16 *x, Pair *words, const bf16 *beside, bf16 *out) {
+ALWAYS void through(Block block, int which, int rows, const Number *x, Word *words, const Number *beside, Number *out) {
     const Map map = map_of(block, which);
     const Ready ready = ready_in(block, which, words);
-    multiply(rows, map.out, pairs_of(map.in), (Left){x, map.in, 1}, ready.forward,
+    multiply(rows, map.out, words_of(map.in), (Left){x, map.in, 1}, ready.forward,
              (Right){ROUND, out, map.out, ready.bias, beside});
 }
 
-static void some_forward(Block block, int sequences, Pair *words, Kept kept, bf16 *out, Room room) {
+static void some_forward(Block block, int sequences, Word *words, Kept kept, Number *out, Room room) {
     const int rows = sequences * block.count, asked = sequences * block.asking;
-    const bf16 *x = kept.x, *normalised = x;
+    const Number *x = kept.x, *normalised = x;
     if (block.normed) normalise(rows, block.width, x, room.normalised, room.scales), normalised = room.normalised;
     through(block, QUERY, asked, asking_of(block, sequences, normalised, room.asking), words, 0, kept.query);
     through(block, KEY_VALUE, rows, normalised, words, 0, kept.made);
     attend_some(block, sequences, kept, room);
-    const bf16 *beside = asking_of(block, sequences, x, room.stream);
+    const Number *beside = asking_of(block, sequences, x, room.stream);
     through(block, OUT, asked, kept.brought, words, beside, kept.middle);
     if (!block.hidden) return;
     normalised = kept.middle;
@@ -305,28 +303,28 @@ static void some_forward(Block block, int sequences, Pair *words, Kept kept, bf1
 }
 
 /* Add to the gradients of a map what some rows say. */
-ALWAYS void learn(Block block, int which, int rows, const bf16 *x, const bf16 *gradient, float *sums, Room room) {
+ALWAYS void learn(Block block, int which, int rows, const Number *x, const Number *gradient, float *sums, Room room) {
     const Map map = map_of(block, which);
-    const int pairs = pairs_of(rows);
+    const int pairs = words_of(rows);
     float *sum = sums_in(block, which, sums);
-    pair_rows(rows, map.in, x, map.in, pairs, room.left);
-    pair_rows(rows, map.out, gradient, map.out, pairs, room.right);
+    panel_rows(rows, map.in, x, map.in, pairs, room.left);
+    panel_rows(rows, map.out, gradient, map.out, pairs, room.right);
     multiply(map.in, map.out, pairs, (Left){room.left, pairs, 0}, room.right, (Right){ADD, sum, map.out, 0, 0});
     add_rows(rows, map.out, gradient, sum + (int64_t)map.in * map.out);
 }
 
 ALWAYS void back_through(
-    Block block, int which, int rows, const bf16 *gradient, Pair *words, int kind, void *to, int64_t stride) {
+    Block block, int which, int rows, const Number *gradient, Word *words, int kind, void *to, int64_t stride) {
     const Map map = map_of(block, which);
-    multiply(rows, map.in, pairs_of(map.out), (Left){gradient, map.out, 1}, ready_in(block, which, words).backward,
+    multiply(rows, map.in, words_of(map.out), (Left){gradient, map.out, 1}, ready_in(block, which, words).backward,
              (Right){kind, to, stride, 0, 0});
 }
 
 static void some_backward(
-    Block block, int sequences, Pair *words, Kept kept, const bf16 *gradient, bf16 *to_x, float *sums, Room room) {
+    Block block, int sequences, Word *words, Kept kept, const Number *gradient, Number *to_x, float *sums, Room room) {
     const int rows = sequences * block.count, asked = sequences * block.asking, width = block.width;
     if (block.hidden) {
-        const bf16 *normalised = kept.middle;
+        const Number *normalised = kept.middle;
         back_through(block, DOWN, asked, gradient, words, ROUND, room.to_hidden, block.hidden);
         gelu_and_back((int64_t)asked * block.hidden, kept.hidden, room.hidden, room.to_hidden);
         learn(block, DOWN, asked, room.hidden, gradient, sums, room);
@@ -340,7 +338,7 @@ static void some_backward(
     learn(block, OUT, asked, kept.brought, gradient, sums, room);
     back_through(block, OUT, asked, gradient, words, ROUND, room.to_brought, inner_of(block));
     attend_some_back(block, sequences, kept, room);
-    const bf16 *normalised = kept.x;
+    const Number *normalised = kept.x;
     if (block.normed) normalise(rows, width, kept.x, room.normalised, room.scales), normalised = room.normalised;
     learn(block, QUERY, asked, asking_of(block, sequences, normalised, room.asking), room.to_query, sums, room);
     learn(block, KEY_VALUE, rows, normalised, room.to_made, sums, room);
@@ -354,7 +352,7 @@ static void some_backward(
     for (int n = 0; n < sequences; n++) {
         const int64_t part = (int64_t)n * block.asking, whole = (int64_t)n * block.count;
         float *to_normalised = room.to_normalised + whole * width;
-        const bf16 *mine = normalised + whole * width;
+        const Number *mine = normalised + whole * width;
         back_through(
             block, QUERY, block.asking, room.to_query + part * inner, words, ADD, to_normalised + hidden, width);
         unnormalise(block.normed, block.count - block.asking, width, to_normalised, mine, room.scales + whole, 0,
@@ -371,15 +369,15 @@ static void some_backward(
     for (int64_t n = from, some; n < to; n += some) {                                               \
         const int64_t model = n / batch, left = ((model + 1) * batch < to ? (model + 1) * batch : to) - n; \
         some = left < at_once ? left : at_once;                                                     \
-        Pair *mine = words + model * block_ready_words(block);                                      \
+        Word *mine = words + model * block_ready_words(block);                                      \
         const Kept kept = kept_from(*all, *block, n);                                               \
         body                                                                                        \
     }
 
 /* Without an MLP `middle` is what the block gives. */
 void block_forward(
-    const Block *block, int64_t first, int64_t end, int threads, int64_t batch, int at_once, Pair *words,
-    const Kept *all, bf16 *out, char *rooms) {
+    const Block *block, int64_t first, int64_t end, int threads, int64_t batch, int at_once, Word *words,
+    const Kept *all, Number *out, char *rooms) {
     const int64_t size = block_room(block, at_once);
     FOR_SHARES(
         const Room room = room_in(*block, at_once, rooms + share * size, 0);
@@ -388,8 +386,8 @@ void block_forward(
 
 /* sums: [thread][model][number]; `models` of them */
 void block_backward(
-    const Block *block, int64_t first, int64_t end, int threads, int64_t batch, int at_once, Pair *words,
-    const Kept *all, const bf16 *gradient, bf16 *to_x, int64_t models, float *sums, char *rooms) {
+    const Block *block, int64_t first, int64_t end, int threads, int64_t batch, int at_once, Word *words,
+    const Kept *all, const Number *gradient, Number *to_x, int64_t models, float *sums, char *rooms) {
     const int64_t size = block_room(block, at_once), numbers = block_sums(block);
     FOR_SHARES(
         const Room room = room_in(*block, at_once, rooms + share * size, 0);
@@ -399,4 +397,3 @@ void block_backward(
             *block, some, mine, kept, gradient + n * block->asking * block->width,
             to_x + n * block->count * block->width, own + model * numbers, room);))
 }
-#endif

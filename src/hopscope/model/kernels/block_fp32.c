@@ -1,0 +1,5 @@
+/* Blocks in fp32, anywhere. */
+
+#include "fp32.h"
+#define KIND(name) name##_fp32
+#include "block.h"
