@@ -24,8 +24,22 @@ def test_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(out)
     assert status == 0
     assert [row["hops"] for row in rows] == list(range(1, 65))
-    assert rows[0] == {"hops": 1, "theorem_1": 1, "no_mask": 2, "causal": 2, "causal_one_head": 2}
-    assert rows[63] == {"hops": 64, "theorem_1": 5, "no_mask": 6, "causal": 8, "causal_one_head": 8}
+    assert rows[0] == {
+        "hops": 1,
+        "theorem_1": 1,
+        "no_mask": 2,
+        "causal": 2,
+        "causal_one_head": 2,
+        "causal_head_a_row": 1,
+    }
+    assert rows[63] == {
+        "hops": 64,
+        "theorem_1": 5,
+        "no_mask": 6,
+        "causal": 8,
+        "causal_one_head": 8,
+        "causal_head_a_row": 7,
+    }
 
 
 @pytest.mark.parametrize(
@@ -40,7 +54,7 @@ def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--hops", "3,64")
     assert status == 0
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
-    assert rows == [["3", "2", "3", "3", "3"], ["64", "5", "6", "8", "8"]]
+    assert rows == [["3", "2", "3", "3", "3", "2"], ["64", "5", "6", "8", "8", "7"]]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +107,9 @@ def test_an_order_has_its_own_minimum(capsys: pytest.CaptureFixture[str]) -> Non
         ("3,1,4,2", "3,1,4,2", 4),
     ):
         record = json.loads(run(capsys, "--hops", "4", "--order", order, "--json")[1])
-        assert record == [{"hops": 4, "order": written, "layers": layers, "fewest": 3, "most": 4}]
+        assert record == [
+            {"hops": 4, "order": written, "layers": layers, "head_a_row": layers - 1, "fewest": 3, "most": 4}
+        ]
 
 
 def test_the_best_order(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +119,7 @@ def test_the_best_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["most"] for row in rows] == [2, 3, 3, *[4] * 4, *[5] * 8, 6]
     assert rows[3]["order"] == "1,2,4,3"
     out = run(capsys, "--hops", "4", "--best-order")[1]
-    assert ["4", "1,2,4,3", "3", "3", "4"] in [
+    assert ["4", "1,2,4,3", "3", "2", "3", "4"] in [
         [cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()
     ]
     shown = run(capsys, "--hops", "4", "--best-order", "--show")[1]

@@ -78,8 +78,9 @@ def test_steps_stand_exactly_at_the_powers(power: int) -> None:
 @given(st.integers(1, 10**9))
 def test_order_of_the_columns_and_growth(hops: int) -> None:
     row, following = depths(hops), depths(hops + 1)
-    assert row.theorem_1 <= row.no_mask <= row.causal == row.causal_one_head
-    for name in ("theorem_1", "no_mask", "causal", "causal_one_head"):
+    assert row.theorem_1 <= row.no_mask <= row.causal == row.causal_one_head == row.causal_head_a_row + 1
+    assert row.theorem_1 <= row.causal_head_a_row
+    for name in ("theorem_1", "no_mask", "causal", "causal_one_head", "causal_head_a_row"):
         assert getattr(row, name) <= getattr(following, name) <= getattr(row, name) + 1
 
 
@@ -90,4 +91,11 @@ def test_hops_that_are_no_count(bad: object) -> None:
 
 
 def test_a_row_reads_as_the_contract_says() -> None:
-    assert list(Depths.__dataclass_fields__) == ["hops", "theorem_1", "no_mask", "causal", "causal_one_head"]
+    assert list(Depths.__dataclass_fields__) == [
+        "hops",
+        "theorem_1",
+        "no_mask",
+        "causal",
+        "causal_one_head",
+        "causal_head_a_row",
+    ]

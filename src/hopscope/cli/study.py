@@ -149,6 +149,7 @@ STUDIES: dict[str, tuple[str, Ask]] = {
     "depth": ("Does the depth that training needs follow the theory's?", _recorded("depth")),
     "heads": ("Can heads stand in for a layer?", _recorded("heads")),
     "places": ("Can places stand in for a layer?", _recorded("places")),
+    "rows": ("Is a layer saved by a head for every row, and never two?", _recorded("rows")),
     "orders": ("Does training find the order of pairs that needs a layer less?", _recorded("orders")),
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _recorded("plateau")),
     "curriculum": ("How little curriculum is enough?", _recorded("curriculum")),

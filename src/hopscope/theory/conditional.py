@@ -98,12 +98,14 @@ def load(source: str) -> ConditionalProblem:
     return convert(told, ConditionalProblem, f"{source} as {what}")
 
 
-def growth(problem: ConditionalProblem) -> tuple[tuple[str, ...], ...]:
+def growth(problem: ConditionalProblem, *, head_a_row: bool = False) -> tuple[tuple[str, ...], ...]:
     """The symbols that the asked position holds after layer 0, 1, 2, ..., up to the first with the target.
 
-    Symbols of distractors are left out.
+    Symbols of distractors are left out. Its length less one is the minimum number of layers.
 
-    Its length less one is the minimum number of layers.
+    Args:
+        problem: the question.
+        head_a_row: whether a layer has as many heads as a block has rows, and they may be used so.
 
     Raises:
         InputError: no number of layers brings the target under a causal mask.
@@ -113,7 +115,7 @@ def growth(problem: ConditionalProblem) -> tuple[tuple[str, ...], ...]:
     symbols = (*problem.known, *reversed(graph.values))
     pieces = {symbol: 1 << scene.pieces.index(symbol) for symbol in symbols}
     held: list[int] = []
-    for holdings in spread(scene):
+    for holdings in spread(scene, head_a_row=head_a_row):
         held.append(holdings[scene.asker])
         if held[-1] & pieces[problem.target]:
             return tuple(tuple(symbol for symbol in symbols if one & pieces[symbol]) for one in held)

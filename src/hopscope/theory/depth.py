@@ -39,29 +39,44 @@ def minimum_best_order(hops: int) -> int:
     return 1 + _smallest_power(3, 2 * _checked(hops) + 1)
 
 
-def minimum_in_order(problem: RetrievalProblem) -> int:
-    """Exactly enough for this problem's mask and order, with any number of heads: a formula, or else by simulation."""
-    if problem.graph != "chain":
-        return minimum_layers(problem)
+def minimum_head_a_row(hops: int) -> int:
+    """floor(log2 D) + 1: exactly enough with a head a row, deepest or shallowest pairs first (Theorem 7).
+
+    One layer fewer than `minimum_causal`. Without a mask `theorem_1_bound` is exactly enough so.
+    """
+    return _checked(hops).bit_length()
+
+
+def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> int:
+    """Exactly enough for this problem's mask and order, with any number of heads: a formula, or else by simulation.
+
+    Args:
+        problem: whose.
+        head_a_row: whether heads may be used so (Theorem 7).
+    """
+    if problem.graph != "chain" or (problem.causal and problem.order not in NAMED_ORDERS):
+        return minimum_layers(problem, head_a_row=head_a_row)
     if not problem.causal:
-        return minimum_without_mask(problem.hops)
-    return minimum_causal(problem.hops) if problem.order in NAMED_ORDERS else minimum_layers(problem)
+        return (theorem_1_bound if head_a_row else minimum_without_mask)(problem.hops)
+    return (minimum_head_a_row if head_a_row else minimum_causal)(problem.hops)
 
 
-def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = False) -> int:
+def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = False, head_a_row: bool = False) -> int:
     """Exactly enough to answer with x{hop} of a longer chain: what the pairs up to it ask for in the order they have.
 
     Args:
         problem: of D hops.
         hop: from 1 to D.
         one_head: whether layers have one head, in place of as many as one likes.
+        head_a_row: whether heads may be used so (Theorem 7).
     """
     if problem.graph != "chain":
-        return minimum_layers(problem, hop)
+        return minimum_layers(problem, hop, head_a_row=head_a_row)
     if one_head:
         return minimum_one_head(hop)
     order = ",".join(str(pair) for pair in problem.blocks if pair <= hop)
-    return minimum_in_order(replace(problem, hops=hop, order=order, curriculum=True, asked=None))
+    shorter = replace(problem, hops=hop, order=order, curriculum=True, asked=None)
+    return minimum_in_order(shorter, head_a_row=head_a_row)
 
 
 def minimum_one_head(hops: int) -> int:
@@ -84,6 +99,7 @@ class Depths:
         no_mask: the exact minimum without a mask.
         causal: the exact minimum under a causal mask.
         causal_one_head: the same where a position attends to one place a layer.
+        causal_head_a_row: the same where a layer has a head for every row of a block, beyond Assumption 1.
     """
 
     hops: int
@@ -91,15 +107,17 @@ class Depths:
     no_mask: int
     causal: int
     causal_one_head: int
+    causal_head_a_row: int
 
 
 def depths(hops: int) -> Depths:
-    """All four numbers for D hops.
+    """All five numbers for D hops.
 
     Raises:
         InputError: `hops` below 1.
     """
-    return Depths(hops, theorem_1_bound(hops), minimum_without_mask(hops), minimum_causal(hops), minimum_one_head(hops))
+    kinds = theorem_1_bound, minimum_without_mask, minimum_causal, minimum_one_head, minimum_head_a_row
+    return Depths(hops, *(kind(hops) for kind in kinds))
 
 
 def reach(layers: int) -> int:

@@ -59,6 +59,10 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
         (len(order) if not step else order.index(step), owner, roles[role_of[position]].member)
         for position, (owner, step) in enumerate(own)
     ]
+    rows_of = [
+        sum(1 << other for other, its in enumerate(own) if its == mine) if mine[1] else 1 << position
+        for position, mine in enumerate(own)
+    ]
     visible = [sum(1 << j for j, other in enumerate(standing) if _sees(one, other, causal)) for one in standing]
     return Scene(
         tuple(names),
@@ -68,6 +72,7 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
         asker=len(roles) - 1,
         target=number_of[graph.values[-1]],
         lookups=tuple(number_of[value] for value in graph.values),
+        rows=tuple(rows_of),
         distractors=tuple(rows[1:]),
     )
 

@@ -6,6 +6,10 @@
 
 With any number of heads a position may attend to everybody it shares something with, and knowing more never hurts, so
 the simulation is exact: a piece that a position does not hold after layer t can be held by no schedule of t layers.
+
+With *a head a row* more is allowed than by 1: who shares something with one position of a row can attend to any of it.
+Real heads can do so where a layer has as many of them as a block has rows, each of which rests at its row's place
+unless it finds its match somewhere else (docs/theory.md, "A head a row").
 """
 
 from __future__ import annotations
@@ -40,18 +44,21 @@ class Flow:
         return self.held(layer, self.scene.asker)
 
 
-def spread(scene: Scene) -> Iterator[tuple[int, ...]]:
+def spread(scene: Scene, *, head_a_row: bool = False) -> Iterator[tuple[int, ...]]:
     """Holdings after layer 0, 1, 2, ...; ends when a layer changes nothing."""
     history = [scene.holdings]
     while True:
         yield history[-1]
-        after = next_layer(scene, history[-1]) if not scene.distractors else _told_apart(scene, history)
+        if scene.distractors:
+            after = _told_apart(scene, history, head_a_row)
+        else:
+            after = next_layer(scene, history[-1], head_a_row=head_a_row)
         if after == history[-1]:
             return
         history.append(after)
 
 
-def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int) -> bool:
+def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int, *, head_a_row: bool = False) -> bool:
     """Whether a position can attend to another: what they share tells it from its look-alikes in the distractors.
 
     "What they share" is what the one holds now and the other held after this or any earlier layer: a residual stream
@@ -62,28 +69,33 @@ def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int) 
         history: holdings by layer, up to now.
         own: the position that attends.
         key: the position it attends to.
+        head_a_row: whether what it shares with the rest of the key's row counts as well.
     """
     held, alike = history[-1][own], scene.alike(key)
-    meetings = ((held & then[key], then) for then in (history if alike else history[-1:]))
-    return any(shared and all(shared & ~then[other] for other in alike) for shared, then in meetings)
+
+    def known(then: tuple[int, ...], position: int) -> int:
+        return _gather(then, scene.rows[position]) if head_a_row else then[position]
+
+    meetings = ((held & known(then, key), then) for then in (history if alike else history[-1:]))
+    return any(shared and all(shared & ~known(then, other) for other in alike) for shared, then in meetings)
 
 
-def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bool) -> tuple[int, ...]:
     """Holdings after one more layer in which everybody attends to all whom it can tell from their distractors."""
     now, after = history[-1], list(history[-1])
     for own, visible in enumerate(scene.visible):
         for key in members(visible):
-            if now[key] & ~now[own] and tells(scene, history, own, key):
+            if now[key] & ~now[own] and tells(scene, history, own, key, head_a_row=head_a_row):
                 after[own] |= now[key]
     return tuple(after)
 
 
-def next_layer(scene: Scene, holdings: tuple[int, ...]) -> tuple[int, ...]:
+def next_layer(scene: Scene, holdings: tuple[int, ...], *, head_a_row: bool = False) -> tuple[int, ...]:
     """Holdings after one more layer in which every position attends to everybody it may attend to."""
     holders = [0] * len(scene.pieces)
     for position, holding in enumerate(holdings):
         for piece in members(holding):
-            holders[piece] |= 1 << position
+            holders[piece] |= scene.rows[position] if head_a_row else 1 << position
     return tuple(
         _gather(holdings, _sharing(holding, holders) & visible)
         for holding, visible in zip(holdings, scene.visible, strict=True)
@@ -118,7 +130,7 @@ def simulate(problem: RetrievalProblem, layers: int) -> Flow:
     return Flow(scene, tuple(history))
 
 
-def minimum_layers(problem: RetrievalProblem, lookup: int | None = None) -> int:
+def minimum_layers(problem: RetrievalProblem, lookup: int | None = None, *, head_a_row: bool = False) -> int:
     """The smallest number of layers after which the query can hold a symbol, with any number of heads.
 
     Chains share nothing with each other, so one is simulated.
@@ -126,13 +138,14 @@ def minimum_layers(problem: RetrievalProblem, lookup: int | None = None) -> int:
     Args:
         problem: whose.
         lookup: which symbol, in the order of look-up from 1; None for the last.
+        head_a_row: whether a layer has as many heads as a block has rows, and they may be used so.
 
     Raises:
         InputError: it never reaches the query.
     """
     scene = problem_scene(problem)
     wanted = scene.target if lookup is None else scene.lookups[lookup - 1]
-    for layer, holdings in enumerate(spread(scene)):
+    for layer, holdings in enumerate(spread(scene, head_a_row=head_a_row)):
         if holdings[scene.asker] >> wanted & 1:
             return layer
     raise InputError(

@@ -40,6 +40,7 @@ class Scene:
         asker: the position that must come to hold the target.
         target: the piece it must come to hold.
         lookups: the pieces that are looked up on the way, the target last.
+        rows: the positions of the row that each stands in, itself among them; those of a question stand alone.
         distractors: for every row of distractors, the position of each role, -1 where it has none; they are numbered
             after the roles.
     """
@@ -51,6 +52,7 @@ class Scene:
     asker: int
     target: int
     lookups: tuple[int, ...]
+    rows: tuple[int, ...]
     distractors: tuple[tuple[int, ...], ...] = ()
 
     @property
@@ -92,6 +94,7 @@ def chain_scene(problem: RetrievalProblem) -> Scene:
     positions: list[str] = []
     pieces: list[str] = []
     holdings: list[int] = []
+    rows: list[int] = []
     for chain in range(problem.chains):
         prefix = f"{chain}:" if chain else ""
         positions += [prefix + name for name in role_names(hops)]
@@ -100,13 +103,14 @@ def chain_scene(problem: RetrievalProblem) -> Scene:
             i = reachability(role, hops)
             own = 0b11 << i if problem.position != "none" else 1 << (i | 1)
             holdings.append(own << chain * (roles + 1))
+            rows.append((1 if role == query_role(hops) else 0b11) << chain * roles + role // 2 * 2)
     everyone = (1 << len(places)) - 1
     visible = [everyone] * len(places)
     if problem.causal:
         visible = [sum(1 << j for j, other in enumerate(places) if other <= place) for place in places]
     return Scene(
         tuple(positions), tuple(pieces), tuple(holdings), tuple(visible), query_role(hops), 2 * hops + 1,
-        lookups=tuple(2 * hop + 1 for hop in range(1, hops + 1)),
+        lookups=tuple(2 * hop + 1 for hop in range(1, hops + 1)), rows=tuple(rows),
     )  # fmt: skip
 
 

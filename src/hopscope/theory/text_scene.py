@@ -29,7 +29,12 @@ def text_scene(problem: RetrievalProblem) -> Scene:
     for number, role in enumerate(order):
         visible[role] = sum(1 << other for other in order[: number + 1])
     lookups = tuple(2 * hop + 1 for hop in range(1, hops + 1))
-    return Scene(names, pieces, tuple(holdings), tuple(visible), answer_role(hops), 2 * hops + 1, lookups)
+    line = [pair_of(role, hops) for role in range(len(names))]
+    rows = [
+        sum(1 << other for other, its in enumerate(line) if its == own) if own else 1 << role
+        for role, own in enumerate(line)
+    ]
+    return Scene(names, pieces, tuple(holdings), tuple(visible), answer_role(hops), 2 * hops + 1, lookups, tuple(rows))
 
 
 def text_layers_needed(problem: RetrievalProblem) -> int:

@@ -1,0 +1,145 @@
+"""Is a layer saved by a head for every row, and never two?
+
+With as many heads in a layer as a block has rows theory lets a position look at any of a row if it shares something
+with one of it (Theorem 7 of docs/theory.md). Under a causal mask that saves one layer: three hops then take two layers
+and four take three. Asked with two chains and 32 heads of eight numbers, by the plain recipe with twice its steps, six
+seeds each: three hops with two layers and, as the control, with three; four hops with two, three and four. A hop is
+learned when its validation loss has been below 0.3: with two chains, guessing between them costs no more than 0.5.
+
+(Known when these rules were written: `places`, in which two hops are learned with two layers; `heads`, in which one hop
+is half learned with one; `conditional`, in which functions, for which a head a row saves nothing, are not learned with
+a layer less, and relatives, for which it does, are; and that a transformer made by hand answers three hops in two
+layers, `tests/theory/test_theory_head_a_row.py`. None of these runs.)
+
+Rules:
+
+1. For three hops and for four: the layer is saved. As asked: a model with one layer fewer than Assumption 1 asks for
+   learns the last hop. Not as asked: none does, the upper 95% Clopper-Pearson bound on how often one would is below one
+   half, and with the layers that it asks for one does. Else inconclusive.
+2. Never two: no model learns a hop with fewer layers than a head a row needs. As asked: none does of those that learn
+   x1, the upper 95% Clopper-Pearson bound on how often one would is below one half, and with layers enough one does.
+   Not as asked: one does. Else inconclusive.
+
+    hopscope study rows results/studies/rows
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import share_in_words
+from hopscope.studies import arms
+from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.by_place import MADE
+from hopscope.studies.judgements import Judgement, StudyVerdict, never
+from hopscope.studies.kept import kept
+from hopscope.studies.study import Study
+from hopscope.studies.work import Work
+from hopscope.theory.depth import minimum_of_hop
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+from hopscope.words import counted
+
+HALF = 0.5
+"""What happens less often than this, at 95%, counts as not found."""
+
+_CONTRARY: dict[StudyVerdict, StudyVerdict] = {"as asked": "not as asked", "not as asked": "as asked"}
+
+
+@dataclass(frozen=True)
+class RowsStudy:
+    """What is trained.
+
+    Attributes:
+        recipe: its layers are varied.
+        chains: N, and so the rows of a block.
+        shapes: hops and layers of each arm.
+        seeds: of each.
+    """
+
+    recipe: Recipe
+    chains: int = 2
+    shapes: tuple[tuple[int, int], ...] = ((3, 2), (3, 3), (4, 2), (4, 3), (4, 4))
+    seeds: tuple[int, ...] = tuple(range(9200, 9206))
+
+    @property
+    def arms(self) -> list[Setup]:
+        """One a shape."""
+        return [
+            Setup(
+                f"{counted(hops, 'hop')}-{counted(layers, 'layer')}".replace(" ", "-"),
+                RetrievalProblem(hops=hops, chains=self.chains),
+                replace(self.recipe, layers=layers),
+                self.seeds,
+            )
+            for hops, layers in self.shapes
+        ]
+
+
+def standard(recipe: Recipe) -> RowsStudy:
+    """The study of a recipe, with time for what is slower."""
+    return RowsStudy(replace(recipe, steps=2 * recipe.steps, fall=recipe.fall / 2, heads=32, head_dim=8))
+
+
+def quick(recipe: Recipe) -> RowsStudy:
+    """That it works."""
+    return RowsStudy(replace(recipe, steps=20), shapes=((3, 2), (3, 3)), seeds=(0,))
+
+
+def run(study: RowsStudy, folder: Path, work: Work) -> Arms:
+    """Train what is not trained yet, and read what it came to.
+
+    A run goes on until its losses are below those at which a hop counts as learned elsewhere, so the rate may fall.
+    """
+    before = (kept("rows", folder, Arms) or Arms(())).arms
+    arms.train(study.arms, folder / "runs", work, before, to_the_end=True)
+    return arms.read(study.arms, folder / "runs", before, to_the_end=True, below=MADE)
+
+
+def judge(found: Arms) -> list[Judgement]:
+    """By the rules above."""
+    hops = sorted({arm.last for arm in found.arms})
+    return [*(_saved([arm for arm in found.arms if arm.last == last]) for last in hops), _never_two(found)]
+
+
+def _by_row(arm: ArmLearned, hop: int) -> int:
+    """Layers that a head a row needs."""
+    return minimum_of_hop(arm.setup.problem, hop, head_a_row=True)
+
+
+def _saved(found: list[ArmLearned]) -> Judgement:
+    """Rule 1, of one number of hops."""
+    last = found[0].last
+    asked = f"with a head a row {counted(last, 'hop')} are answered a layer early"
+    fewer = [arm for arm in found if _by_row(arm, last) <= arm.layers < arm.needs(last)]
+    n = sum(len(arm.seeds) for arm in fewer)
+    if not n:
+        return Judgement(asked, "not run")
+    learned = sum(len(arm.steps(last)) for arm in fewer)
+    control = any(arm.steps(last) for arm in found if arm.layers >= arm.needs(last))
+    lacking = "" if control else "with layers enough none learned it either"
+    none = never(asked, share_in_words(learned, n), n, happened=bool(learned), rare=HALF, lacking=lacking)
+    return replace(none, verdict=_CONTRARY.get(none.verdict, none.verdict))
+
+
+def _never_two(found: Arms) -> Judgement:
+    """Rule 2."""
+    asked = "no hop is learned with fewer layers than a head a row needs"
+    below = [arm for arm in found.arms if arm.layers < _by_row(arm, arm.last)]
+    if not any(arm.seeds for arm in below):
+        return Judgement(asked, "not run")
+    broken = sum(
+        any(step is not None and _by_row(arm, hop) > arm.layers for step, hop in zip(one, arm.hops, strict=True))
+        for arm in found.arms
+        for one in arm.learned
+    )
+    n = sum(len(arm.steps(1)) for arm in below)
+    ours = f"{broken} are" if broken else f"in none of {n} that learn x1"
+    deeper = any(arm.steps(arm.last) for arm in found.arms if arm not in below and arm.last == below[0].last)
+    lacking = "" if deeper else "no deeper run learned it either"
+    return never(asked, ours, n, happened=bool(broken), rare=HALF, lacking=lacking)
+
+
+STUDY = Study("rows", Arms, standard, quick, run, judge, arms.table, "survival")

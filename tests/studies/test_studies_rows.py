@@ -1,0 +1,76 @@
+"""A head for every row: the judge refuses planted data in which the claim is false, or says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from planted_arms import Times, arm
+
+from hopscope.paper.recipes import PLAIN
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import rows
+from hopscope.studies.arms import Arms
+
+SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
+NEVER_TWO = "no hop is learned with fewer layers than a head a row needs"
+
+
+def found(learned: Mapping[tuple[int, int], tuple[int, ...]]) -> Arms:
+    """Six seeds an arm, by hops and layers: the last hop that each learned, hop k at step 100 k."""
+    made = []
+    for (hops, layers), last in learned.items():
+        times: Times = tuple(tuple(100 * hop if hop <= one else None for hop in range(1, hops + 1)) for one in last)
+        problem = RetrievalProblem(hops=hops, chains=2)
+        made.append(arm(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32, head_dim=8))
+    return Arms(tuple(made))
+
+
+LAWFUL = {
+    (3, 2): (3, 2, 2, 3, 0, 1),
+    (3, 3): (3,) * 6,
+    (4, 2): (3, 1, 1, 2, 2, 3),
+    (4, 3): (4, 3, 3, 3, 2, 3),
+    (4, 4): (4,) * 6,
+}
+
+
+def verdicts(learned: Mapping[tuple[int, int], tuple[int, ...]]) -> dict[str, str]:
+    return {one.asked: one.verdict for one in rows.judge(found(learned))}
+
+
+def test_what_theory_says_is_as_asked() -> None:
+    assert verdicts(LAWFUL) == {SAVED_3: "as asked", SAVED_4: "as asked", NEVER_TWO: "as asked"}
+
+
+@pytest.mark.parametrize(("asked", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])
+def test_a_layer_that_is_not_saved(asked: str, shape: tuple[int, int]) -> None:
+    """What is learned but for the last hop, or with layers enough alone, saves nothing."""
+    none = LAWFUL | {shape: (shape[0] - 1,) * 6}
+    assert verdicts(none)[asked] == "not as asked"
+    assert verdicts(none | {shape: (shape[0] - 1,) * 5})[asked] == "inconclusive"  # too few
+    control = (shape[0], shape[1] + 1)
+    assert verdicts(none | {control: (2,) * 6})[asked] == "inconclusive"  # nobody learns it
+    assert verdicts(none | {control: (2,) * 6, shape: (shape[0],) + (1,) * 5})[asked] == "as asked"
+    assert verdicts(none | {shape: ()})[asked] == "not run"
+
+
+def test_two_layers_saved() -> None:
+    assert verdicts(LAWFUL | {(4, 2): (4, 1, 1, 2, 2, 3)})[NEVER_TWO] == "not as asked"
+    assert verdicts(LAWFUL | {(4, 2): (0,) * 6})[NEVER_TWO] == "inconclusive"  # who learns nothing cannot say
+    assert verdicts(LAWFUL | {(4, 2): (3,) * 5})[NEVER_TWO] == "inconclusive"  # too few
+    assert verdicts(LAWFUL | {(4, 3): (3,) * 6, (4, 4): (3,) * 6})[NEVER_TWO] == "inconclusive"  # nobody learns it
+    assert verdicts(LAWFUL | {(4, 2): ()})[NEVER_TWO] == "not run"
+
+
+def test_arms_stand_at_the_two_laws_and_below() -> None:
+    study = rows.standard(PLAIN)
+    assert [(one.name, one.problem.hops, one.recipe.layers) for one in study.arms] == [
+        ("3-hops-2-layers", 3, 2),
+        ("3-hops-3-layers", 3, 3),
+        ("4-hops-2-layers", 4, 2),
+        ("4-hops-3-layers", 4, 3),
+        ("4-hops-4-layers", 4, 4),
+    ]
+    assert {(one.problem.chains, one.recipe.heads, len(one.seeds)) for one in study.arms} == {(2, 32, 6)}
+    assert {one.recipe.steps for one in study.arms} == {2 * PLAIN.steps}

@@ -1,0 +1,132 @@
+"""A head a row: who shares something with one position of a row can attend to any of it."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
+from hopscope.problem.vectors import sample
+from hopscope.theory.conditional import NAMED, growth
+from hopscope.theory.depth import minimum_head_a_row, minimum_in_order, minimum_of_hop, theorem_1_bound
+from hopscope.theory.facts_scene import problem_scene
+from hopscope.theory.information_flow import minimum_layers
+from hopscope.theory.scene import members
+from hopscope.theory.text_scene import text_scene
+
+
+def of_rows(hops: int, order: tuple[int, ...] | None) -> int:
+    """An oracle that knows rows alone: row k holds symbols k - 1 and k, the question 0; who shares one gets all.
+
+    Args:
+        hops: D.
+        order: of the rows, first to last; None without a mask.
+    """
+    held = {row: {max(row - 1, 0), row} for row in range(hops + 1)}
+    place = {row: number for number, row in enumerate((*(order or range(1, hops + 1)), 0))}
+    for layer in range(hops + 1):
+        if hops in held[0]:
+            return layer
+        held = {
+            row: own.union(
+                *(
+                    theirs
+                    for other, theirs in held.items()
+                    if other and own & theirs and (order is None or place[other] <= place[row])
+                )
+            )
+            for row, own in held.items()
+        }
+    raise AssertionError("it never arrives")
+
+
+def written(order: tuple[int, ...]) -> str:
+    return ",".join(map(str, order))
+
+
+@pytest.mark.parametrize("hops", range(1, 41))
+def test_formulas_simulation_and_rows_alone_agree(hops: int) -> None:
+    """Theorem 7, and that it meets the paper's Theorem 1 without a mask."""
+    free = RetrievalProblem(hops, causal=False)
+    assert minimum_layers(free, head_a_row=True) == of_rows(hops, None) == theorem_1_bound(hops)
+    assert minimum_in_order(free, head_a_row=True) == theorem_1_bound(hops)
+    for order in NAMED_ORDERS:
+        problem = RetrievalProblem(hops, order=order)
+        blocks = tuple(problem.blocks)
+        assert minimum_layers(problem, head_a_row=True) == of_rows(hops, blocks) == minimum_head_a_row(hops)
+        assert minimum_in_order(problem, head_a_row=True) == minimum_in_order(problem) - 1
+        assert minimum_of_hop(problem, hops, head_a_row=True) == minimum_head_a_row(hops)
+
+
+@pytest.mark.parametrize("hops", range(1, 6))
+def test_under_a_mask_every_order_takes_one_layer_less(hops: int) -> None:
+    for order in permutations(range(1, hops + 1)):
+        problem = RetrievalProblem(hops, order=written(order))
+        assert minimum_layers(problem, head_a_row=True) == minimum_layers(problem) - 1 == of_rows(hops, order)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(6, 24).flatmap(lambda hops: st.permutations(range(1, hops + 1))))
+def test_so_does_every_order_of_longer_chains(order: list[int]) -> None:
+    problem = RetrievalProblem(len(order), order=written(tuple(order)))
+    assert minimum_layers(problem, head_a_row=True) == minimum_layers(problem) - 1
+
+
+def test_graphs() -> None:
+    """Where look-ups meet a layer is saved by one of the two: the pictures are what trained models do."""
+    counts = {name: len(growth(problem, head_a_row=True)) - 1 for name, problem in NAMED.items()}
+    assert counts == {"functions": 3, "relatives": 3}
+    for name, hops in (("functions", 3), ("relatives", 4)):
+        problem = RetrievalProblem(hops, graph=name)
+        assert minimum_in_order(problem, head_a_row=True) == minimum_of_hop(problem, hops, head_a_row=True) == 3
+
+
+@pytest.mark.parametrize(
+    "problem", [RetrievalProblem(3), RetrievalProblem(3, graph="functions")], ids=["chain", "graph"]
+)
+def test_a_row_is_a_fact_and_questions_stand_alone(problem: RetrievalProblem) -> None:
+    scene, places = problem_scene(problem), problem.facts.places
+    for position in range(scene.roles):
+        own = places[position]
+        expected = [n for n, other in enumerate(places) if other.step == own.step] if own.step else [position]
+        assert members(scene.rows[position]) == expected
+    for row in scene.distractors:
+        for position in (one for one in row if one >= 0):
+            assert set(members(scene.rows[position])) <= set(row)
+
+
+def test_a_row_of_a_text_is_a_line() -> None:
+    scene = text_scene(RetrievalProblem(2))
+    by_row = {tuple(scene.positions[one] for one in members(row)) for row in scene.rows}
+    assert len(by_row) == 2 + sum(len(row) == 1 for row in by_row)
+    assert sum(len(row) for row in by_row) == len(scene.positions)
+
+
+def test_two_layers_can_answer_three_hops() -> None:
+    """By hand, no theory. Layer 1: the query finds x1 by looking away (`tests/studies/test_studies_heads.py`), `>x2`
+    finds x3 so, and x1 by the token before it. Layer 2: the query finds `>x2` by x1."""
+    problem = RetrievalProblem(hops=3, chains=4, symbols="unit")
+    batch = sample(problem, 64, torch.Generator().manual_seed(0))
+    symbols = batch.inputs[..., : problem.symbol_dim]
+    (first3, second3), (first2, second2), (first1, second1) = (
+        (symbols[:, at : at + 8 : 2], symbols[:, at + 1 : at + 8 : 2]) for at in (0, 8, 16)
+    )
+    query = symbols[:, 24:]
+
+    def looking_away(who: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        match = who @ first.mT / problem.symbol_dim
+        found = -3 * who
+        for head in range(4):
+            scores = torch.cat([match, torch.full_like(match, -torch.inf)], dim=-1)
+            scores[..., head], scores[..., 4 + head] = -torch.inf, 1 - 1e-4
+            found = found + (3e6 * scores).softmax(dim=-1) @ torch.cat([first, second], dim=1)
+        return found
+
+    x1, x3 = looking_away(query, first1, second1), looking_away(second2, first3, second3)  # layer 1
+    weights = (3e4 * x1 @ first2.mT / problem.symbol_dim).softmax(dim=-1)  # layer 2
+    errors = (weights @ x3 - batch.targets[..., -problem.symbol_dim :]).square().mean()
+    assert errors < 0.01
