@@ -10,20 +10,30 @@ from planted_arms import Times, arm
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import rows
-from hopscope.studies.arms import Arms
+from hopscope.studies.by_place import ByPlace, RowsMoved
+from hopscope.studies.rows import RowsResult
 
 SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
+BY_PLACE = "what is learned a layer early is done by place"
 NEVER_TWO = "no hop is learned with fewer layers than a head a row needs"
 
 
-def found(learned: Mapping[tuple[int, int], tuple[int, ...]]) -> Arms:
-    """Six seeds an arm, by hops and layers: the last hop that each learned, hop k at step 100 k."""
+def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None) -> RowsResult:
+    """Six seeds an arm, by hops and layers: the last hop that each learned, hop k at step 100 k.
+
+    And of some arms a model a seed whose last look-up, at 0.02, has that loss where rows are moved.
+    """
     made = []
     for (hops, layers), last in learned.items():
         times: Times = tuple(tuple(100 * hop if hop <= one else None for hop in range(1, hops + 1)) for one in last)
         problem = RetrievalProblem(hops=hops, chains=2)
         made.append(arm(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32, head_dim=8))
-    return Arms(tuple(made))
+    asked = []
+    for name, loss in (lost or {}).items():
+        losses = (0.02,) * int(name[0])
+        after = (*losses[:-1], loss)
+        asked += [ByPlace(f"{name}/seed-{n}", losses, (RowsMoved(1, 2, after, after, losses, 1.0),)) for n in range(6)]
+    return RowsResult(tuple(made), tuple(asked))
 
 
 LAWFUL = {
@@ -35,12 +45,25 @@ LAWFUL = {
 }
 
 
-def verdicts(learned: Mapping[tuple[int, int], tuple[int, ...]]) -> dict[str, str]:
-    return {one.asked: one.verdict for one in rows.judge(found(learned))}
+def verdicts(
+    learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None
+) -> dict[str, str]:
+    return {one.asked: one.verdict for one in rows.judge(found(learned, lost))}
+
+
+def test_by_place() -> None:
+    assert verdicts(LAWFUL)[BY_PLACE] == "not run"
+    assert verdicts(LAWFUL, {"3-hops-2-layers": 0.06})[BY_PLACE] == "not as asked"
+    assert verdicts(LAWFUL, {"3-hops-3-layers": 1.5})[BY_PLACE] == "not run"  # with layers enough it is no answer
+    assert verdicts(LAWFUL, {"3-hops-2-layers": 1.5, "4-hops-3-layers": 0.06})[BY_PLACE] == "inconclusive"
+    assert "| 3-hops-2-layers/seed-0 | x2, x3 | 0.020, 0.020 | 0.02, 1.50 |" in rows.table(
+        found(LAWFUL, {"3-hops-2-layers": 1.5})
+    )
 
 
 def test_what_theory_says_is_as_asked() -> None:
-    assert verdicts(LAWFUL) == {SAVED_3: "as asked", SAVED_4: "as asked", NEVER_TWO: "as asked"}
+    told = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
+    assert told == {SAVED_3: "as asked", SAVED_4: "as asked", NEVER_TWO: "as asked", BY_PLACE: "as asked"}
 
 
 @pytest.mark.parametrize(("asked", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])
