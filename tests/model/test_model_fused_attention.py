@@ -199,8 +199,14 @@ def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
         compiled.kernels.cache_clear()
 
 
+@pytest.fixture
+def soon(monkeypatch):
+    """Compile in a second; what is made is slow."""
+    monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O0"))
+
+
 @needs_compiler
-def test_what_was_compiled_once_needs_no_compiler(monkeypatch, tmp_path):
+def test_what_was_compiled_once_needs_no_compiler(monkeypatch, tmp_path, soon):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for compiler in (None, "no-such-compiler"):
         if compiler:
@@ -212,8 +218,24 @@ def test_what_was_compiled_once_needs_no_compiler(monkeypatch, tmp_path):
 
 
 @needs_compiler
+def test_what_is_made_and_cannot_be_loaded_is_made_in_another_way(monkeypatch, tmp_path, soon):
+    """As by a compiler that knows OpenMP, where its library is not."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiled, "_ATTEMPTS", (("-Dsqrtf=there_is_no_such_function",), ()))
+    compiled.kernels.cache_clear()
+    try:
+        assert fused_attention.available()
+        monkeypatch.setattr(compiled, "_ATTEMPTS", compiled._ATTEMPTS[:1])
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+        compiled.kernels.cache_clear()
+        assert not fused_attention.available()
+    finally:
+        compiled.kernels.cache_clear()
+
+
+@needs_compiler
 @pytest.mark.parametrize("what", ["nothing", "something else"])
-def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, tmp_path, what):
+def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, tmp_path, soon, what):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "good"))
     compiled.kernels.cache_clear()
     assert fused_attention.available()

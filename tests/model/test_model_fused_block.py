@@ -249,7 +249,7 @@ def test_without_what_it_needs_blocks_go_the_other_way(monkeypatch, tmp_path, wh
     if what == "no compiler":
         monkeypatch.setenv("CC", "no-such-compiler")
     else:
-        monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O1", "-U__AVX512BF16__"))
+        monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O0", "-U__AVX512BF16__"))
     caches = fused_block.available, fused_block._functions, compiled.kernels
     for one in caches:
         one.cache_clear()

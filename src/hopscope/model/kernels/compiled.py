@@ -28,7 +28,7 @@ FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-fPIC", "-Wno-
 """Of the compiler."""
 
 _ATTEMPTS = (("-fopenmp",), (), ("-fopenmp", "-U__AVX512BF16__"), ("-U__AVX512BF16__",))
-"""What else it is told, until it can: OpenMP may be lacking, and `block_bf16.c` beyond it."""
+"""What else it is told, until what it makes can be loaded: OpenMP may be lacking, and `block_bf16.c` beyond it."""
 
 _FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", b"block_forward_fp32", b"gelu_forward")
 """What tells a library of ours."""
@@ -113,7 +113,7 @@ def _compile(compiler: str, sources: Sequence[Path], path: Path) -> None:
                 done = [*pool.map(partial(run, ("-c", *more)), objects, sources)]
             if not any(one.returncode for one in done):
                 done = [run(("-shared", *more), made, *objects)]
-            if not any(one.returncode for one in done):
+            if not any(one.returncode for one in done) and _loaded(made) is not None:
                 made.replace(path)
                 return
         for one in done:
