@@ -58,6 +58,10 @@ def test_never_is_no_difference_where_all_never_do():
 def test_the_censored_count_in_the_median():
     assert survival_median([1, 2, 3, None, None], 10)[0] == 3
     assert survival_median([1, 2, None, None, None], 10) == (None, 1, None)
+    assert survival_median([120, 160, 120, 120, 120, 140, 160, 160, 140, 160], 999) == (140, 120, 160)  # all have it
+    assert survival_median([7] * 6, 10) == (7, 7, 7)
+    assert survival_median([7] * 5, 10) == (7, 0, None)  # 1 in 32 that all are early
+    assert survival_median([7], 10) == (7, 0, None)
     assert survival_median([None, None], 10) == (None, None, None)
     middle, low, high = survival_median(list(range(1, 42)), 100)
     assert middle == 21

@@ -99,7 +99,11 @@ def log_rank(first: Times, until: int, second: Times, other_until: int) -> float
 
 
 def survival_median(times: Times, until: int) -> tuple[float | None, float | None, float | None]:
-    """The median time by Kaplan and Meier, with a 95% interval (log-log); None for later than anybody watched."""
+    """The median time by Kaplan and Meier, with a 95% interval (log-log); None for later than anybody watched.
+
+    Where it has happened to everybody at last there is no band: of six or more the median is between the first and the
+    last (sign test).
+    """
     from scipy.stats import ecdf
 
     if all(time is None for time in times):
@@ -114,6 +118,12 @@ def survival_median(times: Times, until: int) -> tuple[float | None, float | Non
         return next((float(at) for at, share in shares if share <= 0.5 + 1e-9), None)  # half of all, but for rounding
 
     middle, low, high = (crossing(one.probabilities) for one in (curve, band.low, band.high))
+    known = [time for time in times if time is not None]
+    enough = 0.5 ** len(times) <= 0.025
+    if middle is not None and low is None:
+        low = float(min(known)) if enough else 0.0
+    if high is None and enough and len(known) == len(times):
+        high = float(max(known))
     return middle, low, high
 
 
