@@ -63,10 +63,11 @@ class FaceGPT2(nn.Module):
             self.body.ln_f.load_state_dict(plain.norm.state_dict())
             for theirs, ours in zip(self.body.h, plain.blocks, strict=True):
                 theirs.ln_1.load_state_dict(ours.norm_1.state_dict())
-                theirs.ln_2.load_state_dict(ours.norm_2.state_dict())
+                norm, up, _, down = ours.mlp
+                theirs.ln_2.load_state_dict(norm.state_dict())
                 pairs = (
                     (theirs.attn.c_attn, ours.qkv), (theirs.attn.c_proj, ours.out),
-                    (theirs.mlp.c_fc, ours.up), (theirs.mlp.c_proj, ours.down),
+                    (theirs.mlp.c_fc, up), (theirs.mlp.c_proj, down),
                 )  # fmt: skip
                 for conv, linear in pairs:
                     conv.weight.copy_(linear.weight.T)
