@@ -13,7 +13,7 @@ from functools import cache
 
 from hopscope.problem.graph import Graph
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.scene import Scene, chain_scene
+from hopscope.theory.scene import Scene, chain_scene, rows_of
 
 
 @cache
@@ -59,10 +59,6 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
         (len(order) if not step else order.index(step), owner, roles[role_of[position]].member)
         for position, (owner, step) in enumerate(own)
     ]
-    rows_of = [
-        sum(1 << other for other, its in enumerate(own) if its == mine) if mine[1] else 1 << position
-        for position, mine in enumerate(own)
-    ]
     visible = [sum(1 << j for j, other in enumerate(standing) if _sees(one, other, causal)) for one in standing]
     return Scene(
         tuple(names),
@@ -72,7 +68,7 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
         asker=len(roles) - 1,
         target=number_of[graph.values[-1]],
         lookups=tuple(number_of[value] for value in graph.values),
-        rows=tuple(rows_of),
+        rows=rows_of([place if place[1] else None for place in own]),
         distractors=tuple(rows[1:]),
     )
 

@@ -22,6 +22,7 @@ A set of pieces, or of positions, is a Python integer whose bits are its members
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from hopscope.problem.retrieval import RetrievalProblem
@@ -73,6 +74,14 @@ class Scene:
         return tuple(self.pieces[bit] for bit in members(holding))
 
 
+def rows_of(lines: Sequence[Hashable | None]) -> tuple[int, ...]:
+    """For every position the set of those that stand in its line, itself among them; of no line (None) itself alone."""
+    together: dict[Hashable, int] = {}
+    for position, line in enumerate(lines):
+        together[line] = together.get(line, 0) | 1 << position
+    return tuple(1 << position if line is None else together[line] for position, line in enumerate(lines))
+
+
 def members(bits: int) -> list[int]:
     """The members of a set, ascending."""
     found = []
@@ -94,7 +103,7 @@ def chain_scene(problem: RetrievalProblem) -> Scene:
     positions: list[str] = []
     pieces: list[str] = []
     holdings: list[int] = []
-    rows: list[int] = []
+    lines: list[tuple[int, int] | None] = []
     for chain in range(problem.chains):
         prefix = f"{chain}:" if chain else ""
         positions += [prefix + name for name in role_names(hops)]
@@ -103,14 +112,14 @@ def chain_scene(problem: RetrievalProblem) -> Scene:
             i = reachability(role, hops)
             own = 0b11 << i if problem.position != "none" else 1 << (i | 1)
             holdings.append(own << chain * (roles + 1))
-            rows.append((1 if role == query_role(hops) else 0b11) << chain * roles + role // 2 * 2)
+            lines.append(None if role == query_role(hops) else (chain, role // 2))
     everyone = (1 << len(places)) - 1
     visible = [everyone] * len(places)
     if problem.causal:
         visible = [sum(1 << j for j, other in enumerate(places) if other <= place) for place in places]
     return Scene(
         tuple(positions), tuple(pieces), tuple(holdings), tuple(visible), query_role(hops), 2 * hops + 1,
-        lookups=tuple(2 * hop + 1 for hop in range(1, hops + 1)), rows=tuple(rows),
+        lookups=tuple(2 * hop + 1 for hop in range(1, hops + 1)), rows=rows_of(lines),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import answer_role, pair_of, symbol_of, text_role, text_role_names
 from hopscope.theory.information_flow import spread
-from hopscope.theory.scene import Scene
+from hopscope.theory.scene import Scene, rows_of
 
 
 @cache
@@ -29,12 +29,8 @@ def text_scene(problem: RetrievalProblem) -> Scene:
     for number, role in enumerate(order):
         visible[role] = sum(1 << other for other in order[: number + 1])
     lookups = tuple(2 * hop + 1 for hop in range(1, hops + 1))
-    line = [pair_of(role, hops) for role in range(len(names))]
-    rows = [
-        sum(1 << other for other, its in enumerate(line) if its == own) if own else 1 << role
-        for role, own in enumerate(line)
-    ]
-    return Scene(names, pieces, tuple(holdings), tuple(visible), answer_role(hops), 2 * hops + 1, lookups, tuple(rows))
+    rows = rows_of([pair_of(role, hops) or None for role in range(len(names))])
+    return Scene(names, pieces, tuple(holdings), tuple(visible), answer_role(hops), 2 * hops + 1, lookups, rows)
 
 
 def text_layers_needed(problem: RetrievalProblem) -> int:
