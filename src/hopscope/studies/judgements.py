@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hopscope.statistics import clopper_pearson, share_in_words
 
 StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
+
+_CONTRARY: Mapping[StudyVerdict, StudyVerdict] = {"as asked": "not as asked", "not as asked": "as asked"}
 
 RARE = 0.1
 """What happens less often than this, at 95%, counts as never."""
@@ -111,6 +113,14 @@ def never(
     if lacking or clopper_pearson(0, n)[1] >= rare:
         return Judgement(asked, "inconclusive", ours, n, lacking or few)
     return Judgement(asked, "as asked", ours, n)
+
+
+def at_all(
+    asked: str, ours: str, n: int, *, happened: bool, rare: float = RARE, few: str = TOO_FEW, lacking: str = ""
+) -> Judgement:
+    """Whether something happens at all: `never`, of the opposite claim."""
+    none = never(asked, ours, n, happened=happened, rare=rare, few=few, lacking=lacking)
+    return replace(none, verdict=_CONTRARY.get(none.verdict, none.verdict))
 
 
 def as_many_as(

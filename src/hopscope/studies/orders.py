@@ -19,7 +19,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from hopscope.statistics import share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.circuits import Seen, find_circuits, seen_table
-from hopscope.studies.judgements import Judgement, StudyVerdict, never
+from hopscope.studies.judgements import Judgement, at_all, never
 from hopscope.studies.kept import kept
 from hopscope.studies.study import Study
 from hopscope.studies.work import Work
@@ -41,8 +41,6 @@ NEVER = 0.2
 
 LEAST = 3
 """So many circuits carry a verdict."""
-
-_CONTRARY: Mapping[StudyVerdict, StudyVerdict] = {"as asked": "not as asked", "not as asked": "as asked"}
 
 
 @dataclass(frozen=True)
@@ -126,8 +124,8 @@ def _learns(arm: ArmLearned, control: bool) -> Judgement:
         return Judgement(asked, "not run")
     lacking = "" if control else "no positive control: no seed learned it with four layers"
     ours, few = share_in_words(learned, n), "too few seeds"
-    none = never(asked, ours, n, happened=bool(learned), rare=NEVER, few=few, lacking=lacking)
-    return replace(none, verdict=_CONTRARY.get(none.verdict, none.verdict)) if allowed else none
+    judge = at_all if allowed else never
+    return judge(asked, ours, n, happened=bool(learned), rare=NEVER, few=few, lacking=lacking)
 
 
 def _circuits(circuits: Sequence[Seen]) -> Judgement:

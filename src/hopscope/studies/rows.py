@@ -37,7 +37,7 @@ from hopscope.statistics import share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.by_place import MADE, ByPlace
-from hopscope.studies.judgements import Judgement, StudyVerdict, most_of, never
+from hopscope.studies.judgements import Judgement, at_all, most_of, never
 from hopscope.studies.kept import kept
 from hopscope.studies.moving_rows import places_of
 from hopscope.studies.study import Study
@@ -49,8 +49,6 @@ from hopscope.words import counted
 
 HALF = 0.5
 """What happens less often than this, at 95%, counts as not found."""
-
-_CONTRARY: dict[StudyVerdict, StudyVerdict] = {"as asked": "not as asked", "not as asked": "as asked"}
 
 
 @dataclass(frozen=True)
@@ -153,8 +151,7 @@ def _saved(found: list[ArmLearned]) -> Judgement:
     learned = sum(len(arm.steps(last)) for arm in fewer)
     control = any(arm.steps(last) for arm in found if arm.layers >= arm.needs(last))
     lacking = "" if control else "with layers enough none learned it either"
-    none = never(asked, share_in_words(learned, n), n, happened=bool(learned), rare=HALF, lacking=lacking)
-    return replace(none, verdict=_CONTRARY.get(none.verdict, none.verdict))
+    return at_all(asked, share_in_words(learned, n), n, happened=bool(learned), rare=HALF, lacking=lacking)
 
 
 def _never_two(found: Arms) -> Judgement:
