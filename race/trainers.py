@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hopscope import own_process
-from hopscope.model.precision import Precision, bf16_unit
+from hopscope.model.precision import DTYPES, Precision, bf16_unit
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
@@ -166,7 +166,7 @@ class Products:
         shape = recipe.architecture(problem)
         inner, d = shape.heads * shape.d_head, shape.d_model
         mlp = [(d, 4 * d), (4 * d, d)] if shape.mlp else []
-        dtype = torch.bfloat16 if engine.precision == "bf16" else torch.float32
+        dtype = DTYPES[engine.precision]
         rows, asked = (recipe.batch_size * count for count in (problem.sequence_length, shape.reads))
         block = [(rows, *size) for size in [(d, 3 * inner), (inner, d), *mlp]]
         last = [(rows, d, 2 * inner), *((asked, *size) for size in [(d, inner), (inner, d), *mlp])]

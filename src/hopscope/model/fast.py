@@ -24,7 +24,7 @@ from hopscope.model.kernels.after_norm import EPSILON, after_norm
 from hopscope.model.kernels.gelu import gelu
 from hopscope.model.kernels.products import Bias, Flat, Weight, affine
 from hopscope.model.layers import LayerNorm, Linear
-from hopscope.model.precision import Precision
+from hopscope.model.precision import DTYPES, Precision
 from hopscope.model.transformer import Attention, Block, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -218,10 +218,9 @@ class FastTransformer(Transformer):
 
     def fuse_blocks(self, precision: Precision) -> None:
         """Send blocks through `fused_block.py` where the stream is in that precision and this machine has it."""
-        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         for block in self.blocks:
             assert isinstance(block, FastBlock)
-            block.whole = dtype if fused_block.available(precision) else None
+            block.whole = DTYPES[precision] if fused_block.available(precision) else None
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """As `Transformer`."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import torch
 
 Precision = Literal["fp32", "bf16"]
+
+DTYPES: Mapping[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 _CPUINFO = Path("/proc/cpuinfo")
 

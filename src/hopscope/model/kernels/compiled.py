@@ -36,7 +36,7 @@ _FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", 
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """All that is written in C here, from the user's cache if they are there; None if they cannot be made."""
+    """All that is written in C here, from the user's cache if it is there; None if it cannot be made."""
     if sys.platform == "win32":
         return None
     here = Path(__file__).parent
@@ -48,9 +48,8 @@ def kernels() -> ctypes.CDLL | None:
         known = _loaded(path) if path.exists() else None
         if known is not None or compiler is None:
             return known
-        _compile(
-            compiler, [one for one in texts if one.suffix == ".c"], path
-        )  # it is not there, or what is there is something else
+        # It is not there, or what is there is something else.
+        _compile(compiler, [one for one in texts if one.suffix == ".c"], path)
         return _loaded(path)
     except (OSError, subprocess.SubprocessError):
         return None

@@ -21,7 +21,7 @@ from torch import Tensor
 from hopscope.model.edit import Stream
 from hopscope.model.kernels.compiled import kernels
 from hopscope.model.kernels.fused_attention import MOST, WIDEST
-from hopscope.model.precision import Precision, bf16_unit
+from hopscope.model.precision import DTYPES, Precision, bf16_unit
 
 _PANEL = 64
 """Rows of a map that are made ready together."""
@@ -31,7 +31,7 @@ _AT_ONCE = 128 * 1024
 
 _MOST_AT_ONCE = 16
 
-_PRECISIONS: dict[torch.dtype, Precision] = {torch.bfloat16: "bf16", torch.float32: "fp32"}
+_PRECISIONS = {dtype: precision for precision, dtype in DTYPES.items()}
 
 
 class BlockParts(NamedTuple):
