@@ -252,6 +252,13 @@ def test_initial_weights_have_the_scale_of_their_scheme():
     initialise(transformer, [0], InitialWeights(qk_gain=3.0))
     assert torch.equal(transformer.blocks[0].attention.query.weight, 3 * query)
     assert torch.equal(transformer.blocks[0].attention.value.weight, value)
+    written = transformer.blocks[1].attention.out
+    before = [tensor.clone() for tensor in (transformer.embed.bias, written.weight, written.bias)]
+    initialise(transformer, [0], InitialWeights(qk_gain=3.0, embedding_gain=0.5, output_gain=0.25))
+    assert torch.equal(transformer.embed.bias, 0.5 * before[0])
+    assert torch.equal(written.weight, 0.25 * before[1])
+    assert torch.equal(written.bias, 0.25 * before[2])
+    assert torch.equal(transformer.blocks[0].attention.value.weight, value)
     initialise(transformer, [0], InitialWeights("gpt2"))
     assert up.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert transformer.blocks[1].attention.out.weight.std().item() == pytest.approx(0.01, rel=0.02)

@@ -151,6 +151,7 @@ STUDIES: dict[str, tuple[str, Ask]] = {
     "places": ("Can places stand in for a layer?", _recorded("places")),
     "rows": ("Is a layer saved by a head for every row, and never two?", _recorded("rows")),
     "orders": ("Does training find the order of pairs that needs a layer less?", _recorded("orders")),
+    "unsaid": ("Which unsaid part of the paper's recipe keeps transformer D on its plateau?", _recorded("unsaid")),
     "plateau": ("What ends the plateau? One change of the recipe at a time.", _recorded("plateau")),
     "curriculum": ("How little curriculum is enough?", _recorded("curriculum")),
     "census": ("Which circuits do models learn, how alike, and do they change?", _recorded("census")),

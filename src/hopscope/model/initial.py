@@ -28,13 +28,14 @@ def initialise(transformer: Transformer, seeds: Sequence[int], drawn: InitialWei
         generator = torch.Generator().manual_seed(seed)
         for name, linear in linears:
             weight, bias = torch.empty(linear.weight.shape[1:]), torch.zeros(linear.bias.shape[1:])
+            writes = name.endswith(("attention.out", "mlp.down"))
             if drawn.init == "torch":
                 bound = 1 / math.sqrt(weight.shape[0])
                 weight.uniform_(-bound, bound, generator=generator)
                 bias.uniform_(-bound, bound, generator=generator)
             else:
-                writes = name.endswith(("attention.out", "mlp.down"))
                 weight.normal_(0, 0.02 * (shrink if writes else 1.0), generator=generator)
             if name.endswith(("attention.query", "attention.key")):
                 weight *= drawn.qk_gain
-            linear.weight[model], linear.bias[model] = weight, bias
+            gain = drawn.embedding_gain if name == "embed" else drawn.output_gain if writes else 1.0
+            linear.weight[model], linear.bias[model] = gain * weight, gain * bias

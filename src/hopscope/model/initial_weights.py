@@ -20,6 +20,9 @@ class InitialWeights:
             normal with deviation 0.02, shrunk by sqrt(2 layers) where a block writes to the residual stream, and no
             biases (Radford et al. 2019). It decides how long training stays on its plateau.
         qk_gain: factor on the weights that make queries and keys. Above 1, heads look somewhere from the start.
+        embedding_gain: factor on what takes the input to the residual stream, weights and biases.
+        output_gain: the same on what writes to the stream in every block. Norms stand before whatever reads from the
+            stream, so that only the ratio of the two shows in what a model answers, but both in how fast it changes.
 
     Raises:
         InputError: a value out of range.
@@ -27,11 +30,14 @@ class InitialWeights:
 
     init: Scheme = "torch"
     qk_gain: float = 1.0
+    embedding_gain: float = 1.0
+    output_gain: float = 1.0
 
     def __post_init__(self) -> None:
         if self.init not in get_args(Scheme):
             raise InputError(f"init must be {' or '.join(get_args(Scheme))}, got {self.init!r}")
-        check_number("qk_gain", self.qk_gain, 0.0)
+        for name in ("qk_gain", "embedding_gain", "output_gain"):
+            check_number(name, getattr(self, name), 0.0)
 
 
 AS_TORCH = InitialWeights()

@@ -39,4 +39,4 @@ class Study(Generic[S, R]):
     judge: Callable[[R], list[Judgement]]
     table: Callable[[R], str]
     figure: str | None
-    recipe: Literal["plain", "laptop"] = "plain"
+    recipe: Literal["plain", "laptop", "d"] = "plain"

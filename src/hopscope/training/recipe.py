@@ -57,6 +57,8 @@ class Recipe:
         init: `torch` or `gpt2`; see `hopscope.model.initial_weights`.
         qk_gain: factor on the initial query and key weights. Above 1, heads look somewhere from the start, and the
             plateau is shorter.
+        embedding_gain: factor on what first takes the input to the residual stream.
+        output_gain: the same on what every block first writes to it.
         log_every: steps between rows of metrics; every one of the last `final_steps` gets a row.
         final_steps: the final validation loss is the mean over this many last steps (the paper's 100), under
             `when-learned` over none from before the rate falls.
@@ -100,6 +102,8 @@ class Recipe:
     clip: float | None = None
     init: Scheme = "torch"
     qk_gain: float = 1.0
+    embedding_gain: float = 1.0
+    output_gain: float = 1.0
     log_every: int = 8
     final_steps: int = 100
     validation_size: int = 128
@@ -134,7 +138,7 @@ class Recipe:
                 object.__setattr__(self, name, check_items(name, getattr(self, name), of))
         for weight in self.hop_weights or ():
             check_number("a weight of a hop", weight, 0.0)
-        InitialWeights(self.init, self.qk_gain)  # which sees to both
+        _ = self.initial  # which sees to its values
         for name, kind in (("schedule", Schedule), ("checkpoint_precision", CheckpointPrecision)):
             choices = get_args(kind)
             if getattr(self, name) not in choices:
@@ -146,7 +150,7 @@ class Recipe:
     @property
     def initial(self) -> InitialWeights:
         """How weights are drawn before the first update."""
-        return InitialWeights(self.init, self.qk_gain)
+        return InitialWeights(self.init, self.qk_gain, self.embedding_gain, self.output_gain)
 
     def architecture(self, problem: RetrievalProblem) -> Architecture:
         """The transformer this recipe trains on `problem`."""

@@ -1,0 +1,79 @@
+"""What the paper leaves unsaid: the judge takes a long plateau for the paper's alone if all seeds have it and learn."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from planted_arms import arm
+
+from hopscope.paper.recipes import D
+from hopscope.paper.rules import LEAST_PLATEAU
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies import unsaid
+from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.training.recipe import Recipe
+
+LONG = [[3600, 3900, 4200, 5800], [1800, 2000, 2100, 2200], [6000, 6100, 6200, 6400]]
+"""Late enough, and learned to the end, at the edges too: step 1,792 is half the paper's share."""
+
+
+def read_so(*learned: list[int | None], name: str = "pair-codes", missing: int = 0) -> ArmLearned:
+    return arm(name, RetrievalProblem(hops=4), learned, D.recipe, missing=missing)
+
+
+def verdict(one: ArmLearned) -> str:
+    return unsaid.judge(Arms((one,)))[0].verdict
+
+
+def test_a_long_plateau_that_ends() -> None:
+    assert verdict(read_so(*LONG)) == "as asked"
+    assert verdict(read_so(*LONG[:2], missing=1)) == "inconclusive"
+    assert verdict(read_so(missing=3)) == "not run"
+
+
+@pytest.mark.parametrize(
+    "seed", [[1784, 4000, 4200, 5000], [None] * 4, [3600, 3900, 4200, None], [None, 3900, 4200, 4300]]
+)
+def test_one_seed_is_enough_to_refute(seed: list[int | None]) -> None:
+    """Too short, endless, learned but for the last hop, or but for the first."""
+    assert verdict(read_so(*LONG[:2], seed)) == "not as asked"
+    assert verdict(read_so(seed, missing=2)) == "not as asked"
+
+
+def ordered(*steps: int | None, missing: int = 0) -> str:
+    """The verdict on the stand-in, of the time of x1 in all seeds of each arm."""
+    arms = [
+        read_so(*([[step, step, step, step]] * 3), name=name, missing=missing)
+        for name, step in zip(unsaid.ORDERED, steps, strict=False)
+    ]
+    return unsaid.judge(Arms(tuple(arms)))[-1].verdict
+
+
+def test_the_stand_in_orders_as_the_whole() -> None:
+    assert ordered(500, 700, 950, None) == "as asked"
+    assert ordered(500, 950, 700, None) == "not as asked"
+    assert ordered(500, 700, None, None) == "not as asked"  # two that never learn are in no order
+    assert ordered(500, 500, 950, None) == "not as asked"
+    assert ordered(500, 700, 950) == "inconclusive"
+    assert ordered(500, 700, 950, None, missing=1) == "inconclusive"
+    assert ordered() == "not run"
+
+
+def test_readings_change_what_the_paper_leaves_unsaid_alone() -> None:
+    """And no two of them are the same run."""
+    study = unsaid.standard(D.recipe)
+    assert unsaid.HALF_THE_SHARE == LEAST_PLATEAU
+    assert (study.recipe.d_model, study.recipe.batch_size, study.recipe.layers, study.recipe.steps) == (
+        128, 128, 24, 6400,
+    )  # fmt: skip
+    assert len({(one.problem, one.recipe) for one in study.arms}) == len(study.arms)
+    assert {one.name for one in study.arms} >= set(unsaid.ORDERED)
+    said = {one.name for one in fields(Recipe)} - {
+        "embedding_gain", "output_gain", "qk_gain", "warmup", "clip", "beta2",
+    }  # fmt: skip
+    for one in study.arms:
+        assert {name: getattr(one.recipe, name) for name in said} == {
+            name: getattr(study.recipe, name) for name in said
+        }
+        assert (one.problem.hops, one.problem.chains, one.problem.symbol_dim) == (4, 4, 4)
