@@ -16,15 +16,22 @@ from hopscope.errors import InputError
 from hopscope.model.precision import Precision
 from hopscope.parallel import in_processes
 from hopscope.training.engine import Engine, available_cores, choose_engine, default_device, using_threads
-from hopscope.training.memory import check_memory
+from hopscope.training.memory import check_memory, least_memory, memory_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+from hopscope.training.together import clear, lay_apart, together
 from hopscope.training.trainer import train
 from hopscope.words import counted
 
+How = tuple[str, int, Precision | Literal["auto"], bool | None]
+"""Device, threads, precision and whether it is compiled, as in `choose_engine`."""
+
 Then = Callable[[Path], None]
 """What is done with the folder of a run that is finished. Other processes must be able to import it by name."""
+
+ROOM = 4
+"""How many times the least memory that an ensemble takes there must be: more than that is kept on the way."""
 
 
 def train_all(
@@ -36,6 +43,7 @@ def train_all(
     precision: Precision | Literal["auto"] = "auto",
     compiled: bool | None = None,
     in_order: bool = False,
+    as_ensembles: bool | None = None,
     then: Mapping[str, Then] | None = None,
     watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
@@ -43,7 +51,7 @@ def train_all(
 
     Of either the longest come first, or they keep their order. On a CPU small models gain little from a second thread
     and everything from a second process, so each of `workers` processes trains runs on its share of the cores. On a GPU
-    one process trains one run after the other.
+    one process trains one run after the other, and those that differ by their seeds alone together.
 
     Args:
         setups: what to train; finished ones are skipped.
@@ -53,8 +61,10 @@ def train_all(
         precision: as in `choose_engine`.
         compiled: as in `choose_engine`.
         in_order: keep the order of the setups: whatever cuts the work short, the first of them are there.
+        as_ensembles: train runs together that differ by their seeds alone, see `hopscope.training.together`; `None` for
+            where a GPU trains.
         then: what is done with a run, by the setup's name, as soon as it is trained, on the threads of the process that
-            trained it. Left to the caller are runs that were finished before, and all where a GPU trains.
+            trained it. Left to the caller are runs that were finished before, those of an ensemble, and all on a GPU.
         watch: told now and then where every run stands.
 
     Raises:
@@ -68,9 +78,12 @@ def train_all(
     left.sort(key=lambda setup: setup.name not in then)
     cores = available_cores()
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
-    options = (device, max(1, cores // workers), precision, compiled)
+    options: How = (device, max(1, cores // workers), precision, compiled)
     for setup in left:  # or the first would be trained before the last is refused
         check_memory(setup, choose_engine(setup, device=device, threads=options[1], precision=precision))
+    if device != "cpu" if as_ensembles is None else as_ensembles:
+        _train_together(left, folder, options, watch and (lambda ones: watch(progress_of(setups, folder) | ones)))
+        left = unfinished(left, folder, in_order=True)
     if workers > 1:
         _tell_of_wide_runs(left, folder, options[1])
     if not left:
@@ -93,6 +106,25 @@ def train_all(
         in_processes(_train_and_then, jobs, workers, watch and tick)
     if watch is not None:
         watch(progress_of(setups, folder))
+
+
+def _train_together(
+    setups: Sequence[Setup],
+    folder: Path,
+    how: How,
+    watch: Callable[[dict[str, Progress]], None] | None,
+) -> None:
+    """Train what can be trained as ensembles, in this process, and lay it apart."""
+    device, threads, precision, _ = how
+
+    def fits(ensemble: Setup) -> bool:
+        engine = choose_engine(ensemble, device=device, threads=threads, precision=precision)
+        return ROOM * least_memory(ensemble, engine) <= memory_of(engine)
+
+    clear(folder)
+    for ensemble in together(setups, folder, fits):
+        train_one(ensemble.setup, folder, *how, watch and (lambda stands, of=ensemble: watch(of.progress(stands))))
+        lay_apart(ensemble, folder)
 
 
 def _tell_of_wide_runs(setups: Sequence[Setup], folder: Path, share: int) -> None:
@@ -139,7 +171,7 @@ def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
 def _train_and_then(
     setup: Setup,
     folder: Path,
-    how: tuple[str, int, Precision | Literal["auto"], bool | None],
+    how: How,
     then: Then | None,
     watch: Callable[[Progress], None] | None = None,
 ) -> None:

@@ -40,7 +40,7 @@ def check_memory(setup: Setup, engine: Engine) -> None:
     Raises:
         InputError: it would take more than there is.
     """
-    needed, there = least_memory(setup, engine), _there(engine)
+    needed, there = least_memory(setup, engine), memory_of(engine)
     if needed > there:
         raise InputError(
             f"this run would take {in_words(needed)} of memory at the least and there are {in_words(there)}; "
@@ -48,6 +48,7 @@ def check_memory(setup: Setup, engine: Engine) -> None:
         )
 
 
-def _there(engine: Engine) -> int:
+def memory_of(engine: Engine) -> int:
+    """Bytes that the engine's device has."""
     device = torch.device(engine.device)
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()

@@ -1,0 +1,174 @@
+"""Runs that differ by their seeds alone, trained as one ensemble and then laid apart, each into its own folder.
+
+On a GPU a small model leaves most of it idle, so that many at once take hardly longer than one. They do not feel one
+another: each comes to what it would come to alone, by its own plan, up to rounding. While it trains, an ensemble lies
+in a hidden folder beside the runs, where it goes on after a kill like any run; a run that is laid apart appears whole.
+It has no state to go on from, for it is at its end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from hopscope.files import number_or_null
+from hopscope.tensor_files import load_tensors
+from hopscope.training.metrics import MetricsRow
+from hopscope.training.plan import Plan
+from hopscope.training.progress import Progress
+from hopscope.training.run import RunFolder
+from hopscope.training.run_records import ModelResult, Result, run_hash
+from hopscope.training.setup import Setup
+
+ASIDE = ".together"
+"""The folder, beside the runs, in which ensembles train."""
+
+MOST = 64
+"""Models of an ensemble."""
+
+_SPENT = ".spent"
+
+
+@dataclass(frozen=True)
+class Together:
+    """An ensemble, and the runs whose models it trains.
+
+    Attributes:
+        setup: of the ensemble; its name is that of its folder.
+        runs: one a seed of the ensemble, or of some of them.
+    """
+
+    setup: Setup
+    runs: tuple[Setup, ...]
+
+    def progress(self, of_all: Progress) -> dict[str, Progress]:
+        """Where each run stands, by name, from where the ensemble does."""
+        by_seed = dict(zip(self.setup.seeds, of_all.partial_losses, strict=False))
+        return {
+            run.name: replace(of_all, partial_losses=(by_seed[run.seeds[0]],) if by_seed else ()) for run in self.runs
+        }
+
+
+def together(setups: Sequence[Setup], folder: Path, fits: Callable[[Setup], bool]) -> list[Together]:
+    """Ensembles of those setups of one seed that differ by nothing else and have no folder yet; first those begun.
+
+    What is left over trains alone: setups that nobody is like, and those that keep checkpoints while any model of an
+    ensemble would be learning.
+
+    Args:
+        setups: runs, none of them finished.
+        folder: where their folders are.
+        fits: whether an ensemble fits into the memory there is.
+    """
+    alike: dict[tuple[object, object], list[Setup]] = {}
+    for setup in setups:
+        alone = len(setup.seeds) > 1 or setup.recipe.checkpoint_jump_every is not None
+        if not alone and not (folder / setup.name).exists():
+            alike.setdefault((setup.problem, setup.recipe), []).append(setup)
+    begun = [run for path in sorted((folder / ASIDE).glob("*/run.json")) if (run := RunFolder(path.parent))]
+    found = []
+    for run in begun:
+        theirs = alike.get((run.problem, run.recipe), [])
+        runs = _by_seed(one for one in theirs if one.seeds[0] in run.seeds)
+        if runs:
+            found.append(Together(Setup(f"{ASIDE}/{run.path.name}", run.problem, run.recipe, run.seeds), runs))
+            alike[run.problem, run.recipe] = [one for one in theirs if one not in runs]
+    for theirs in alike.values():
+        while len(runs := _by_seed(theirs)) > 1:
+            while len(runs) > MOST or not fits(_ensemble(runs)):
+                runs = runs[: len(runs) // 2]
+            if len(runs) < 2:
+                break
+            found.append(Together(_ensemble(runs), runs))
+            theirs = [one for one in theirs if one not in runs]
+    return found
+
+
+def _by_seed(setups: Iterable[Setup]) -> tuple[Setup, ...]:
+    """The first setup of every seed: the same run may be wanted under several names."""
+    first: dict[int, Setup] = {}
+    for setup in setups:
+        first.setdefault(setup.seeds[0], setup)
+    return tuple(first.values())
+
+
+def _ensemble(runs: Sequence[Setup]) -> Setup:
+    seeds = tuple(run.seeds[0] for run in runs)
+    problem, recipe = runs[0].problem, runs[0].recipe
+    return Setup(f"{ASIDE}/{run_hash(asdict(problem), asdict(recipe), list(seeds))}", problem, recipe, seeds)
+
+
+def lay_apart(ensemble: Together, folder: Path) -> None:
+    """Give each run of a trained ensemble its folder, and take the ensemble's away.
+
+    Raises:
+        InputError: a file of the ensemble is damaged.
+        OSError: a run's folder is there by now.
+    """
+    run = RunFolder(folder / ensemble.setup.name)
+    weights = {step: load_tensors(path, run.record.content_hash)[1] for step, path in run.checkpoints.items()}
+    for setup in ensemble.runs:
+        model = run.seeds.index(setup.seeds[0])
+        made = run.path / "apart" / setup.name
+        shutil.rmtree(made, ignore_errors=True)  # what a killed process left
+        own = RunFolder.create(made, setup, run.engine)
+        plan = run.plans.models[model]
+        own.append_metrics(_rows(run, model, plan))
+        kept = [step for step in sorted(weights) if step < plan.end and plan.checkpoints(step)]
+        for step in kept:
+            own.save_checkpoint(step, {name: one[model : model + 1] for name, one in weights[step].items()})
+        last = weights[max(weights)]  # since its own end the model has stayed as it was
+        own.save_checkpoint(plan.end, {name: one[model : model + 1] for name, one in last.items()}, last=True)
+        (told,) = (one for one in run.result.models if one.model == model)
+        own.finish(Result(plan.end, run.result.held_out, (_alone(told, own),)))
+        (folder / setup.name).parent.mkdir(parents=True, exist_ok=True)
+        made.rename(folder / setup.name)
+    run.path.rename(run.path.with_suffix(_SPENT))  # so that what a kill leaves of it is known for what it is
+    clear(folder)
+
+
+def clear(folder: Path) -> None:
+    """Take away what is left of ensembles that have been laid apart."""
+    aside = folder / ASIDE
+    for spent in aside.glob(f"*{_SPENT}"):
+        shutil.rmtree(spent)
+    if aside.exists() and not any(aside.iterdir()):
+        aside.rmdir()
+
+
+def _alone(told: ModelResult, own: RunFolder) -> ModelResult:
+    return replace(told, model=0, hash=own.model_hashes[0])
+
+
+def _rows(run: RunFolder, model: int, plan: Plan) -> list[MetricsRow]:
+    """The rows that a model alone would have had. The ensemble may have some in between, for other models' sake."""
+    wanted = set(plan.rows(plan.end))
+    rows, before, since = [], 0, list[tuple[int, MetricsRow]]()
+    for row in (one for one in run.rows() if one.model == model and one.step <= plan.end):
+        since.append((row.step - before, row))
+        before = row.step
+        if row.step in wanted:
+            rows.append(replace(_as_one(since), model=0))
+            since.clear()
+    return rows
+
+
+def _as_one(since: Sequence[tuple[int, MetricsRow]]) -> MetricsRow:
+    """The last of several rows, told with the updates that each is of, with the training losses of all."""
+    updates, last = [number for number, _ in since], since[-1][1]
+    if len(since) == 1:
+        return last
+    by_hop = zip(*(row.train_partial_losses for _, row in since), strict=True)
+    return replace(
+        last,
+        train_loss=_mean(updates, [row.train_loss for _, row in since]),
+        train_partial_losses=tuple(_mean(updates, losses) for losses in by_hop),
+    )
+
+
+def _mean(updates: Sequence[int], losses: Sequence[float | None]) -> float | None:
+    """The mean over all updates; None where one is no number."""
+    told = [float("nan") if loss is None else loss for loss in losses]
+    return number_or_null(sum(n * loss for n, loss in zip(updates, told, strict=True)) / sum(updates))

@@ -1,0 +1,174 @@
+"""Runs trained as one ensemble and laid apart: each is what it would be alone, whole or not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.check import check
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training import engine, together, trainer
+from hopscope.training.many import finished, train_all
+from hopscope.training.progress import Progress
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+from hopscope.training.setup import Setup
+
+PROBLEM = RetrievalProblem(hops=2)
+RECIPE = Recipe(
+    layers=2, heads=2, d_model=16, steps=120, batch_size=32, log_every=5, final_steps=9, validation_size=8, mlp=False,
+    examples=64, learning_rate=1e-2, schedule="when-learned", learned_below=0.97, fall=0.25, checkpoint_every=20,
+)  # fmt: skip
+PRUNED = replace(RECIPE, prune_every=5, head_dropout=0.5, head_dropout_after=1)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    """Few sequences at the end, and models one by one, as they would go alone."""
+    monkeypatch.setattr(trainer, "HELD_OUT", 8)
+    monkeypatch.setattr(engine, "_ROWS_AT_ONCE", 1)
+
+
+def runs(recipe: Recipe = RECIPE, seeds: tuple[int, ...] = (1, 2, 3, 4)) -> list[Setup]:
+    return [Setup(f"arm/seed-{seed}", PROBLEM, recipe, (seed,)) for seed in seeds]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What a run says, but for what may differ: its engine, its training losses, its state."""
+    skipped = {"run.json", "metrics.jsonl", "state.safetensors", ".writer"}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in skipped
+    }
+
+
+@pytest.mark.parametrize("recipe", [RECIPE, PRUNED, replace(RECIPE, checkpoint_precision="bf16", checkpoint_every=7)])
+def test_each_is_what_it_is_alone(recipe, tmp_path):
+    setups = runs(recipe)
+    train_all(setups, tmp_path / "alone", workers=1, precision="fp32")
+    assert not (tmp_path / "alone" / together.ASIDE).exists()
+    train_all(setups, tmp_path / "together", workers=1, precision="fp32", as_ensembles=True)
+    assert [path.name for path in (tmp_path / "together").iterdir()] == ["arm"]
+    alone, found = (finished(setups, tmp_path / name) for name in ("alone", "together"))
+    assert len({run.result.steps for run in alone.values()}) > 1  # they end by themselves
+    for name, run in found.items():
+        other = alone[name]
+        assert files(run.path) == files(other.path)
+        assert run.result == other.result
+        assert run.metrics.steps.tolist() == other.metrics.steps.tolist()
+        for losses in ("validation_loss", "partial_losses", "heads"):
+            assert np.array_equal(getattr(run.metrics, losses), getattr(other.metrics, losses), equal_nan=True)
+        for losses in ("train_loss", "train_partial_losses"):
+            assert getattr(run.metrics, losses) == pytest.approx(getattr(other.metrics, losses), rel=1e-5)
+    assert not [one.trouble for one in check(tmp_path / "together") if one.trouble]
+
+
+def test_it_goes_on_where_it_was_cut_short(tmp_path):
+    """By the ensemble that was begun, though fewer runs or more are wanted now."""
+
+    class Stopped(Exception):
+        pass
+
+    def stop(stands: dict[str, Progress]) -> None:
+        if any(one.step == 40 for one in stands.values()):
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train_all(runs(), tmp_path, precision="fp32", as_ensembles=True, watch=stop)
+    (begun,) = (tmp_path / together.ASIDE).iterdir()
+    wanted = runs(seeds=(2, 3, 5))
+    (first,) = together.together(wanted, tmp_path, lambda _: True)
+    assert (first.setup.seeds, [run.seeds for run in first.runs]) == ((1, 2, 3, 4), [(2,), (3,)])
+    assert first.setup.name == f"{together.ASIDE}/{begun.name}"
+    train_all(wanted, tmp_path, workers=1, precision="fp32", as_ensembles=True)
+    train_all(runs(seeds=(2, 3, 5)), tmp_path / "alone", workers=1, precision="fp32")
+    assert {path.name for path in (tmp_path / "arm").iterdir()} == {"seed-2", "seed-3", "seed-5"}
+    for name, run in finished(wanted, tmp_path).items():
+        assert files(run.path) == files(tmp_path / "alone" / name)
+
+
+def grouped(setups: list[Setup], folder: Path, most: int = 64) -> list[list[str]]:
+    found = together.together(setups, folder, lambda one: len(one.seeds) <= most)
+    return [[run.name for run in one.runs] for one in found]
+
+
+def test_who_goes_together(tmp_path):
+    several = Setup("several", PROBLEM, RECIPE, (8, 9))
+    other = Setup("other", PROBLEM, replace(RECIPE, steps=121), (1,))
+    jumps = runs(replace(RECIPE, checkpoint_jump_every=5))
+    assert grouped([several, *runs(), other], tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 2, 3, 4)]]
+    assert grouped([several, other, *jumps], tmp_path) == []
+    again = [replace(run, name=f"again/{run.name}") for run in runs(seeds=(1, 2))]
+    assert grouped([*runs(seeds=(1, 2)), *again], tmp_path) == [
+        ["arm/seed-1", "arm/seed-2"], ["again/arm/seed-1", "again/arm/seed-2"],
+    ]  # fmt: skip
+    assert [len(one) for one in grouped(runs(seeds=tuple(range(10))), tmp_path, most=3)] == [2, 2, 3, 3]
+    assert grouped(runs(), tmp_path, most=1) == []
+    assert [len(one) for one in grouped(runs(seeds=tuple(range(100))), tmp_path)] == [50, 50]
+    (tmp_path / "arm" / "seed-2").mkdir(parents=True)
+    assert grouped(runs(), tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 3, 4)]]
+
+
+def test_what_is_in_the_way_is_named(tmp_path):
+    (tmp_path / "arm" / "seed-2").mkdir(parents=True)
+    (tmp_path / "arm" / "seed-2" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="seed-2 is in use and holds no hopscope run"):
+        train_all(runs(replace(RECIPE, steps=4)), tmp_path, workers=1, precision="fp32", as_ensembles=True)
+
+
+def test_everybody_is_told_where_a_run_stands(tmp_path):
+    seen: list[dict[str, Progress]] = []
+    train_all(runs(), tmp_path, workers=1, precision="fp32", as_ensembles=True, watch=seen.append)
+    assert all(set(one) == {run.name for run in runs()} for one in seen)
+    assert all(len(stands.partial_losses) == 1 for one in seen for stands in one.values())
+    assert len({stands.partial_losses for stands in seen[0].values()}) == 4
+    ends = {name: run.result.steps for name, run in finished(runs(), tmp_path).items()}
+    assert {name: stands.step for name, stands in seen[-1].items()} == ends
+
+
+KILLED = """
+import sys
+from pathlib import Path
+import filelock, torch._dynamo
+from killing import killed_everywhere
+import hopscope.training.engine as engine
+import hopscope.training.trainer as trainer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.many import train_all
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+trainer._SECONDS_BETWEEN_STATES, trainer.HELD_OUT, engine._ROWS_AT_ONCE = 0.0, 8, 1
+recipe = Recipe(layers=1, heads=1, d_model=8, steps=4, batch_size=2, log_every=2, final_steps=1, validation_size=2,
+                mlp=False, checkpoint_every=2)
+setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1, chains=2), recipe, (seed,)) for seed in (1, 2)]
+root = Path(sys.argv[1])
+
+def program(folder):
+    train_all(setups, folder, workers=1, precision="fp32", as_ensembles=True)
+
+moments, alone = killed_everywhere(program, lambda name: root / name, every=5)
+assert {"run-1/result.json", "run-2/result.json"} <= set(alone)
+assert not [name for name in alone if ".together" in name]
+print(moments)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks")
+def test_a_kill_at_any_write_loses_nothing(tmp_path):
+    support = Path(__file__).parent.parent / "support"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(support), *sys.path]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert int(shown.stdout) > 30
+    assert RunFolder(next(tmp_path.rglob("run-1"))).finished
