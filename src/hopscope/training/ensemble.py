@@ -20,6 +20,7 @@ from hopscope.problem.vectors import Batch
 from hopscope.training.engine import Engine
 from hopscope.training.head_dropout import HeadScales
 from hopscope.training.losses import partial_losses
+from hopscope.training.muon import Muon
 from hopscope.training.recipe import Recipe
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -43,7 +44,7 @@ class Ensemble:
     def update(
         self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None
     ) -> Float[Tensor, "model hop"]:
-        """One AdamW step for every model, of what they are where their heads' outputs are so scaled.
+        """One step for every model, of what they are where their heads' outputs are so scaled.
 
         Gives the losses by hop before it, with the heads so scaled.
 
@@ -97,7 +98,7 @@ class Ensemble:
         return {name: torch.cat([state[name] for state in states]) for name in states[0]}
 
     def state(self) -> dict[str, Tensor]:
-        """Weights and AdamW's moments: all that the next update depends on."""
+        """Weights and moments: all that the next update depends on."""
         state = self.weights()
         for moment in _MOMENTS:
             parts = [part.moments(moment) for part in self._parts]
@@ -141,8 +142,10 @@ class _Part:
         self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
         self._prunes, self._compiled = recipe.prune_every is not None, engine.compiled
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
+        self._muon = Muon(self.transformer, recipe.weight_decay) if recipe.optimiser == "muon" else None
+        others = {*self._muon.parameters} if self._muon else set()
         self._optimiser = torch.optim.AdamW(
-            self._parameters,
+            [parameter for parameter in self._parameters if parameter not in others],
             lr=recipe.learning_rate,
             betas=(recipe.beta1, recipe.beta2),
             weight_decay=recipe.weight_decay,
@@ -162,7 +165,7 @@ class _Part:
         return partial_losses(answers, batch.targets, self._symbol_dim)
 
     def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Float[Tensor, "model hop"]:
-        """One AdamW step, or where no model learns any more only the losses."""
+        """One step, or where no model learns any more only the losses."""
         with nullcontext() if scales is None else self._scaled(scales):
             if not any(rates):
                 with torch.no_grad():
@@ -178,23 +181,29 @@ class _Part:
         if self._clip is not None:
             self._clip_gradients(self._clip)
         self._step(rates)
-        self._optimiser.zero_grad()
+        for parameter in self._parameters:
+            parameter.grad = None
         return losses.detach()
 
     @torch.no_grad()
     def _step(self, rates: Sequence[float]) -> None:
-        """Each model at its rate: what AdamW does, decay included, is linear in it, so some go a part of the way."""
+        """Each model at its rate: an update, decay included, is linear in it, so some go a part of the way."""
         highest = max(rates)
-        for group in self._optimiser.param_groups:
-            group["lr"] = highest
         if min(rates) == highest:
-            self._optimiser.step()
+            self._step_all(highest)
             return
         before = [parameter.clone() for parameter in self._parameters]
-        self._optimiser.step()
+        self._step_all(highest)
         share = torch.tensor([rate / highest for rate in rates], device=self._device)
         for parameter, was in zip(self._parameters, before, strict=True):
             parameter.copy_(torch.lerp(was, parameter, share.view(-1, *[1] * (was.dim() - 1))))
+
+    def _step_all(self, rate: float) -> None:
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.step()
+        if self._muon is not None:
+            self._muon.step(rate, self._optimiser.state)
 
     @torch.no_grad()
     def keep(self, left: Left) -> None:
@@ -227,13 +236,13 @@ class _Part:
                 out.copy_(weight)
 
     def moments(self, name: str) -> dict[str, Tensor]:
-        """One of AdamW's moments of every weight."""
+        """One of the optimiser's moments of every weight."""
         return {
             weight: self._optimiser.state[parameter][name] for weight, parameter in self.transformer.named_parameters()
         }
 
     def reset_moments(self) -> None:
-        """AdamW's state before the first step, there from the start so that saving needs no special case."""
+        """The optimiser's state before the first step, there from the start so that saving needs no special case."""
         for parameter in self._parameters:
             self._optimiser.state[parameter] = {
                 "step": torch.zeros((), dtype=torch.float32, device=self._device),

@@ -13,7 +13,10 @@ from hopscope.model.initial_weights import InitialWeights, Scheme
 from hopscope.problem.retrieval import RetrievalProblem
 
 Schedule = Literal["constant", "cosine", "trapezoid", "when-learned"]
+Optimiser = Literal["adamw", "muon"]
 CheckpointPrecision = Literal["fp32", "bf16"]
+
+_CHOICES = (("schedule", Schedule), ("optimiser", Optimiser), ("checkpoint_precision", CheckpointPrecision))
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Recipe:
         head_dropout_after: so many hops, whichever, the model must have learned before that begins. With 1 the plateau
             is as short as without.
         warmup: steps over which the learning rate rises linearly.
+        optimiser: `adamw`, or `muon` for the matrices of blocks, head by head, and AdamW for the rest; see
+            `hopscope.training.muon`.
         weight_decay: decoupled (Loshchilov 2017), on all weights.
         beta1: AdamW's.
         beta2: AdamW's.
@@ -96,6 +101,7 @@ class Recipe:
     head_dropout: float = 0.0
     head_dropout_after: int = 0
     warmup: int = 0
+    optimiser: Optimiser = "adamw"
     weight_decay: float = 0.1
     beta1: float = 0.9
     beta2: float = 0.999
@@ -139,7 +145,7 @@ class Recipe:
         for weight in self.hop_weights or ():
             check_number("a weight of a hop", weight, 0.0)
         _ = self.initial  # which sees to its values
-        for name, kind in (("schedule", Schedule), ("checkpoint_precision", CheckpointPrecision)):
+        for name, kind in _CHOICES:
             choices = get_args(kind)
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")

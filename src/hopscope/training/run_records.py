@@ -12,7 +12,13 @@ from hopscope.records import as_before, content_hash
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
-ADDED = {"head_dropout": 0.0, "head_dropout_after": 0, "embedding_gain": 1.0, "output_gain": 1.0}
+ADDED = {
+    "head_dropout": 0.0,
+    "head_dropout_after": 0,
+    "embedding_gain": 1.0,
+    "output_gain": 1.0,
+    "optimiser": "adamw",
+}
 """Fields that recipes and problems have got since studies keep records of them (`hopscope.studies.kept`), and what they
 stand at in those that lack them. The next one goes here."""
 

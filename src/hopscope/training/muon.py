@@ -1,0 +1,109 @@
+"""Muon (Jordan 2024) for M models: matrices move by orthogonal updates, each head's by themselves.
+
+Where AdamW moves every number by about the learning rate, Muon moves a matrix by about the same in all directions: its
+momentum, with all singular values made one. What heads read and write is a matrix a head (`query`, `key`, `value`,
+`out`); heads that share one would share their directions. Updates are scaled to the root mean square of AdamW's (Liu et
+al. 2025), so that one learning rate and one weight decay serve both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.model.transformer import Transformer
+
+MOMENTUM = 0.95
+
+_COEFFICIENTS = 3.4445, -4.7750, 2.0315
+"""Of the quintic iteration: steepest at zero, so that five steps take all singular values to between 0.7 and 1.2."""
+
+_STEPS = 5
+
+_LIKE_ADAMW = 0.2
+"""Root mean square of AdamW's updates, in learning rates."""
+
+Matrices = Float[Tensor, "model matrix short long"]
+Moments = Mapping[Tensor, Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Weight:
+    """A weight and how it is made of matrices: by head along its rows or its columns, or one as a whole."""
+
+    parameter: nn.Parameter
+    heads: int
+    along: Literal["rows", "columns"]
+
+    @classmethod
+    def of(cls, name: str, parameter: nn.Parameter, heads: int) -> _Weight | None:
+        """That of a parameter; None if it is AdamW's."""
+        if name.endswith(("query.weight", "key.weight", "value.weight")):
+            return cls(parameter, heads, "columns")
+        if name.endswith("out.weight"):
+            return cls(parameter, heads, "rows")
+        return cls(parameter, 1, "rows") if name.endswith(("up.weight", "down.weight")) else None
+
+    def matrices(self, numbers: Float[Tensor, "model d_in d_out"]) -> Matrices:
+        """A view of such numbers, matrix by matrix, the longer side last."""
+        models, d_in, d_out = numbers.shape
+        if self.along == "rows":
+            made = numbers.view(models, self.heads, -1, d_out)
+        else:
+            made = numbers.view(models, d_in, self.heads, -1).transpose(1, 2)
+        return made.mT if made.shape[2] > made.shape[3] else made
+
+
+class Muon:
+    """All weights of blocks that Muon moves.
+
+    Args:
+        transformer: M models.
+        decay: decoupled weight decay.
+    """
+
+    def __init__(self, transformer: Transformer, decay: float) -> None:
+        heads = transformer.shape.heads
+        named = transformer.named_parameters()
+        self._weights = [one for name, weight in named if (one := _Weight.of(name, weight, heads))]
+        self._decay = decay
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """What it moves; everything else is AdamW's."""
+        return [weight.parameter for weight in self._weights]
+
+    @torch.no_grad()
+    def step(self, rate: float, moments: Moments) -> None:
+        """One update of all that have a gradient; the momentum is kept where AdamW has its first moment."""
+        alike: dict[torch.Size, list[tuple[_Weight, Matrices]]] = {}
+        for weight in self._weights:
+            gradient = weight.parameter.grad
+            if gradient is not None:
+                momentum = moments[weight.parameter]["exp_avg"].lerp_(gradient, 1 - MOMENTUM)
+                ahead = weight.matrices(gradient.lerp(momentum, MOMENTUM))
+                alike.setdefault(ahead.shape[2:], []).append((weight, ahead))
+        for shape, several in alike.items():  # of all layers at once: they are small
+            moved = orthogonal(torch.cat([ahead for _, ahead in several], dim=1))
+            length = rate * _LIKE_ADAMW * math.sqrt(max(shape))
+            first = 0
+            for weight, ahead in several:
+                part = moved[:, first : (first := first + ahead.shape[1])]
+                weight.parameter.mul_(1 - rate * self._decay)
+                weight.matrices(weight.parameter).add_(part, alpha=-length)
+
+
+def orthogonal(matrices: Matrices) -> Matrices:
+    """Each matrix with its singular values brought near one; zero stays zero."""
+    first, third, fifth = _COEFFICIENTS
+    made: Tensor = matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp(min=1e-7)
+    for _ in range(_STEPS):
+        square = made @ made.mT
+        made = first * made + (third * square + fifth * square @ square) @ made
+    return made

@@ -1,0 +1,141 @@
+"""Muon for many models and heads is torch's own, matrix by matrix, and the rest is AdamW's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.optim import _muon as theirs
+
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.data import Data
+from hopscope.training.engine import Engine
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.muon import orthogonal
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+from hopscope.training.trainer import train
+
+PROBLEM = RetrievalProblem(hops=2)
+RECIPE = Recipe(
+    layers=2, heads=2, d_model=16, head_dim=4, steps=4, batch_size=8, log_every=2, final_steps=1, validation_size=8,
+    learning_rate=1e-2, optimiser="muon", examples=None,
+)  # fmt: skip
+ENGINE = Engine(threads=1, models_at_once=2)
+HEADS = {"query": 1, "key": 1, "value": 1, "out": 0}
+"""The axis along which each of attention's weights is cut into heads."""
+
+
+def ensemble(recipe: Recipe = RECIPE, seeds: tuple[int, ...] = (1, 2)) -> Ensemble:
+    return Ensemble(PROBLEM, recipe, seeds, ENGINE)
+
+
+def by_torch(recipe: Recipe, seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
+    """The weights of one model after some steps by torch's Muon, a parameter a head, and its AdamW."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.float)  # torch's makes them orthogonal in bf16
+    from hopscope.model.transformer import Transformer
+
+    alone, data = ensemble(recipe, (seed,)), Data(PROBLEM, recipe, [seed])
+    transformer = Transformer(recipe.architecture(PROBLEM))
+    transformer.load_state_dict(alone.weights())
+    cut: dict[str, list[torch.nn.Parameter]] = {}
+    rest = []
+    for name, weight in transformer.named_parameters():
+        part = name.split(".")[-2]
+        if name.endswith("weight") and part in {*HEADS, "up", "down"}:
+            pieces = weight[0].detach().chunk(recipe.heads if part in HEADS else 1, dim=HEADS.get(part, 0))
+            cut[name] = [torch.nn.Parameter(piece.clone()) for piece in pieces]
+        else:
+            rest.append(weight)
+    matrices = [piece for pieces in cut.values() for piece in pieces]
+    of_matrices = theirs.Muon(
+        matrices, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw"
+    )
+    of_rest = torch.optim.AdamW(
+        rest, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(recipe.beta1, recipe.beta2)
+    )
+    for step in range(steps):
+        batch = data.training(step)
+        with torch.no_grad():
+            for name, weight in transformer.named_parameters():
+                if name in cut:
+                    weight.copy_(torch.cat(list(cut[name]), dim=HEADS.get(name.split(".")[-2], 0))[None])
+        transformer.zero_grad()
+        (transformer(batch.inputs) - batch.targets).square().mean().backward()
+        for name, weight in transformer.named_parameters():
+            if name in cut:
+                assert weight.grad is not None
+                dim = HEADS.get(name.split(".")[-2], 0)
+                for piece, gradient in zip(cut[name], weight.grad[0].chunk(len(cut[name]), dim=dim), strict=True):
+                    piece.grad = gradient.clone()
+        of_matrices.step()
+        of_rest.step()
+    found = {name: weight.detach() for name, weight in transformer.named_parameters()}
+    return found | {
+        name: torch.cat(list(pieces), dim=HEADS.get(name.split(".")[-2], 0))[None].detach()
+        for name, pieces in cut.items()
+    }
+
+
+@pytest.mark.parametrize("recipe", [RECIPE, replace(RECIPE, mlp=False, heads=1, head_dim=None, weight_decay=0.5)])
+def test_it_is_torchs_head_by_head(recipe, monkeypatch):
+    both, data = ensemble(recipe), Data(PROBLEM, recipe, [1, 2])
+    for step in range(4):
+        both.update(data.training(step), [recipe.learning_rate] * 2)
+    for model, seed in enumerate((1, 2)):
+        for name, weight in by_torch(recipe, seed, 4, monkeypatch).items():
+            if name.endswith("key.bias"):  # to which the loss is blind: AdamW makes much of rounding
+                continue
+            assert torch.allclose(both.weights()[name][model : model + 1], weight, atol=2e-4), name
+
+
+def test_a_model_at_another_rate_goes_a_part_of_the_way():
+    """And at none it stays, whatever its neighbour does."""
+    whole, part, data = ensemble(), ensemble(), Data(PROBLEM, RECIPE, [1, 2])
+    before = whole.weights()
+    whole.update(data.training(0), [1e-2, 1e-2])
+    part.update(data.training(0), [1e-2, 0.0])
+    for name, weight in part.weights().items():
+        assert torch.equal(weight[0], whole.weights()[name][0])
+        assert torch.equal(weight[1], before[name][1])
+
+
+def test_orthogonal_is_orthogonal_and_nothing_stays_nothing():
+    matrices = torch.randn(2, 3, 4, 16, generator=torch.Generator().manual_seed(0))
+    matrices[1, 2] = 0
+    made = orthogonal(matrices)
+    values = torch.linalg.svdvals(made[0])
+    assert 0.6 < float(values.min()) < float(values.max()) < 1.3
+    turned = torch.linalg.svd(matrices[0], full_matrices=False)
+    assert torch.nn.functional.cosine_similarity(
+        made[0].flatten(1), (turned.U @ turned.Vh).flatten(1)
+    ).min() > 0.97  # fmt: skip
+    assert not made[1, 2].any()
+
+
+def test_heads_that_are_gone_stay_gone_and_a_run_goes_on_to_the_bit(tmp_path):
+    recipe = replace(RECIPE, steps=24, prune_every=2, prune_cost=5.0, learned_below=2.0, mlp=False)
+    run = train(Setup("run", PROBLEM, recipe, (1, 2)), tmp_path / "alone", engine=ENGINE)
+    assert int(run.metrics.heads[-1].max()) < recipe.layers * recipe.heads
+
+    class Stopped(Exception):
+        pass
+
+    def stop(progress):
+        if progress.step == 12:
+            raise Stopped
+
+    setup = Setup("run", PROBLEM, replace(recipe, checkpoint_every=4), (1, 2))
+    with pytest.raises(Stopped):
+        train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
+    train(setup, tmp_path / "cut", engine=ENGINE)
+    train(setup, tmp_path / "whole", engine=ENGINE)
+    ended = [(tmp_path / name / "state.safetensors").read_bytes() for name in ("cut", "whole")]
+    assert ended[0] == ended[1]
+
+
+def test_another_optimiser_is_named():
+    with pytest.raises(InputError, match="optimiser must be adamw or muon, got 'soap'"):
+        replace(RECIPE, optimiser="soap")
