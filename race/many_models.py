@@ -35,7 +35,7 @@ from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
-from hopscope.training.engine import choose_engine, using_threads
+from hopscope.training.engine import EngineChoice, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -132,7 +132,7 @@ def ensemble(ours: Ensemble, recipe: Recipe, models: int) -> Step:
 def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str) -> dict[str, Step]:
     """All racers, from the same weights."""
     seeds = list(range(models))
-    engine = choose_engine(Setup("race", problem, recipe, tuple(seeds)), device=device, precision="fp32")
+    engine = EngineChoice(device=device, precision="fp32").engine(Setup("race", problem, recipe, tuple(seeds)))
     first = Ensemble(problem, recipe, seeds, replace(engine, compiled=False))
     weights = first.weights()
 
@@ -208,7 +208,7 @@ def main() -> None:
     recipe = replace(recipes.SWEEP, layers=arguments.layers, batch_size=arguments.batch)
     results = []
     for models in map(int, arguments.models.split(",")):
-        engine = choose_engine(Setup("race", problem, recipe), device=arguments.device, precision="fp32")
+        engine = EngineChoice(device=arguments.device, precision="fp32").engine(Setup("race", problem, recipe))
         with using_threads(engine):
             data = Data(problem, recipe, list(range(models)), arguments.device)
             racers = field(problem, recipe, models, arguments.device)

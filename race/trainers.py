@@ -32,7 +32,7 @@ from hopscope.model.precision import DTYPES, Precision, bf16_unit
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, available_cores, choose_engine, using_threads
+from hopscope.training.engine import Engine, EngineChoice, available_cores, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
@@ -231,7 +231,7 @@ def main() -> None:
     setup = recipes.BY_NAME[arguments.recipe]
     problem, recipe = setup.problem, setup.recipe
     threads = arguments.threads or available_cores()
-    engine = choose_engine(setup, device="cpu", threads=threads, precision=arguments.precision)
+    engine = EngineChoice(device="cpu", threads=threads, precision=arguments.precision).engine(setup)
     with using_threads(engine):
         difference = same_losses(problem, recipe, engine, arguments.check_steps)
         if not difference < 1e-2:

@@ -22,12 +22,14 @@ _HOMES = {
     "Architecture": "hopscope.model.architecture",
     "Transformer": "hopscope.model.transformer",
     "Recipe": "hopscope.training.recipe",
+    "EngineChoice": "hopscope.training.engine",
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
     "Parts": "hopscope.model.foreign",
     "Circuit": "hopscope.circuits.record",
     "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
+    "study": "hopscope.asking",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
     "TextModel": "hopscope.circuits.language.model",
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     import hopscope.paper as paper
     import hopscope.plot as plot
     import hopscope.theory as theory
+    from hopscope.asking import study as study
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.language.model import TextModel as TextModel
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
+    from hopscope.training.engine import EngineChoice as EngineChoice
     from hopscope.training.recipe import Recipe as Recipe
     from hopscope.training.setup import Setup as Setup
 
@@ -69,6 +73,7 @@ __all__ = [
     "Architecture",
     "Batch",
     "Circuit",
+    "EngineChoice",
     "Examples",
     "InputError",
     "Model",
@@ -87,6 +92,7 @@ __all__ = [
     "recipes",
     "reproduce",
     "sample",
+    "study",
     "theory",
     "train",
 ]

@@ -36,7 +36,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
 from hopscope.training.data import held_out
-from hopscope.training.engine import Engine
+from hopscope.training.engine import FASTEST, Engine, EngineChoice
 from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -277,7 +277,7 @@ def train(
     recipe: Setup,
     problem: Path | str,
     *,
-    engine: Engine | None = None,
+    engine: Engine | EngineChoice = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run: ...
 
@@ -289,7 +289,7 @@ def train(
     folder: Path | str,
     *,
     seeds: Sequence[int] | None = None,
-    engine: Engine | None = None,
+    engine: Engine | EngineChoice = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run: ...
 
@@ -300,7 +300,7 @@ def train(
     folder: Path | str | None = None,
     *,
     seeds: Sequence[int] | None = None,
-    engine: Engine | None = None,
+    engine: Engine | EngineChoice = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Train a setup into a folder, or a recipe on a problem; a folder that holds part of the run continues.
@@ -317,7 +317,7 @@ def train(
         problem: what on; after a `Setup` the folder.
         folder: where the run is kept; new, empty, or holding this same run.
         seeds: one a model; `[0]` unless told otherwise.
-        engine: how steps are computed; `None` for the fastest here.
+        engine: how steps are computed: `hs.EngineChoice(threads=1)`; the fastest here unless told otherwise.
         watch: told where the run stands after every row of metrics.
 
     Raises:
@@ -336,8 +336,8 @@ def train(
             raise InputError(f"seeds are a list, one a model, as in seeds=[{seeds!r}], got {seeds!r}")
         path = _folder(folder)
         setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
-    if engine is not None and not isinstance(engine, Engine):
-        raise InputError(f"engine must be an hs.Engine, or None for the fastest here, got {engine!r}")
+    if not isinstance(engine, Engine | EngineChoice):
+        raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
     if watch is not None and not callable(watch):
         raise InputError(f"watch must be a function of a Progress, got {watch!r}")
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)

@@ -16,7 +16,7 @@ from hopscope.model.initial import initialise
 from hopscope.model.kernels import compiled, fused_block
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, choose_engine
+from hopscope.training.engine import Engine, EngineChoice
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -159,7 +159,7 @@ def small(steps: int = 10, **recipe: object) -> Setup:
 def test_a_model_in_training_is_the_plain_one(precision, models):
     """Twenty steps side by side, with heads left out and heads taken away: as far apart as rounding puts them."""
     setup = small(heads=4, head_dim=8, d_model=32, mlp=False, learning_rate=3e-3, clip=1.0, qk_gain=4.0)
-    engine = choose_engine(setup, device="cpu", threads=2, precision=precision)
+    engine = EngineChoice(device="cpu", threads=2, precision=precision).engine(setup)
     assert engine.fused_blocks
     ways = {"fused": engine, "torch": Engine(threads=2, precision=precision), "fp32": Engine(threads=2)}
     losses = {}
@@ -222,7 +222,7 @@ def test_numbers_of_another_kind_are_refused_before_they_are_read():
 @in_both
 def test_who_gets_it(precision):
     def chosen(setup: Setup, **how: object) -> Engine:
-        return choose_engine(setup, device="cpu", precision=precision, **how)
+        return EngineChoice(device="cpu", precision=precision, **how).engine(setup)
 
     assert chosen(small()).fused_blocks
     assert chosen(small(steps=10**9)) == chosen(small())  # compiling would pay, and this is quicker
@@ -237,7 +237,7 @@ def test_where_the_processor_has_another_unit_it_is_not_used(monkeypatch):
     monkeypatch.setattr(fused_block, "bf16_unit", lambda _: "amx_bf16")
     try:
         assert not fused_block.available("bf16")
-        assert not choose_engine(small(), device="cpu", precision="bf16").fused_blocks
+        assert not EngineChoice(device="cpu", precision="bf16").engine(small()).fused_blocks
     finally:
         fused_block.available.cache_clear()
 
@@ -257,7 +257,7 @@ def test_without_what_it_needs_blocks_go_the_other_way(monkeypatch, tmp_path, wh
         for precision in ("bf16", "fp32"):
             expected = precision == "fp32" and what != "no compiler"
             assert fused_block.available(precision) == expected
-            assert choose_engine(small(), device="cpu", precision=precision).fused_blocks == expected
+            assert EngineChoice(device="cpu", precision=precision).engine(small()).fused_blocks == expected
         made = list(tmp_path.rglob("*.so"))
         assert len(made) == (what != "no compiler")  # and it is not made again each time:
         before = [one.stat().st_mtime_ns for one in made]

@@ -16,7 +16,7 @@ from hopscope.cli.train import command
 from hopscope.model import precision
 from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import choose_engine
+from hopscope.training.engine import EngineChoice
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -37,9 +37,9 @@ def of_processor(monkeypatch: pytest.MonkeyPatch, *flags: str, intel: bool = Fal
 )
 def test_precision_follows_from_the_processor(monkeypatch, flags, expected):
     of_processor(monkeypatch, *flags)
-    assert choose_engine(SETUP, device="cpu").precision == expected
-    assert choose_engine(SETUP, device="cpu", precision="fp32").precision == "fp32"
-    assert choose_engine(SETUP, device="cpu", precision="bf16").precision == "bf16"
+    assert EngineChoice(device="cpu").engine(SETUP).precision == expected
+    assert EngineChoice(device="cpu", precision="fp32").engine(SETUP).precision == "fp32"
+    assert EngineChoice(device="cpu", precision="bf16").engine(SETUP).precision == "bf16"
 
 
 def test_intels_avx512_is_no_unit(monkeypatch):
@@ -71,7 +71,7 @@ def test_nothing_is_timed(monkeypatch):
     """The same processor, however busy, has the same answer."""
     monkeypatch.setattr("time.perf_counter", lambda: pytest.fail("timed"))
     monkeypatch.setattr("time.monotonic", lambda: pytest.fail("timed"))
-    choose_engine(SETUP, device="cpu")
+    EngineChoice(device="cpu").engine(SETUP)
 
 
 def test_where_torch_does_not_know_linux_is_asked(monkeypatch, tmp_path):

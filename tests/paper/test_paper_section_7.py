@@ -15,6 +15,7 @@ from hopscope.paper.presets import FIGURE_4, LAPTOP, PAPER, PAPER_SHORT
 from hopscope.paper.recipes import A
 from hopscope.paper.section_7 import DepthResult, judge, read, run
 from hopscope.studies.work import Work
+from hopscope.training.engine import EngineChoice
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -293,7 +294,7 @@ def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
     )
     study = replace(LAPTOP.depth, recipe=recipe, layers=(1, 2), hops=1, plain_hops=1, plain_seeds=(), followed=None)
     assert read(study, tmp_path).groups == ()
-    train_all(study.runs(True, 1)[:1], tmp_path / "sweep", workers=1, precision="fp32")
+    train_all(study.runs(True, 1)[:1], tmp_path / "sweep", workers=1, choice=EngineChoice(precision="fp32"))
     (some,) = read(study, tmp_path).groups
     assert (some.seeds, some.run) == ((0,), "sweep/ic-layers-1-seed-0")
     found = run(study, tmp_path, Work(workers=1, precision="fp32"))

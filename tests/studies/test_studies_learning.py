@@ -11,9 +11,11 @@ from click.testing import CliRunner
 from planted_arms import arm, learns
 from planted_circuits import DOUBLING, seen
 
-from hopscope.cli._keeping import RecordedStudy
-from hopscope.cli.study import STUDIES, command
+import hopscope as hs
+from hopscope.asking import QUESTIONS
+from hopscope.cli.study import command
 from hopscope.errors import InputError
+from hopscope.keeping import RecordedStudy
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
@@ -22,7 +24,7 @@ from hopscope.studies import arms, heads, learning
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.circuits import HASTY, Search
 from hopscope.studies.judgements import Judgement, as_many_as, judgements_table, never
-from hopscope.studies.kept import Models, made_by, told
+from hopscope.studies.kept import Models, kept, made_by, told
 from hopscope.studies.work import Work
 from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder
@@ -228,7 +230,7 @@ FROM_RECORD = ("learning", "depth", "heads", "plateau", "curriculum", "census", 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_every_study_runs_quick_and_goes_on(name, tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 64)
     arguments = [name, str(tmp_path / name), "--quick", *([] if name == "searches" else ["--workers", "1"])]
@@ -269,7 +271,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("name", [name for name in STUDIES if name != "searches"])
+@pytest.mark.parametrize("name", [name for name in QUESTIONS if name != "searches"])
 def test_where_no_study_is_nothing_is_judged_and_nothing_written(name, tmp_path):
     """Neither in a folder that is not there, nor in an empty one, nor in one of something else."""
     (tmp_path / "empty").mkdir()
@@ -358,3 +360,20 @@ def test_what_was_kept_is_judged_without_its_runs(tmp_path):
     assert read_record(tmp_path / "learning.json", Arms, kind="hopscope study learning", schema=1, what="arms") == Arms(
         (kept,)
     )
+
+
+def test_from_python_a_study_answers_as_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 64)
+    folder = tmp_path / "one"
+    answer = hs.study("plateau", folder, quick=True, workers=1)
+    shown = CliRunner().invoke(command, ["plateau", str(folder), "--quick", "--judge"], catch_exceptions=False)
+    assert shown.stdout == f"{answer.told}\n"
+    assert (answer.name, answer.folder, answer.result) == ("plateau", folder, kept("plateau", folder, Arms))
+    assert answer.judgements[0].asked.startswith("learning-rate/0.003 moves")
+    assert hs.study("plateau", folder, quick=True, idle=True) == answer
+    with pytest.raises(InputError, match=r"a study is one of learning, .*, got 'nonsense'"):
+        hs.study("nonsense")
+    with pytest.raises(InputError, match="plateau trains its own models; leave runs out"):
+        hs.study("plateau", tmp_path / "two", runs=["run"])
+    with pytest.raises(InputError, match="holds the study plateau; choose another folder for depth"):
+        hs.study("depth", tmp_path / "one")

@@ -58,6 +58,7 @@ MANY_RUNS = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import EngineChoice
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -76,7 +77,7 @@ def append(self, rows):
 
 RunFolder.append_metrics = append
 if __name__ == "__main__":
-    train_all(setups, Path(sys.argv[1]), workers=2, precision="fp32", compiled=False)
+    train_all(setups, Path(sys.argv[1]), workers=2, choice=EngineChoice(precision="fp32", compiled=False))
 """
 
 
@@ -108,6 +109,7 @@ from pathlib import Path
 from hopscope import interrupts
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.engine import EngineChoice
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -128,7 +130,8 @@ def one_later_than_the_other(self, *given):
 Ensemble.update, RunFolder.save_state = slowly, one_later_than_the_other
 if __name__ == "__main__":
     interrupts.raise_on_every_order()
-    train_all(setups, Path(sys.argv[1]), workers=2, precision="fp32", compiled=False, in_order=True)
+    choice = EngineChoice(precision="fp32", compiled=False)
+    train_all(setups, Path(sys.argv[1]), workers=2, choice=choice, in_order=True)
 """
 
 

@@ -15,7 +15,7 @@ from hopscope.errors import InputError
 from hopscope.files import json_lines
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.records import plain
-from hopscope.training.engine import Engine
+from hopscope.training.engine import Engine, EngineChoice
 from hopscope.training.many import finished, train_all
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress, progress_of
@@ -25,6 +25,7 @@ from hopscope.training.run import RunFolder
 RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
 )
+FP32 = EngineChoice(precision="fp32")
 STUDY = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=2, plain_hops=2, seeds=(0, 1), plain_seeds=(3,))
 
 
@@ -32,13 +33,13 @@ STUDY = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=2, plain_hops=2, seeds=
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
     seen: list[dict[str, Progress]] = []
-    train_all(STUDY.setups(), folder / "sweep", watch=seen.append, precision="fp32")
+    train_all(STUDY.setups(), folder / "sweep", watch=seen.append, choice=FP32)
     return folder, seen
 
 
 def test_no_more_processes_are_made_than_there_are_runs(tmp_path):
     setups = STUDY.setups()[:1]
-    train_all(setups, tmp_path, workers=10**12, precision="fp32")  # the system would refuse so many
+    train_all(setups, tmp_path, workers=10**12, choice=FP32)  # the system would refuse so many
     assert len(finished(setups, tmp_path)) == 1
 
 
@@ -46,7 +47,7 @@ def test_processes_train_what_one_process_trains(trained, tmp_path):
     folder, seen = trained
     assert all(progress.step == progress.steps for progress in seen[-1].values())
     assert set(seen[-1]) == {"ic-layers-1", "ic-layers-2", "non-ic-layers-1", "non-ic-layers-2"}
-    train_all(STUDY.setups(), tmp_path, workers=1, precision="fp32")
+    train_all(STUDY.setups(), tmp_path, workers=1, choice=FP32)
     for name, run in finished(STUDY.setups(), tmp_path).items():
         there = finished(STUDY.setups(), folder / "sweep")[name]
         assert len(run.metrics) > 0
@@ -55,7 +56,7 @@ def test_processes_train_what_one_process_trains(trained, tmp_path):
 
 @pytest.mark.parametrize(("in_order", "first"), [(True, "ic-layers-1"), (False, "ic-layers-2")])
 def test_the_longest_run_comes_first_unless_the_order_is_kept(in_order, first, tmp_path):
-    train_all(STUDY.setups()[:2], tmp_path, workers=1, precision="fp32", in_order=in_order)
+    train_all(STUDY.setups()[:2], tmp_path, workers=1, choice=FP32, in_order=in_order)
     ended = sorted(tmp_path.glob("*/result.json"), key=lambda path: path.stat().st_mtime_ns)
     assert (len(ended), ended[0].parent.name) == (2, first)
 
@@ -63,7 +64,7 @@ def test_the_longest_run_comes_first_unless_the_order_is_kept(in_order, first, t
 def test_a_run_is_handed_on_by_the_process_that_trained_it_while_others_train(tmp_path):
     seen: list[dict[str, Progress]] = []
     then = {"ic-layers-1": partial(note, word="hello")}
-    train_all(STUDY.setups(), tmp_path, workers=2, precision="fp32", then=then, watch=seen.append)
+    train_all(STUDY.setups(), tmp_path, workers=2, choice=FP32, then=then, watch=seen.append)
     assert json.loads((tmp_path / "ic-layers-1" / "note.json").read_text()) == ["hello", 1, True]
     assert [path.parent.name for path in tmp_path.glob("*/note.json")] == ["ic-layers-1"]
     busy = [{name for name, progress in one.items() if progress.then} for one in seen]
@@ -80,7 +81,7 @@ def test_one_process_hands_a_run_on_before_it_trains_the_next(tmp_path):
         handed.append((path.name, len(list(tmp_path.glob("*/result.json")))))
 
     setups = STUDY.setups()[:2]
-    train_all(setups, tmp_path, workers=1, precision="fp32", in_order=True, then={one.name: count for one in setups})
+    train_all(setups, tmp_path, workers=1, choice=FP32, in_order=True, then={one.name: count for one in setups})
     assert handed == [("ic-layers-1", 1), ("ic-layers-2", 2)]
 
 
@@ -126,7 +127,7 @@ def test_a_failing_worker_is_heard(tmp_path):
 def test_runs_begun_on_more_threads_than_a_worker_has_are_named(threads, workers, said, tmp_path, caplog):
     setups = STUDY.setups()[:2]
     RunFolder.create(tmp_path / setups[1].name, setups[1], Engine(threads=threads))
-    train_all(setups, tmp_path, workers=workers, precision="fp32")
+    train_all(setups, tmp_path, workers=workers, choice=FP32)
     assert (f"1 run in {tmp_path} begun on more threads" in caplog.text) == said
     assert (f"such as {setups[1].name}:" in caplog.text) == said
     assert len(finished(setups, tmp_path)) == 2

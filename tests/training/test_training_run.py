@@ -19,7 +19,7 @@ from hopscope.paper import recipes
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, _can_compile, choose_engine
+from hopscope.training.engine import Engine, EngineChoice, _can_compile
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
 from hopscope.training.plans import Plans
@@ -289,19 +289,19 @@ def test_bf16_and_fp32_learn_the_same():
 
 def test_the_engine_keeps_what_is_given_and_names_a_missing_device():
     setup = Setup("tiny", PROBLEM, TINY)
-    engine = choose_engine(setup, device="cpu", threads=1, precision="bf16")
+    engine = EngineChoice(device="cpu", threads=1, precision="bf16").engine(setup)
     assert (engine.device, engine.threads, engine.precision, engine.compiled) == ("cpu", 1, "bf16", False)
     with pytest.raises(InputError, match="nonsense"):
-        choose_engine(setup, device="nonsense")
+        EngineChoice(device="nonsense").engine(setup)
     with pytest.raises(InputError, match="threads"):
-        choose_engine(setup, threads=0)
+        EngineChoice(threads=0).engine(setup)
 
 
 def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
     """8 models x batch 512 x 44 positions at once would take some 14 GB of activations; one at a time takes 2."""
     largest = replace(recipes.BY_NAME["sweep"], seeds=tuple(range(8)))
     assert largest.problem.hops == 5
-    assert choose_engine(largest, device="cpu").models_at_once == 1
+    assert EngineChoice(device="cpu").engine(largest).models_at_once == 1
 
 
 @pytest.mark.slow
@@ -316,10 +316,10 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
         "from dataclasses import replace\n"
         "from hopscope.paper.recipes import BY_NAME\n"
         "from hopscope.training.data import Data\n"
-        "from hopscope.training.engine import choose_engine\n"
+        "from hopscope.training.engine import EngineChoice\n"
         "from hopscope.training.ensemble import Ensemble\n"
         "setup = replace(BY_NAME['sweep'], seeds=tuple(range(8)))\n"
-        "engine = choose_engine(setup, device='cpu', precision='fp32', compiled=False)\n"
+        "engine = EngineChoice(device='cpu', precision='fp32', compiled=False).engine(setup)\n"
         "problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds[:2]\n"
         "ensemble, data = Ensemble(problem, recipe, seeds, engine), Data(problem, recipe, seeds)\n"
         "assert ensemble.update(data.training(0), [1e-3] * 2).isfinite().all()\n"

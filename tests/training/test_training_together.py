@@ -15,6 +15,7 @@ from hopscope.check import check
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import engine, together, trainer
+from hopscope.training.engine import EngineChoice
 from hopscope.training.many import finished, train_all
 from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
@@ -26,6 +27,7 @@ RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=120, batch_size=32, log_every=5, final_steps=9, validation_size=8, mlp=False,
     examples=64, learning_rate=1e-2, schedule="when-learned", learned_below=0.97, fall=0.25, checkpoint_every=20,
 )  # fmt: skip
+FP32 = EngineChoice(precision="fp32")
 PRUNED = replace(RECIPE, prune_every=5, head_dropout=0.5, head_dropout_after=1)
 
 
@@ -53,9 +55,9 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("recipe", [RECIPE, PRUNED, replace(RECIPE, checkpoint_precision="bf16", checkpoint_every=7)])
 def test_each_is_what_it_is_alone(recipe, tmp_path):
     setups = runs(recipe)
-    train_all(setups, tmp_path / "alone", workers=1, precision="fp32")
+    train_all(setups, tmp_path / "alone", workers=1, choice=FP32)
     assert not (tmp_path / "alone" / together.ASIDE).exists()
-    train_all(setups, tmp_path / "together", workers=1, precision="fp32", as_ensembles=True)
+    train_all(setups, tmp_path / "together", workers=1, choice=FP32, as_ensembles=True)
     assert [path.name for path in (tmp_path / "together").iterdir()] == ["arm"]
     alone, found = (finished(setups, tmp_path / name) for name in ("alone", "together"))
     assert len({run.result.steps for run in alone.values()}) > 1  # they end by themselves
@@ -82,14 +84,14 @@ def test_it_goes_on_where_it_was_cut_short(tmp_path):
             raise Stopped
 
     with pytest.raises(Stopped):
-        train_all(runs(), tmp_path, precision="fp32", as_ensembles=True, watch=stop)
+        train_all(runs(), tmp_path, choice=FP32, as_ensembles=True, watch=stop)
     (begun,) = (tmp_path / together.ASIDE).iterdir()
     wanted = runs(seeds=(2, 3, 5))
     (first,) = together.together(wanted, tmp_path, lambda _: True)
     assert (first.setup.seeds, [run.seeds for run in first.runs]) == ((1, 2, 3, 4), [(2,), (3,)])
     assert first.setup.name == f"{together.ASIDE}/{begun.name}"
-    train_all(wanted, tmp_path, workers=1, precision="fp32", as_ensembles=True)
-    train_all(runs(seeds=(2, 3, 5)), tmp_path / "alone", workers=1, precision="fp32")
+    train_all(wanted, tmp_path, workers=1, choice=FP32, as_ensembles=True)
+    train_all(runs(seeds=(2, 3, 5)), tmp_path / "alone", workers=1, choice=FP32)
     assert {path.name for path in (tmp_path / "arm").iterdir()} == {"seed-2", "seed-3", "seed-5"}
     for name, run in finished(wanted, tmp_path).items():
         assert files(run.path) == files(tmp_path / "alone" / name)
@@ -121,12 +123,12 @@ def test_what_is_in_the_way_is_named(tmp_path):
     (tmp_path / "arm" / "seed-2").mkdir(parents=True)
     (tmp_path / "arm" / "seed-2" / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match="seed-2 is in use and holds no hopscope run"):
-        train_all(runs(replace(RECIPE, steps=4)), tmp_path, workers=1, precision="fp32", as_ensembles=True)
+        train_all(runs(replace(RECIPE, steps=4)), tmp_path, workers=1, choice=FP32, as_ensembles=True)
 
 
 def test_everybody_is_told_where_a_run_stands(tmp_path):
     seen: list[dict[str, Progress]] = []
-    train_all(runs(), tmp_path, workers=1, precision="fp32", as_ensembles=True, watch=seen.append)
+    train_all(runs(), tmp_path, workers=1, choice=FP32, as_ensembles=True, watch=seen.append)
     assert all(set(one) == {run.name for run in runs()} for one in seen)
     assert all(len(stands.partial_losses) == 1 for one in seen for stands in one.values())
     assert len({stands.partial_losses for stands in seen[0].values()}) == 4
@@ -142,6 +144,7 @@ from killing import killed_everywhere
 import hopscope.training.engine as engine
 import hopscope.training.trainer as trainer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.engine import EngineChoice
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -153,7 +156,7 @@ setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1, chains=2), recipe, (seed
 root = Path(sys.argv[1])
 
 def program(folder):
-    train_all(setups, folder, workers=1, precision="fp32", as_ensembles=True)
+    train_all(setups, folder, workers=1, choice=EngineChoice(precision="fp32"), as_ensembles=True)
 
 moments, alone = killed_everywhere(program, lambda name: root / name, every=5)
 assert {"run-1/result.json", "run-2/result.json"} <= set(alone)

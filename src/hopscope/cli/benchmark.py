@@ -14,9 +14,9 @@ import click
 from hopscope.benchmark.names import is_secret, shown
 from hopscope.benchmark.settings import Settings, cells
 from hopscope.cli._common import GivenPath, field_options, for_people, given, numbers, refuse_given
-from hopscope.cli._keeping import check_no_run
 from hopscope.errors import InputError
 from hopscope.files import check_folder
+from hopscope.keeping import check_no_run
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import formulation
 

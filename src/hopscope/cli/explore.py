@@ -56,8 +56,8 @@ def command(
     if keepsake is not None:
         if len(runs) != 1:
             raise InputError(f"--keepsake copies one run, got {len(runs)}; give one RUN")
-        from hopscope.cli._keeping import check_in_no_run
         from hopscope.explorer.keepsake import keepsake as kept
+        from hopscope.keeping import check_in_no_run
 
         check_in_no_run(keepsake)
         kept(runs[0], keepsake)

@@ -32,8 +32,8 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
       hopscope export runs/first --to transformer-lens --out early --model 1 --step 800
       hopscope export own --to huggingface --out own-plain
     """
-    from hopscope.cli._keeping import check_no_run
     from hopscope.errors import InputError
+    from hopscope.keeping import check_no_run
     from hopscope.model.model_folder import export_model_folder, is_model_folder
 
     check_no_run(out)

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from hopscope.cli._common import GivenPath
-from hopscope.cli._keeping import check_no_run
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
+from hopscope.keeping import check_no_run
 
 
 @click.command()

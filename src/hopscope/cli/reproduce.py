@@ -12,7 +12,7 @@ import click
 
 from hopscope.cli._common import GivenPath, for_people
 from hopscope.cli._engine import engine_options, say_precision
-from hopscope.cli._keeping import check_no_run
+from hopscope.keeping import check_no_run
 
 if TYPE_CHECKING:
     from hopscope.paper.claims import Claim

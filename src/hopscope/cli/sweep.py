@@ -11,8 +11,8 @@ import click
 
 from hopscope.cli._common import GivenPath, field_options, given, numbers
 from hopscope.cli._engine import engine_options, say_precision
-from hopscope.cli._keeping import check_no_run
 from hopscope.errors import InputError
+from hopscope.keeping import check_no_run
 from hopscope.paper import recipes
 from hopscope.training.cluster import RayCluster
 from hopscope.training.recipe import Recipe
@@ -76,6 +76,7 @@ def command(
     from hopscope.paper.section_7 import DepthStudy, judge, read
     from hopscope.records import plain
     from hopscope.report.section_7 import section
+    from hopscope.training.engine import EngineChoice
     from hopscope.training.many import train_all
     from hopscope.training.on_ray import train_all_on_ray
 
@@ -98,12 +99,13 @@ def command(
     setups = study.setups()
     if engine == "here":
         say_precision(device, precision)
+    choice = EngineChoice(device, precision=precision, compiled=compiled)
     with study_bars(setups) as watch:
         if engine == "ray":
             cluster = RayCluster(**on_ray)
-            train_all_on_ray(setups, folder, cluster, precision=precision, compiled=compiled, watch=watch)
+            train_all_on_ray(setups, folder, cluster, choice=choice, watch=watch)
         else:
-            train_all(setups, folder, **here, precision=precision, compiled=compiled, watch=watch)
+            train_all(setups, folder, workers=workers, choice=choice, watch=watch)
     found = read(study, folder, at=".")
     section(found, folder / "figures")
     if as_json:

@@ -11,7 +11,7 @@ import click
 
 from hopscope.cli._common import GivenPath, field_options, given, numbers
 from hopscope.cli._engine import engine_options, say_precision
-from hopscope.cli._keeping import check_in_no_run
+from hopscope.keeping import check_in_no_run
 from hopscope.paper import recipes
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
@@ -75,11 +75,11 @@ def command(
 
     from hopscope.cli._progress import training_bar
     from hopscope.records import plain
-    from hopscope.training.engine import choose_engine, engine_here
+    from hopscope.training.engine import EngineChoice, engine_here
     from hopscope.training.run import RunFolder
     from hopscope.training.trainer import train
 
-    engine = choose_engine(setup, device=device, threads=threads, precision=precision, compiled=compiled)
+    engine = EngineChoice(device, threads, precision, compiled).engine(setup)
     if (folder / "run.json").exists():
         engine = engine_here(RunFolder(folder).require(setup).engine, setup)
     say_precision(engine.device, engine.precision)

@@ -47,13 +47,14 @@ class Work:
         Raises:
             InputError: a folder in use for something else.
         """
+        from hopscope.training.engine import EngineChoice
         from hopscope.training.many import train_all
 
         if not setups or self.idle:
             return
-        how: dict[str, Any] = {"device": self.device, "precision": self.precision, "compiled": self.compiled}
+        choice = EngineChoice(self.device, precision=self.precision, compiled=self.compiled)
         with self.bars(setups) if self.bars else nullcontext() as watch:
-            train_all(setups, folder, workers=self.workers, **how, in_order=in_order, then=then, watch=watch)
+            train_all(setups, folder, workers=self.workers, choice=choice, in_order=in_order, then=then, watch=watch)
 
     def each(self, what: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
         """Call a function of a module with each of the jobs, in processes of their own, each on one thread.

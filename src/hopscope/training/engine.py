@@ -24,6 +24,7 @@ from hopscope.errors import InputError
 from hopscope.model.kernels import fused_attention, fused_block, products
 from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
+from hopscope.words import counted
 
 _ROWS_AT_ONCE = 16_384
 """Positions of all models that go through a CPU together: beyond it activations leave the caches and fill memory."""
@@ -84,59 +85,71 @@ class Engine:
 
     def describe(self) -> str:
         """In words, for people."""
-        threads = f", {self.threads} threads" if self.device == "cpu" else ""
+        threads = f", {counted(self.threads, 'thread')}" if self.device == "cpu" else ""
         return f"{self.device}{threads}, {self.precision}{', compiled' if self.compiled else ''}"
 
 
-def choose_engine(
-    setup: Setup,
-    *,
-    device: str | None = None,
-    threads: int | None = None,
-    precision: Precision | Literal["auto"] = "auto",
-    compiled: bool | None = None,
-) -> Engine:
-    """A fast engine that this machine has for a run; what is given is kept.
+@dataclass(frozen=True)
+class EngineChoice:
+    """What is asked of an engine; what is left open is decided by the machine and the run.
+
+        >>> choice = hs.EngineChoice(device="cpu", threads=1, precision="fp32")
+        >>> choice.engine(hs.recipes.A).describe()
+        'cpu, 1 thread, fp32'
 
     Args:
-        setup: what is trained.
         device: `None` for a GPU if there is one.
         threads: `None` for all cores this process may use.
         precision: `auto` for bf16 where the device has a unit for it.
         compiled: `None` to decide from the length of the run, for compiling takes up to a minute, and not where blocks
             or attention can go through our own `fused_block` or `fused_attention`: that is quicker, and heads that are
             taken away are no longer computed.
-
-    Raises:
-        InputError: a device or threads that this machine does not have.
     """
-    device, threads = device or default_device(), available_cores() if threads is None else threads
-    Engine(device, threads).check()
-    precision = best_precision(device) if precision == "auto" else precision
-    on_cpu = torch.device(device).type == "cpu"
+
+    device: str | None = None
+    threads: int | None = None
+    precision: Precision | Literal["auto"] = "auto"
+    compiled: bool | None = None
+
+    def engine(self, setup: Setup) -> Engine:
+        """The fastest engine of that kind which this machine has for a run.
+
+        Raises:
+            InputError: a device or threads that this machine does not have, or a precision that there is not.
+        """
+        device = self.device or default_device()
+        threads = available_cores() if self.threads is None else self.threads
+        Engine(device, threads, "fp32" if self.precision == "auto" else self.precision).check()
+        precision = best_precision(device) if self.precision == "auto" else self.precision
+        on_cpu = torch.device(device).type == "cpu"
+        attention = blocks = False
+        if on_cpu and not self.compiled:
+            attention, blocks = _ours(setup, precision)
+        compiled = self.compiled
+        if compiled is None:
+            compiled = not (attention or blocks) and _worth_compiling(setup, precision, on_cpu)
+        models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length
+        return Engine(
+            device=device,
+            threads=threads,
+            precision=precision,
+            compiled=compiled,
+            models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
+            fused=attention,
+            fused_blocks=blocks,
+        )
+
+
+FASTEST = EngineChoice()
+"""Whatever is fastest here."""
+
+
+def _ours(setup: Setup, precision: Precision) -> tuple[bool, bool]:
+    """Whether attention, and whole blocks, can go through kernels of our own."""
     shape, length = setup.recipe.architecture(setup.problem), setup.problem.sequence_length
-    ours = on_cpu and not compiled
-    attention = (
-        ours
-        and shape.d_head in fused_attention.QUICK
-        and fused_attention.fits(length, shape.d_head)
-        and fused_attention.available()
-    )
-    blocks = (
-        ours and fused_block.fits(precision, length, shape.d_model, shape.d_head) and fused_block.available(precision)
-    )
-    if compiled is None:
-        compiled = not (attention or blocks) and _worth_compiling(setup, precision, on_cpu)
-    models, rows = len(setup.seeds), setup.recipe.batch_size * length
-    return Engine(
-        device=device,
-        threads=threads,
-        precision=precision,
-        compiled=compiled,
-        models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
-        fused=attention,
-        fused_blocks=blocks,
-    )
+    quick = shape.d_head in fused_attention.QUICK and fused_attention.fits(length, shape.d_head)
+    whole = fused_block.fits(precision, length, shape.d_model, shape.d_head)
+    return quick and fused_attention.available(), whole and fused_block.available(precision)
 
 
 def engine_here(engine: Engine, setup: Setup) -> Engine:
@@ -144,7 +157,7 @@ def engine_here(engine: Engine, setup: Setup) -> Engine:
     try:
         engine.check()
     except InputError as error:
-        here = choose_engine(setup, precision=engine.precision)
+        here = EngineChoice(precision=engine.precision).engine(setup)
         logging.getLogger("hopscope").warning(f"{error}: the run goes on with {here.describe()}")
         return here
     compiled = engine.compiled and (engine.device != "cpu" or _can_compile())

@@ -10,12 +10,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from hopscope.errors import InputError
-from hopscope.model.precision import Precision
 from hopscope.parallel import in_processes
-from hopscope.training.engine import Engine, available_cores, choose_engine, default_device, using_threads
+from hopscope.training.engine import FASTEST, EngineChoice, available_cores, default_device, using_threads
 from hopscope.training.memory import check_memory, least_memory, memory_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
@@ -23,9 +21,6 @@ from hopscope.training.setup import Setup
 from hopscope.training.together import clear, lay_apart, together
 from hopscope.training.trainer import train
 from hopscope.words import counted
-
-How = tuple[str, int, Precision | Literal["auto"], bool | None]
-"""Device, threads, precision and whether it is compiled, as in `choose_engine`."""
 
 Then = Callable[[Path], None]
 """What is done with the folder of a run that is finished. Other processes must be able to import it by name."""
@@ -39,9 +34,7 @@ def train_all(
     folder: Path,
     *,
     workers: int | None = None,
-    device: str | None = None,
-    precision: Precision | Literal["auto"] = "auto",
-    compiled: bool | None = None,
+    choice: EngineChoice = FASTEST,
     in_order: bool = False,
     as_ensembles: bool | None = None,
     then: Mapping[str, Then] | None = None,
@@ -57,9 +50,7 @@ def train_all(
         setups: what to train; finished ones are skipped.
         folder: where their run folders are.
         workers: processes; `None` for one a core, at most one a run.
-        device: as in `choose_engine`.
-        precision: as in `choose_engine`.
-        compiled: as in `choose_engine`.
+        choice: of engines; its threads are all that the processes may use together.
         in_order: keep the order of the setups: whatever cuts the work short, the first of them are there.
         as_ensembles: train runs together that differ by their seeds alone, see `hopscope.training.together`; `None` for
             where a GPU trains.
@@ -72,30 +63,28 @@ def train_all(
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    device = device or default_device()
-    then = then or {}
+    device, then = choice.device or default_device(), then or {}
     left = unfinished(setups, folder, in_order=in_order)
     left.sort(key=lambda setup: setup.name not in then)
-    cores = available_cores()
+    cores = choice.threads or available_cores()
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
-    options: How = (device, max(1, cores // workers), precision, compiled)
+    share = max(1, cores // workers)
+    each = replace(choice, device=device, threads=share)
     for setup in left:  # or the first would be trained before the last is refused
-        check_memory(setup, choose_engine(setup, device=device, threads=options[1], precision=precision))
+        check_memory(setup, each.engine(setup))
     if device != "cpu" if as_ensembles is None else as_ensembles:
-        _train_together(left, folder, options, watch and (lambda ones: watch(progress_of(setups, folder) | ones)))
+        _train_together(left, folder, each, watch and (lambda ones: watch(progress_of(setups, folder) | ones)))
         left = unfinished(left, folder, in_order=True)
     if workers > 1:
-        _tell_of_wide_runs(left, folder, options[1])
+        _tell_of_wide_runs(left, folder, share)
     if not left:
         pass
     elif workers == 1:
         for setup in left:
             after = then.get(setup.name) if device == "cpu" else None
-            _train_and_then(
-                setup, folder, options, after, watch and (lambda progress: watch(progress_of(setups, folder)))
-            )
+            _train_and_then(setup, folder, each, after, watch and (lambda progress: watch(progress_of(setups, folder))))
     else:
-        jobs = [(setup, folder, options, then.get(setup.name)) for setup in left]
+        jobs = [(setup, folder, each, then.get(setup.name)) for setup in left]
 
         def tick(done: set[int]) -> None:
             assert watch is not None
@@ -111,19 +100,18 @@ def train_all(
 def _train_together(
     setups: Sequence[Setup],
     folder: Path,
-    how: How,
+    choice: EngineChoice,
     watch: Callable[[dict[str, Progress]], None] | None,
 ) -> None:
     """Train what can be trained as ensembles, in this process, and lay it apart."""
-    device, threads, precision, _ = how
 
     def fits(ensemble: Setup) -> bool:
-        engine = choose_engine(ensemble, device=device, threads=threads, precision=precision)
+        engine = choice.engine(ensemble)
         return ROOM * least_memory(ensemble, engine) <= memory_of(engine)
 
     clear(folder)
     for ensemble in together(setups, folder, fits):
-        train_one(ensemble.setup, folder, *how, watch and (lambda stands, of=ensemble: watch(of.progress(stands))))
+        train_one(ensemble.setup, folder, choice, watch and (lambda stands, of=ensemble: watch(of.progress(stands))))
         lay_apart(ensemble, folder)
 
 
@@ -171,26 +159,22 @@ def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
 def _train_and_then(
     setup: Setup,
     folder: Path,
-    how: How,
+    choice: EngineChoice,
     then: Then | None,
     watch: Callable[[Progress], None] | None = None,
 ) -> None:
     """Train one run in this process, and do with it what is done then."""
-    train_one(setup, folder, *how, watch)
+    train_one(setup, folder, choice, watch)
     if then is not None:
-        with using_threads(Engine(threads=how[1])):
+        with using_threads(choice.engine(setup)):
             then(folder / setup.name)
 
 
 def train_one(
     setup: Setup,
     folder: Path,
-    device: str,
-    threads: int,
-    precision: Precision | Literal["auto"],
-    compiled: bool | None,
+    choice: EngineChoice,
     watch: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Train one run in this process; the arguments as in `choose_engine` and `train`."""
-    engine = choose_engine(setup, device=device, threads=threads, precision=precision, compiled=compiled)
-    train(setup, folder / setup.name, engine=engine, watch=watch)
+    """Train one run in this process, into the folder of its name."""
+    train(setup, folder / setup.name, engine=choice, watch=watch)

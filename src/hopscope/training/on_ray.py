@@ -10,13 +10,14 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hopscope import own_process
 from hopscope.errors import InputError, needs_extra
-from hopscope.model.precision import Precision
 from hopscope.training.cluster import RayCluster
+from hopscope.training.engine import FASTEST, EngineChoice
 from hopscope.training.many import train_one, unfinished
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.setup import Setup
@@ -31,8 +32,7 @@ def train_all_on_ray(
     folder: Path,
     cluster: RayCluster,
     *,
-    precision: Precision | Literal["auto"] = "auto",
-    compiled: bool | None = None,
+    choice: EngineChoice = FASTEST,
     watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
     """Train every setup into `folder / setup.name` on a cluster, the longest first.
@@ -41,8 +41,7 @@ def train_all_on_ray(
         setups: what to train; finished ones are skipped.
         folder: where their run folders are, seen by every machine of the cluster.
         cluster: where.
-        precision: as in `choose_engine`.
-        compiled: as in `choose_engine`.
+        choice: of engines; device and threads are the cluster's to say.
         watch: told now and then where every run stands.
 
     Raises:
@@ -51,10 +50,10 @@ def train_all_on_ray(
     """
     left = unfinished(setups, folder)
     if left:
-        device = "cuda" if cluster.gpus_each else "cpu"
-        options = (folder.resolve(), device, cluster.cpus_each, precision, compiled)
+        each = replace(choice, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
+        jobs = [(setup, folder.resolve(), each) for setup in left]
         with _connected(cluster) as ray:
-            _wait(ray, [(setup, *options) for setup in left], cluster, lambda: _tell(watch, setups, folder))
+            _wait(ray, jobs, cluster, lambda: _tell(watch, setups, folder))
     _tell(watch, setups, folder)
 
 

@@ -15,7 +15,7 @@ from hopscope.files import number_or_null
 from hopscope.interrupts import deferred
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import ORDER, Data, held_out
-from hopscope.training.engine import Engine, choose_engine, engine_here, using_threads
+from hopscope.training.engine import FASTEST, Engine, EngineChoice, engine_here, using_threads
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import squared_errors
@@ -38,7 +38,7 @@ def train(
     setup: Setup,
     folder: Path,
     *,
-    engine: Engine | None = None,
+    engine: Engine | EngineChoice = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> RunFolder:
     """Train an ensemble, one model a seed, or continue where an earlier call was stopped.
@@ -49,8 +49,8 @@ def train(
     Args:
         setup: what; weights, data and validation all derive from its seeds.
         folder: where the run is kept; new, empty, or holding this same run.
-        engine: how steps are computed; `None` for the fastest here. A run that resumes keeps its own where the machine
-            has it, and its precision everywhere.
+        engine: how steps are computed. A run that resumes keeps its own where the machine has it, and its precision
+            everywhere.
         watch: told where the run stands after every row of metrics.
 
     Raises:
@@ -59,7 +59,7 @@ def train(
         KeyboardInterrupt: the process was told to stop; the state was written before.
     """
     if not (folder / "run.json").exists():
-        engine = engine or choose_engine(setup)
+        engine = engine.engine(setup) if isinstance(engine, EngineChoice) else engine
         engine.check()
         check_memory(setup, engine)
         RunFolder.create(folder, setup, engine)

@@ -1,0 +1,238 @@
+"""Studies by name: one is run in a folder, or gone on with, judged, written down and drawn there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hopscope.checks import check_items, check_path
+from hopscope.errors import InputError
+from hopscope.keeping import RecordedStudy, check_no_run
+from hopscope.studies.judgements import Judgement, Judgements, judgements_table
+from hopscope.studies.work import Work
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from hopscope.studies.study import Study
+    from hopscope.studies.text import TextStudy
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+_JUDGEMENTS = "hopscope judgements"
+
+QUESTIONS: Mapping[str, str] = {
+    "learning": "How surely does the laptop's recipe learn, and after how many steps?",
+    "depth": "Does the depth that training needs follow the theory's?",
+    "heads": "Can heads stand in for a layer?",
+    "places": "Can places stand in for a layer?",
+    "rows": "Is a layer saved by a head for every row, and never two?",
+    "orders": "Does training find the order of pairs that needs a layer less?",
+    "unsaid": "Which unsaid part of the paper's recipe keeps transformer D on its plateau?",
+    "plateau": "What ends the plateau? One change of the recipe at a time.",
+    "curriculum": "How little curriculum is enough?",
+    "census": "Which circuits do models learn, how alike, and do they change?",
+    "pruning": "Can a circuit be certified once spare heads are gone?",
+    "descent": "Does the last circuit descend from the first, and do spikes rebuild it?",
+    "conditional": "Are questions in which look-ups meet learned at the theory's depth, and how?",
+    "text": "Which circuits answer questions in language models of our own?",
+    "calibration": "How often does a certificate pass a false circuit?",
+    "searches": "What do different searches find in the same models?",
+}
+"""What each study asks."""
+
+TAKE_RUNS = ("calibration", "searches")
+"""Those that can be asked of trained runs besides."""
+
+_MADE = {"text": "circuits"}
+"""The folder of what a study makes, where it is not `runs`."""
+
+
+@dataclass(frozen=True)
+class StudyAnswer:
+    """What a study says.
+
+    Attributes:
+        name: of the study.
+        folder: with its record, its figure and what it trained.
+        result: what was found: of the study's own type, of `calibration` a summary a sense of circuits, of `searches` a
+            list of what each search found.
+        judgements: by the study's rules; none where there are none.
+        told: what was found, as tables in Markdown, and why no figure was drawn if that is so.
+    """
+
+    name: str
+    folder: Path
+    result: Any
+    judgements: tuple[Judgement, ...]
+    told: str
+
+
+def study(
+    name: str,
+    folder: Path | str | None = None,
+    *,
+    quick: bool = False,
+    runs: Iterable[Path | str] = (),
+    work: Work | None = None,
+    **options: Any,
+) -> StudyAnswer:
+    """Ask one of our own questions with many models, or go on where that was stopped.
+
+        >>> answer = hs.study("depth", folder / "depth", quick=True, workers=1)
+        >>> answer.judgements[0].verdict in ("as asked", "not as asked", "inconclusive", "not run")
+        True
+
+    Args:
+        name: one of `hopscope.asking.QUESTIONS`.
+        folder: for its numbers, verdicts, figure and runs; `runs/studies/NAME`, or NAME-quick, by default.
+        quick: few and small models: that it works.
+        runs: trained runs to ask as well, for `calibration` and `searches`.
+        work: how it is done.
+        options: fields of `Work`, in its place: `workers=1, precision="fp32"`; with `idle=True` nothing is run, and
+            what is finished is judged.
+
+    Raises:
+        InputError: no such study, a folder of something else, or a record that knows more than would be found.
+    """
+    if name not in QUESTIONS:
+        raise InputError(f"a study is one of {', '.join(QUESTIONS)}, got {name!r}")
+    paths = tuple(check_path("a run", one) for one in check_items("runs", runs, "paths of runs"))
+    if paths and name not in TAKE_RUNS:
+        raise InputError(f"{name} trains its own models; leave runs out")
+    at = (
+        Path("runs/studies") / (f"{name}-quick" if quick else name) if folder is None else check_path("a study", folder)
+    )
+    _check_folder(name, at)
+    work = work or Work(**options)
+    if name == "calibration":
+        return _calibration(at, quick, paths, work)
+    if name == "searches":
+        return _searches(at, quick, paths, work)
+    return _recorded(name, at, quick, work)
+
+
+def _check_folder(name: str, folder: Path) -> None:
+    """See that a folder is not in use for something else.
+
+    Raises:
+        InputError: it is a run, or holds another study.
+    """
+    check_no_run(folder)
+    for other in QUESTIONS:
+        if other != name and (folder / f"{other}.json").exists():
+            raise InputError(f"{folder} holds the study {other}; choose another folder for {name}")
+
+
+def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
+    """A study that is a file of `studies/` with a `STUDY`."""
+    from hopscope.paper import presets, recipes
+    from hopscope.records import check_replaces, write_record
+
+    asked: Study[Any, Any] = import_module(f"hopscope.studies.{name}").STUDY
+    check_replaces(folder / "judgements.json", _JUDGEMENTS, "the verdicts of a study")
+    recipe = recipes.BY_NAME[asked.recipe].recipe
+    version = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipe)
+    found = _found(asked, version, folder, quick, work)
+    judgements = tuple(asked.judge(found))
+    write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
+    write_record(folder / "judgements.json", Judgements(judgements), kind=_JUDGEMENTS, schema=1)
+    told = f"{asked.table(found)}\n{judgements_table(judgements)}"
+    if asked.figure is None:
+        _draw_circuits(version, folder)
+    else:
+        told += _draw(asked.figure, found, folder / name)
+    return StudyAnswer(name, folder, found, judgements, told)
+
+
+def _found(asked: Study[S, R], version: S, folder: Path, quick: bool, work: Work) -> R:
+    """What a study comes to; where nothing is to be run and nothing that it made is there, what it kept."""
+    from hopscope.studies.kept import kept
+
+    before, made = kept(asked.name, folder, asked.result), folder / _MADE.get(asked.name, "runs")
+    asking = RecordedStudy(folder / f"{asked.name}.json", before, made, partial(asked.run, version, folder), quick)
+    if not work.idle:
+        asking.check()
+    found = asking.found(work)
+    if found is None:
+        raise _nothing(asked.name, folder)
+    return found
+
+
+def _nothing(name: str, folder: Path) -> InputError:
+    return InputError(
+        f"{folder} holds nothing finished of the study {name}; leave --judge out (in Python idle=True), or "
+        "name another folder"
+    )
+
+
+def _draw(figure: str, found: Any, path: Path) -> str:
+    """Draw what a study found; says why where there is nothing to draw."""
+    from hopscope.plot.style import save
+
+    draw: Callable[[Any], Figure] = getattr(import_module(f"hopscope.plot.{figure}"), figure)
+    try:
+        save(draw(found), path)
+    except InputError as nothing:
+        return f"\nNo figure: {nothing}.\n"
+    return ""
+
+
+def _draw_circuits(version: TextStudy, folder: Path) -> None:
+    """Draw the circuits of every arm, as far as there are any."""
+    from hopscope.circuits.record import Circuit
+    from hopscope.plot.style import save
+    from hopscope.plot.text_circuits import text_circuits
+
+    for arm in version.arms:
+        circuits = [Circuit.load(path) for path in sorted((folder / "circuits").glob(f"{arm.name}-seed-*.json"))]
+        if any(one.found for one in circuits):
+            save(text_circuits(circuits), folder / f"text-{arm.name}")
+
+
+def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> StudyAnswer:
+    from hopscope.studies import calibration
+    from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, table
+
+    whole = calibration.CalibrationStudy(runs=runs)
+    if quick:
+        whole = replace(whole, built=whole.built[:1], runs=(), each=1, proof=calibration.QUICK)
+    senses = [
+        (
+            one.sense,
+            RecordedStudy(
+                at / "calibration.json", kept_summary(at), at / "runs", partial(summarised, one, at / "runs"), quick
+            ),
+        )
+        for one, at in ((whole, folder), (whole.strict, folder / whole.strict.sense))
+    ]
+    if not work.idle:
+        for _, asked in senses:
+            asked.check()
+    summaries = {}
+    for sense, asked in senses:
+        found = asked.found(work)
+        if found is not None:
+            keep_summary(asked.record.parent, found)
+            summaries[sense] = found
+    if not summaries:
+        raise _nothing("calibration", folder)
+    told = "\n".join(f"{sense}\n\n{table(found)}" for sense, found in summaries.items())
+    return StudyAnswer("calibration", folder, summaries, (), told)
+
+
+def _searches(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> StudyAnswer:
+    from hopscope.studies import searches
+
+    if work.idle:
+        raise InputError(
+            "searches cannot be judged without running it; leave --judge out (in Python idle=True), what is done is "
+            "not done again"
+        )
+    found = searches.run(folder, (2,) if quick else (2, 3, 4), () if quick else runs)
+    return StudyAnswer("searches", folder, found, (), searches.table(found))
