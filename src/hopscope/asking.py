@@ -105,9 +105,9 @@ def study(
     paths = tuple(check_path("a run", one) for one in check_items("runs", runs, "paths of runs"))
     if paths and name not in TAKE_RUNS:
         raise InputError(f"{name} trains its own models; leave runs out")
-    at = (
-        Path("runs/studies") / (f"{name}-quick" if quick else name) if folder is None else check_path("a study", folder)
-    )
+    if folder is None:
+        folder = Path("runs/studies") / (f"{name}-quick" if quick else name)
+    at = check_path("a study", folder)
     _check_folder(name, at)
     work = work or Work(**options)
     if name == "calibration":

@@ -19,7 +19,7 @@ from hopscope.training.metrics import MetricsRow
 from hopscope.training.plan import Plan
 from hopscope.training.progress import Progress
 from hopscope.training.run import RunFolder
-from hopscope.training.run_records import ModelResult, Result, run_hash
+from hopscope.training.run_records import Result, run_hash
 from hopscope.training.setup import Setup
 
 ASIDE = ".together"
@@ -67,9 +67,9 @@ def together(setups: Sequence[Setup], folder: Path, fits: Callable[[Setup], bool
         alone = len(setup.seeds) > 1 or setup.recipe.checkpoint_jump_every is not None
         if not alone and not (folder / setup.name).exists():
             alike.setdefault((setup.problem, setup.recipe), []).append(setup)
-    begun = [run for path in sorted((folder / ASIDE).glob("*/run.json")) if (run := RunFolder(path.parent))]
     found = []
-    for run in begun:
+    for path in sorted((folder / ASIDE).glob("*/run.json")):
+        run = RunFolder(path.parent)
         theirs = alike.get((run.problem, run.recipe), [])
         runs = _by_seed(one for one in theirs if one.seeds[0] in run.seeds)
         if runs:
@@ -108,23 +108,27 @@ def lay_apart(ensemble: Together, folder: Path) -> None:
         OSError: a run's folder is there by now.
     """
     run = RunFolder(folder / ensemble.setup.name)
-    weights = {step: load_tensors(path, run.record.content_hash)[1] for step, path in run.checkpoints.items()}
+    aside = run.path / "apart"
+    shutil.rmtree(aside, ignore_errors=True)  # what a killed process left
+    plans, rows = run.plans.models, run.rows()
+    apart = []
     for setup in ensemble.runs:
         model = run.seeds.index(setup.seeds[0])
-        made = run.path / "apart" / setup.name
-        shutil.rmtree(made, ignore_errors=True)  # what a killed process left
-        own = RunFolder.create(made, setup, run.engine)
-        plan = run.plans.models[model]
-        own.append_metrics(_rows(run, model, plan))
-        kept = [step for step in sorted(weights) if step < plan.end and plan.checkpoints(step)]
-        for step in kept:
-            own.save_checkpoint(step, {name: one[model : model + 1] for name, one in weights[step].items()})
-        last = weights[max(weights)]  # since its own end the model has stayed as it was
-        own.save_checkpoint(plan.end, {name: one[model : model + 1] for name, one in last.items()}, last=True)
-        (told,) = (one for one in run.result.models if one.model == model)
-        own.finish(Result(plan.end, run.result.held_out, (_alone(told, own),)))
+        own = RunFolder.create(aside / setup.name, setup, run.engine)
+        own.append_metrics(_rows([row for row in rows if row.model == model], plans[model]))
+        apart.append((setup, own, model))
+    for step, path in run.checkpoints.items():
+        _, weights = load_tensors(path, run.record.content_hash)
+        for _, own, model in apart:
+            last = step == run.result.steps  # since its own end a model has stayed as it was
+            at = plans[model].end if last else step
+            if last or (step < plans[model].end and plans[model].checkpoints(step)):
+                own.save_checkpoint(at, {name: one[model : model + 1] for name, one in weights.items()}, last=last)
+    for setup, own, model in apart:
+        told = replace(run.result.models[model], model=0, hash=own.model_hashes[0])
+        own.finish(Result(plans[model].end, run.result.held_out, (told,)))
         (folder / setup.name).parent.mkdir(parents=True, exist_ok=True)
-        made.rename(folder / setup.name)
+        own.path.rename(folder / setup.name)
     run.path.rename(run.path.with_suffix(_SPENT))  # so that what a kill leaves of it is known for what it is
     clear(folder)
 
@@ -138,15 +142,11 @@ def clear(folder: Path) -> None:
         aside.rmdir()
 
 
-def _alone(told: ModelResult, own: RunFolder) -> ModelResult:
-    return replace(told, model=0, hash=own.model_hashes[0])
-
-
-def _rows(run: RunFolder, model: int, plan: Plan) -> list[MetricsRow]:
+def _rows(of_model: Iterable[MetricsRow], plan: Plan) -> list[MetricsRow]:
     """The rows that a model alone would have had. The ensemble may have some in between, for other models' sake."""
     wanted = set(plan.rows(plan.end))
     rows, before, since = [], 0, list[tuple[int, MetricsRow]]()
-    for row in (one for one in run.rows() if one.model == model and one.step <= plan.end):
+    for row in of_model:
         since.append((row.step - before, row))
         before = row.step
         if row.step in wanted:
