@@ -64,16 +64,16 @@ def test_readings_change_what_the_paper_leaves_unsaid_alone() -> None:
     """And no two of them are the same run."""
     study = unsaid.standard(D.recipe)
     assert unsaid.HALF_THE_SHARE == LEAST_PLATEAU
-    assert (study.recipe.d_model, study.recipe.batch_size, study.recipe.layers, study.recipe.steps) == (
-        128, 128, 24, 6400,
-    )  # fmt: skip
-    assert len({(one.problem, one.recipe) for one in study.arms}) == len(study.arms)
-    assert {one.name for one in study.arms} >= set(unsaid.ORDERED)
+    assert study.recipe == D.recipe
+    assert (study.small.d_model, study.small.batch_size, study.small.layers, study.small.steps) == (128, 128, 24, 6400)
+    small, full = study.sizes
+    assert len({(one.problem, one.recipe) for one in (*small, *full)}) == len(small) + len(full)
+    assert {one.name for one in small} >= set(unsaid.ORDERED)
+    assert [f"full-size/{one.name}" for one in small] == [one.name for one in full]
     said = {one.name for one in fields(Recipe)} - {
         "embedding_gain", "output_gain", "qk_gain", "warmup", "clip", "beta2",
     }  # fmt: skip
-    for one in study.arms:
-        assert {name: getattr(one.recipe, name) for name in said} == {
-            name: getattr(study.recipe, name) for name in said
-        }
-        assert (one.problem.hops, one.problem.chains, one.problem.symbol_dim) == (4, 4, 4)
+    for recipe, arms in zip((study.small, study.recipe), study.sizes, strict=True):
+        for one in arms:
+            assert {name: getattr(one.recipe, name) for name in said} == {name: getattr(recipe, name) for name in said}
+            assert (one.problem.hops, one.problem.chains, one.problem.symbol_dim) == (4, 4, 4)
