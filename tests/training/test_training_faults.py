@@ -142,7 +142,7 @@ def test_a_state_goes_with_every_checkpoint(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(RunFolder, "save_checkpoint", lambda self, step, *a, **b: written.append(("checkpoint", step)))
     monkeypatch.setattr(RunFolder, "save_state", lambda self, step, *a: written.append(("state", step)))
-    monkeypatch.setattr("hopscope.training.trainer._finish", lambda run: None)
+    monkeypatch.setattr("hopscope.training.trainer._finish", lambda run, device: None)
     train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
     checkpoints = [step for kind, step in written if kind == "checkpoint" and step]
     assert len(checkpoints) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -71,6 +72,37 @@ def test_each_is_what_it_is_alone(recipe, tmp_path):
         for losses in ("train_loss", "train_partial_losses"):
             assert getattr(run.metrics, losses) == pytest.approx(getattr(other.metrics, losses), rel=1e-5)
     assert not [one.trouble for one in check(tmp_path / "together") if one.trouble]
+
+
+def test_several_processes_train_what_one_trains(tmp_path):
+    """Each an ensemble, and everybody is told of all of them meanwhile."""
+    recipe = replace(RECIPE, steps=40)
+    setups = [*runs(recipe), *(replace(run, name=f"slow/{run.name}") for run in runs(replace(recipe, steps=60)))]
+    seen: list[dict[str, Progress]] = []
+    train_all(setups, tmp_path / "two", workers=2, choice=FP32, as_ensembles=True, watch=seen.append)
+    train_all(setups, tmp_path / "one", workers=1, choice=FP32, as_ensembles=True)
+    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["arm", "slow"]
+    two, one = (finished(setups, tmp_path / name) for name in ("two", "one"))
+    assert set(two) == set(one) == {setup.name for setup in setups}
+    for name, run in two.items():
+        assert np.allclose(run.metrics.partial_losses, one[name].metrics.partial_losses, atol=1e-4)
+    assert all(set(stands) == set(one) for stands in seen)
+    assert any(0 < stands.step < stands.steps for told in seen for stands in told.values())
+
+
+def test_what_a_kill_leaves_of_a_spent_ensemble_is_given_out(tmp_path):
+    """Killed when one of its runs had its folder and the other had not, or one is there from elsewhere."""
+    setups = runs(replace(RECIPE, steps=4, checkpoint_every=None))
+    train_all(setups, tmp_path, workers=1, choice=FP32, as_ensembles=True)
+    before = files(tmp_path)
+    apart = tmp_path / together.ASIDE / f"known{together._SPENT}" / together._APART / "arm"
+    apart.mkdir(parents=True)
+    (tmp_path / "arm" / "seed-1").rename(apart / "seed-1")
+    shutil.copytree(tmp_path / "arm" / "seed-2", apart / "seed-2")
+    (apart / "seed-2" / "result.json").write_text("{}")  # the one that is there stays
+    train_all(setups, tmp_path, workers=1, choice=FP32, as_ensembles=True)
+    assert files(tmp_path) == before
+    assert not (tmp_path / together.ASIDE).exists()
 
 
 def test_it_goes_on_where_it_was_cut_short(tmp_path):

@@ -22,7 +22,12 @@ from hopscope.cli._common import GivenPath, for_people, refuse_given
     help="A trained run to ask as well, for calibration and searches; may be repeated.",
 )
 @click.option("--judge", "idle", is_flag=True, help="Run nothing: judge what is finished.")
-@click.option("--workers", type=click.IntRange(min=1), default=None, help="Processes that train [default: one a core]")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Processes that train [default: one a core, or on a GPU one]",
+)
 def command(
     name: str, folder: Path | None, quick: bool, runs: tuple[Path, ...], idle: bool, workers: int | None
 ) -> None:

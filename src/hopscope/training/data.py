@@ -27,6 +27,9 @@ PRUNING = 256
 _SEQUENCES_AT_ONCE = 1024
 """Small batches are made several steps at a time: most of what one costs is the number of operations."""
 
+_ON_A_GPU = 2**16
+"""The same on a GPU, where an operation costs as much whatever its size."""
+
 
 class Data:
     """Training and validation batches of an ensemble, made on its device.
@@ -46,7 +49,8 @@ class Data:
         self._training = self._streams("training")
         self._validation = self._streams("validation")
         self._pruning = self._streams("pruning")
-        self._steps_at_once = max(1, _SEQUENCES_AT_ONCE // (len(self.seeds) * recipe.batch_size))
+        at_once = _ON_A_GPU if torch.device(device).type == "cuda" else _SEQUENCES_AT_ONCE
+        self._steps_at_once = max(1, at_once // (len(self.seeds) * recipe.batch_size))
         self._made: dict[int, Batch] = {}
 
     def training(self, step: int) -> Batch:

@@ -43,6 +43,7 @@ class Engine:
         models_at_once: how many models of an ensemble share one batched operation.
         fused: whether attention goes through `hopscope.model.kernels.fused_attention`.
         fused_blocks: whether blocks go through `hopscope.model.kernels.fused_block`.
+        graphed: whether an update is one CUDA graph, see `hopscope.training.graphed`.
 
     Raises:
         InputError: a value that none of them has.
@@ -55,11 +56,12 @@ class Engine:
     models_at_once: int = 1
     fused: bool = False
     fused_blocks: bool = False
+    graphed: bool = False
 
     def __post_init__(self) -> None:
         for name in ("threads", "models_at_once"):
             check_count(name, getattr(self, name))
-        for name in ("compiled", "fused", "fused_blocks"):
+        for name in ("compiled", "fused", "fused_blocks", "graphed"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
         if not isinstance(self.device, str):
@@ -137,6 +139,7 @@ class EngineChoice:
             models_at_once=max(1, min(models, _ROWS_AT_ONCE // rows)) if on_cpu else models,
             fused=attention,
             fused_blocks=blocks,
+            graphed=torch.device(device).type == "cuda",
         )
 
 
@@ -196,7 +199,7 @@ def _worth_compiling(setup: Setup, precision: Precision, on_cpu: bool) -> bool:
     per_layer = 4 * shape.d_model * shape.heads * shape.d_head + (8 * shape.d_model**2 if shape.mlp else 0)
     rows = len(setup.seeds) * recipe.batch_size * setup.problem.sequence_length
     operations = 6.0 * per_layer * shape.layers * rows * recipe.steps
-    return operations > (5e13 if on_cpu else 1e15)
+    return operations > (5e13 if on_cpu else 5e14)
 
 
 def _can_compile() -> bool:

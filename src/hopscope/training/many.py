@@ -18,7 +18,7 @@ from hopscope.training.memory import check_memory, least_memory, memory_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
-from hopscope.training.together import clear, lay_apart, together
+from hopscope.training.together import Together, clear, lay_apart, together
 from hopscope.training.trainer import train
 from hopscope.words import counted
 
@@ -49,7 +49,7 @@ def train_all(
     Args:
         setups: what to train; finished ones are skipped.
         folder: where their run folders are.
-        workers: processes; `None` for one a core, at most one a run.
+        workers: processes; `None` for one a core, at most one a run, and for one on a GPU.
         choice: of engines; its threads are all that the processes may use together.
         in_order: keep the order of the setups: whatever cuts the work short, the first of them are there.
         as_ensembles: train runs together that differ by their seeds alone, see `hopscope.training.together`; `None` for
@@ -73,7 +73,9 @@ def train_all(
     for setup in left:  # or the first would be trained before the last is refused
         check_memory(setup, each.engine(setup))
     if device != "cpu" if as_ensembles is None else as_ensembles:
-        _train_together(left, folder, each, watch and (lambda ones: watch(progress_of(setups, folder) | ones)))
+        tell = watch and (lambda ones: watch(progress_of(setups, folder) | ones))
+        clear(folder)
+        _train_together(unfinished(left, folder, in_order=True), folder, each, workers, tell)
         left = unfinished(left, folder, in_order=True)
     if workers > 1:
         _tell_of_wide_runs(left, folder, share)
@@ -101,18 +103,37 @@ def _train_together(
     setups: Sequence[Setup],
     folder: Path,
     choice: EngineChoice,
+    workers: int,
     watch: Callable[[dict[str, Progress]], None] | None,
 ) -> None:
-    """Train what can be trained as ensembles, in this process, and lay it apart."""
+    """Train what can be trained as ensembles, so many at a time, and lay each apart as soon as it is trained."""
 
     def fits(ensemble: Setup) -> bool:
         engine = choice.engine(ensemble)
-        return ROOM * least_memory(ensemble, engine) <= memory_of(engine)
+        return ROOM * workers * least_memory(ensemble, engine) <= memory_of(engine)
 
+    found = together(setups, folder, fits)
+    workers = min(workers, len(found))
+    if workers < 2:
+        for one in found:
+            _train_and_lay_apart(one, folder, choice, watch and (lambda stands, of=one: watch(of.progress(stands))))
+    else:
+
+        def tick(done: set[int]) -> None:
+            assert watch is not None
+            under_way = [one for number, one in enumerate(found) if number not in done]
+            stands = progress_of([one.setup for one in under_way], folder)
+            watch({name: at for one in under_way for name, at in one.progress(stands[one.setup.name]).items()})
+
+        in_processes(_train_and_lay_apart, [(one, folder, choice) for one in found], workers, watch and tick)
     clear(folder)
-    for ensemble in together(setups, folder, fits):
-        train_one(ensemble.setup, folder, choice, watch and (lambda stands, of=ensemble: watch(of.progress(stands))))
-        lay_apart(ensemble, folder)
+
+
+def _train_and_lay_apart(
+    ensemble: Together, folder: Path, choice: EngineChoice, watch: Callable[[Progress], None] | None = None
+) -> None:
+    train_one(ensemble.setup, folder, choice, watch)
+    lay_apart(ensemble, folder)
 
 
 def _tell_of_wide_runs(setups: Sequence[Setup], folder: Path, share: int) -> None:

@@ -28,7 +28,11 @@ ASIDE = ".together"
 MOST = 64
 """Models of an ensemble."""
 
+_APART = "apart"
+"""In an ensemble's folder: the folders of its runs, until they are whole."""
+
 _SPENT = ".spent"
+"""What the folder of an ensemble ends in once those of all its runs are."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,9 @@ def lay_apart(ensemble: Together, folder: Path) -> None:
 
     Raises:
         InputError: a file of the ensemble is damaged.
-        OSError: a run's folder is there by now.
     """
     run = RunFolder(folder / ensemble.setup.name)
-    aside = run.path / "apart"
+    aside = run.path / _APART
     shutil.rmtree(aside, ignore_errors=True)  # what a killed process left
     plans, rows = run.plans.models, run.rows()
     apart = []
@@ -124,22 +127,29 @@ def lay_apart(ensemble: Together, folder: Path) -> None:
             at = plans[model].end if last else step
             if last or (step < plans[model].end and plans[model].checkpoints(step)):
                 own.save_checkpoint(at, {name: one[model : model + 1] for name, one in weights.items()}, last=last)
-    for setup, own, model in apart:
+    for _, own, model in apart:
         told = replace(run.result.models[model], model=0, hash=own.model_hashes[0])
         own.finish(Result(plans[model].end, run.result.held_out, (told,)))
-        (folder / setup.name).parent.mkdir(parents=True, exist_ok=True)
-        own.path.rename(folder / setup.name)
-    run.path.rename(run.path.with_suffix(_SPENT))  # so that what a kill leaves of it is known for what it is
-    clear(folder)
+    _give_out(run.path.rename(run.path.with_suffix(_SPENT)), folder)
 
 
 def clear(folder: Path) -> None:
-    """Take away what is left of ensembles that have been laid apart."""
+    """Bring to its end what a kill has cut short: runs of spent ensembles get their folders. None may be training."""
     aside = folder / ASIDE
     for spent in aside.glob(f"*{_SPENT}"):
-        shutil.rmtree(spent)
+        _give_out(spent, folder)
     if aside.exists() and not any(aside.iterdir()):
         aside.rmdir()
+
+
+def _give_out(spent: Path, folder: Path) -> None:
+    """Move the runs of a spent ensemble to where they belong, but for those that are there by now, and delete it."""
+    for path in sorted((spent / _APART).rglob("run.json")):
+        target = folder / path.parent.relative_to(spent / _APART)
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.rename(target)
+    shutil.rmtree(spent)
 
 
 def _rows(of_model: Iterable[MetricsRow], plan: Plan) -> list[MetricsRow]:

@@ -134,7 +134,7 @@ def _continue(
             since = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
             run.save_state(step, ensemble.state() | since | beside)
             saved_at = time.monotonic()
-    _finish(run)
+    _finish(run, engine.device)
 
 
 def _require_order(run: RunFolder, step: int, order: Tensor | None) -> None:
@@ -177,10 +177,10 @@ def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"])
     return bool(((validation > 0.1) & (validation < ON_PLATEAU * plateau)).any())
 
 
-def _finish(run: RunFolder) -> None:
+def _finish(run: RunFolder, device: str) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
     metrics, plans = run.metrics, run.plans
-    errors = held_out_errors(run, HELD_OUT, plans.end)
+    errors = held_out_errors(run, HELD_OUT, plans.end, device)
     models = []
     for model, (seed, plan) in enumerate(zip(run.seeds, plans.models, strict=True)):
         last = metrics.after(plan.final_from, plan.end)
@@ -200,16 +200,18 @@ def _finish(run: RunFolder) -> None:
     run.finish(Result(plans.end, HELD_OUT, tuple(models)))
 
 
-def held_out_errors(run: RunFolder, size: int, step: int | None = None) -> Float[Tensor, "model sequence hop"]:
+def held_out_errors(
+    run: RunFolder, size: int, step: int | None = None, device: str = "cpu"
+) -> Float[Tensor, "model sequence hop"]:
     """Squared errors of every model on the fixed held-out set, sequence by sequence, in fp32."""
     batch = held_out(run.problem, size)
-    transformer = run.transformer(step)
+    transformer = run.transformer(step).to(device)
     errors = []
     for start in range(0, size, 256):
         part = batch[start : start + 256]
-        inputs = part.inputs.expand(len(run.seeds), *part.inputs.shape)
-        errors.append(squared_errors(transformer(inputs), part.targets, run.problem.symbol_dim))
-    return torch.cat(errors, dim=1)
+        inputs = part.inputs.to(device).expand(len(run.seeds), *part.inputs.shape)
+        errors.append(squared_errors(transformer(inputs), part.targets.to(device), run.problem.symbol_dim))
+    return torch.cat(errors, dim=1).cpu()
 
 
 def _mean(losses: list[float]) -> float | None:

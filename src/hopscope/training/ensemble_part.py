@@ -1,0 +1,237 @@
+"""Models of an ensemble that go through together: their weights, their optimiser, and one update of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.model.fast import FastTransformer
+from hopscope.model.initial import initialise
+from hopscope.model.pruning import Left
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
+from hopscope.training.engine import Engine
+from hopscope.training.graphed import CudaGraph
+from hopscope.training.head_dropout import HeadScales
+from hopscope.training.losses import partial_losses
+from hopscope.training.muon import Muon
+from hopscope.training.recipe import Recipe
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""What an optimiser keeps of every weight."""
+
+
+class EnsemblePart:
+    """Models of one recipe, updated by the same operations, or on a GPU as one graph of them.
+
+    Args:
+        problem: what is learned.
+        recipe: how.
+        seeds: one a model.
+        engine: how steps are computed.
+    """
+
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
+        self.transformer = FastTransformer(recipe.architecture(problem), len(seeds))
+        initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.initial)
+        self.transformer.to(engine.device)
+        if engine.fused:
+            self.transformer.fuse()
+        if engine.fused_blocks:
+            self.transformer.fuse_blocks(engine.precision)
+        self._clip, self._device = recipe.clip, torch.device(engine.device)
+        self._autocast = engine.precision == "bf16"
+        self._symbol_dim = problem.symbol_dim
+        weights = recipe.hop_weights
+        self._weights = None if weights is None else torch.tensor(weights, device=engine.device)
+        self._parameters = [*self.transformer.parameters()]  # to look for them at every step takes a while
+        # What takes heads to the stream, by layer: `d_head` rows a head.
+        named = self.transformer.named_parameters()
+        self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
+        self._prunes, self._compiled = recipe.prune_every is not None, engine.compiled
+        self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
+        self._muon = Muon(self.transformer, recipe.weight_decay) if recipe.optimiser == "muon" else None
+        others = {*self._muon.parameters} if self._muon else set()
+        # A graph reads the rate, the share of it that each model goes, and the batch where they are. Muon's rate is a
+        # number.
+        graphed = engine.graphed and self._muon is None
+        self._rate = torch.tensor(recipe.learning_rate, device=engine.device) if graphed else None
+        self._shares = torch.ones(len(seeds), device=engine.device)
+        self._batch: Batch | None = None
+        self._graphs: dict[bool, CudaGraph] = {}
+        self._optimiser = torch.optim.AdamW(
+            [parameter for parameter in self._parameters if parameter not in others],
+            lr=recipe.learning_rate if self._rate is None else self._rate,
+            betas=(recipe.beta1, recipe.beta2),
+            weight_decay=recipe.weight_decay,
+            capturable=graphed,
+            fused=True,
+        )
+        if engine.compiled:
+            # Block by block: all blocks of all depths share one compiled piece, so that it is paid for once.
+            torch.compiler.reset()
+            for block in self.transformer.blocks:
+                block.compile(dynamic=False)
+        self.reset_moments()
+
+    def losses(self, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Losses by hop."""
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
+            answers = self.transformer(batch.inputs)
+        return partial_losses(answers, batch.targets, self._symbol_dim)
+
+    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Float[Tensor, "model hop"]:
+        """One step, or where no model learns any more only the losses."""
+        with nullcontext() if scales is None else self._scaled(scales):
+            if not any(rates):
+                with torch.no_grad():
+                    return self.losses(batch)
+            if self._rate is not None and scales is None and self.left.all():
+                return self._replayed(batch, rates)
+            losses = self._take_gradients(batch)
+        gradients = [out.grad for out in self._outs]  # None in a layer without a head
+        if scales is not None:  # of the weights as they are: those that were used are these times the scales
+            _scale(scales, gradients)
+        if not self.left.all():
+            _scale(self.left, gradients)
+        self._step(max(rates), self._set_rates(rates))
+        return losses.detach()
+
+    def _replayed(self, batch: Batch, rates: Sequence[float]) -> Float[Tensor, "model hop"]:
+        """The same as a graph: one for models that go at one rate, another for those that do not."""
+        if self._batch is None:
+            self._batch = Batch(batch.inputs.clone(), batch.targets.clone(), batch.place)
+        held = self._batch
+        held.inputs.copy_(batch.inputs)
+        held.targets.copy_(batch.targets)
+        highest, alike = max(rates), self._set_rates(rates)
+
+        def work() -> Tensor:
+            losses = self._take_gradients(held)
+            self._step(highest, alike)
+            return losses.detach()
+
+        if alike not in self._graphs:
+            kept = [number for one in self._optimiser.state.values() for number in one.values()]
+            self._graphs[alike] = CudaGraph(work, [*self._parameters, *kept], self._device)
+        return self._graphs[alike]().clone()
+
+    def _take_gradients(self, batch: Batch) -> Float[Tensor, "model hop"]:
+        """The losses by hop, and what they ask of every weight."""
+        losses = self.losses(batch)
+        weighted = losses if self._weights is None else losses * self._weights
+        torch.autograd.backward(weighted.mean(dim=1).sum())
+        return losses
+
+    def _set_rates(self, rates: Sequence[float]) -> bool:
+        """Tell the optimiser the highest rate, and what share of it each model goes. Says whether all go alike."""
+        highest, alike = max(rates), min(rates) == max(rates)
+        if self._rate is not None:
+            self._rate.fill_(highest)
+        else:
+            for group in self._optimiser.param_groups:
+                group["lr"] = highest
+        if not alike:
+            self._shares.copy_(torch.tensor([rate / highest for rate in rates]))
+        return alike
+
+    @torch.no_grad()
+    def _step(self, rate: float, alike: bool) -> None:
+        """An update by the gradients, which are gone then. It is linear in the rate, decay included, so that models
+        which go at a lower one go a part of the way."""
+        if self._clip is not None:
+            self._clip_gradients(self._clip)
+        before = [] if alike else [parameter.clone() for parameter in self._parameters]
+        self._optimiser.step()
+        if self._muon is not None:
+            self._muon.step(rate, self._optimiser.state)
+        for parameter, was in zip(self._parameters, before, strict=False):
+            parameter.copy_(torch.lerp(was, parameter, self._shares.view(-1, *[1] * (was.dim() - 1))))
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def keep(self, left: Left) -> None:
+        """Take away for good all other heads. Where weight, moments and gradients are zero, they stay zero."""
+        self._leave(left)
+        _scale(left, self._outs)
+        for moment in MOMENTS:
+            _scale(left, [self._optimiser.state[out][moment] for out in self._outs])
+
+    def _leave(self, left: Left) -> None:
+        """These heads are left; others are not computed, but where that would be compiled anew each time."""
+        self.left = left
+        if not self._compiled:
+            self.transformer.compute_only(left)
+
+    def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Losses by hop with these heads alone."""
+        with self._scaled(left):
+            return self.losses(batch)
+
+    @contextmanager
+    def _scaled(self, scales: HeadScales | Left) -> Iterator[None]:
+        """A context in which what heads write is so scaled."""
+        whole = [out.detach().clone() for out in self._outs]
+        with torch.no_grad():
+            _scale(scales, self._outs)
+        yield
+        with torch.no_grad():
+            for out, weight in zip(self._outs, whole, strict=True):
+                out.copy_(weight)
+
+    def moments(self, name: str) -> dict[str, Tensor]:
+        """One of the optimiser's moments of every weight."""
+        return {
+            weight: self._optimiser.state[parameter][name] for weight, parameter in self.transformer.named_parameters()
+        }
+
+    def reset_moments(self) -> None:
+        """The optimiser's state before the first step, there from the start so that saving needs no special case."""
+        for parameter in self._parameters:
+            self._optimiser.state[parameter] = {
+                "step": torch.zeros((), dtype=torch.float32, device=self._device),
+                **{moment: torch.zeros_like(parameter) for moment in MOMENTS},
+            }
+
+    @torch.no_grad()
+    def load(self, state: dict[str, Tensor], step: int) -> None:
+        """Take over weights and moments."""
+        for name, parameter in self.transformer.named_parameters():
+            parameter.copy_(state[name])
+            own = self._optimiser.state[parameter]
+            own["step"].fill_(step)
+            for moment in MOMENTS:
+                own[moment].copy_(state[f"{moment}.{name}"])
+        if self._prunes:  # a head that is gone writes nothing
+            writes = [_by_head(out, self.left.shape[2]).any(dim=2) for out in self._outs]
+            self._leave(torch.stack(writes, dim=1).cpu())
+
+    def _clip_gradients(self, largest: float) -> None:
+        """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""
+        if self.transformer.models == 1:
+            torch.nn.utils.clip_grad_norm_(self._parameters, largest)
+            return
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        squares = torch.stack([gradient.square().flatten(1).sum(1) for gradient in gradients])
+        scale = (largest / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(scale.view(-1, *[1] * (gradient.dim() - 1)))
+
+
+def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
+    """Multiply each head's rows, or zero them where it is not left; layers that have none are passed over."""
+    for layer, rows in enumerate(by_layer):
+        if rows is None:
+            continue
+        _by_head(rows, scales.shape[2]).mul_(scales[:, layer, :, None].to(rows.device))
+
+
+def _by_head(rows: Float[Tensor, "model inner d_model"], heads: int) -> Float[Tensor, "model head numbers"]:
+    """The same memory, head by head."""
+    return rows.view(rows.shape[0], heads, -1)
