@@ -116,7 +116,7 @@ def test_it_goes_on_where_it_was_cut_short(tmp_path):
             raise Stopped
 
     with pytest.raises(Stopped):
-        train_all(runs(), tmp_path, choice=FP32, as_ensembles=True, watch=stop)
+        train_all(runs(), tmp_path, workers=1, choice=FP32, as_ensembles=True, watch=stop)
     (begun,) = (tmp_path / together.ASIDE).iterdir()
     wanted = runs(seeds=(2, 3, 5))
     (first,) = together.together(wanted, tmp_path, lambda _: True)
@@ -125,7 +125,12 @@ def test_it_goes_on_where_it_was_cut_short(tmp_path):
     train_all(wanted, tmp_path, workers=1, choice=FP32, as_ensembles=True)
     train_all(runs(seeds=(2, 3, 5)), tmp_path / "alone", workers=1, choice=FP32)
     assert {path.name for path in (tmp_path / "arm").iterdir()} == {"seed-2", "seed-3", "seed-5"}
-    for name, run in finished(wanted, tmp_path).items():
+    others = runs(seeds=(1, 4))  # of the same ensemble, whose models nobody wanted before: they are trained
+    (again,) = together.together(others, tmp_path, lambda _: True)
+    assert RunFolder(tmp_path / again.setup.name).finished
+    train_all(others, tmp_path, workers=1, choice=FP32, as_ensembles=True)
+    train_all(others, tmp_path / "alone", workers=1, choice=FP32)
+    for name, run in finished([*wanted, *others], tmp_path).items():
         assert files(run.path) == files(tmp_path / "alone" / name)
 
 

@@ -105,7 +105,7 @@ def _ensemble(runs: Sequence[Setup]) -> Setup:
 
 
 def lay_apart(ensemble: Together, folder: Path) -> None:
-    """Give each run of a trained ensemble its folder, and take the ensemble's away.
+    """Give each run of a trained ensemble its folder, and take the ensemble's away, if it has no other models.
 
     Raises:
         InputError: a file of the ensemble is damaged.
@@ -130,7 +130,12 @@ def lay_apart(ensemble: Together, folder: Path) -> None:
     for _, own, model in apart:
         told = replace(run.result.models[model], model=0, hash=own.model_hashes[0])
         own.finish(Result(plans[model].end, run.result.held_out, (told,)))
-    _give_out(run.path.rename(run.path.with_suffix(_SPENT)), folder)
+    if len(apart) == len(run.seeds):
+        spent = run.path.rename(run.path.with_suffix(_SPENT))  # a kill leaves what is known for what it is
+        _give_out(spent, folder)
+        shutil.rmtree(spent)
+    else:  # what nobody wants today may be wanted tomorrow
+        _give_out(run.path, folder)
 
 
 def clear(folder: Path) -> None:
@@ -138,18 +143,18 @@ def clear(folder: Path) -> None:
     aside = folder / ASIDE
     for spent in aside.glob(f"*{_SPENT}"):
         _give_out(spent, folder)
+        shutil.rmtree(spent)
     if aside.exists() and not any(aside.iterdir()):
         aside.rmdir()
 
 
-def _give_out(spent: Path, folder: Path) -> None:
-    """Move the runs of a spent ensemble to where they belong, but for those that are there by now, and delete it."""
-    for path in sorted((spent / _APART).rglob("run.json")):
-        target = folder / path.parent.relative_to(spent / _APART)
+def _give_out(ensemble: Path, folder: Path) -> None:
+    """Move runs that lie apart in an ensemble's folder to where they belong, but for those that are there by now."""
+    for path in sorted((ensemble / _APART).rglob("run.json")):
+        target = folder / path.parent.relative_to(ensemble / _APART)
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             path.parent.rename(target)
-    shutil.rmtree(spent)
 
 
 def _rows(of_model: Iterable[MetricsRow], plan: Plan) -> list[MetricsRow]:
