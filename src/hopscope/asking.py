@@ -49,6 +49,9 @@ QUESTIONS: Mapping[str, str] = {
 TAKE_RUNS = ("calibration", "searches")
 """Those that can be asked of trained runs besides."""
 
+WITHOUT_ENGINE = ("text", "calibration", "searches")
+"""Those that train nothing, or models of text: device, precision and compilation are nothing to them."""
+
 _MADE = {"text": "circuits"}
 """The folder of what a study makes, where it is not `runs`."""
 

@@ -333,7 +333,10 @@ def test_a_study_goes_into_no_folder_of_something_else(tmp_path):
         (["calibration", "--run", "nope", "--quick"], "the quick version asks no run; leave --run out"),
         (["calibration", "--run", "nope", "--judge"], "--judge runs nothing; leave --run out"),
         (["heads", "--judge", "--workers", "2"], "--judge runs nothing; leave --workers out"),
+        (["heads", "--judge", "--device", "cpu"], "--judge runs nothing; leave --device out"),
+        (["heads", "--judge", "--no-compile"], "--judge runs nothing; leave --no-compile out"),
         (["searches", "--workers", "1"], "searches is one process; leave --workers out"),
+        (["text", "--precision", "bf16"], "text does not train by these; leave --precision out"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(arguments, words):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hopscope.asking import QUESTIONS, TAKE_RUNS, study
+from hopscope.asking import QUESTIONS, TAKE_RUNS, WITHOUT_ENGINE, study
 from hopscope.cli._common import GivenPath, for_people, refuse_given
+from hopscope.cli._engine import engine_options, say_precision
+
+_ENGINE = ("device", "precision", "compiled")
 
 
 @click.command(epilog="Studies: " + "; ".join(f"{name} ({asks})" for name, asks in QUESTIONS.items()))
@@ -28,8 +32,17 @@ from hopscope.cli._common import GivenPath, for_people, refuse_given
     default=None,
     help="Processes that train [default: one a core, or on a GPU one]",
 )
+@engine_options
 def command(
-    name: str, folder: Path | None, quick: bool, runs: tuple[Path, ...], idle: bool, workers: int | None
+    name: str,
+    folder: Path | None,
+    quick: bool,
+    runs: tuple[Path, ...],
+    idle: bool,
+    workers: int | None,
+    device: str | None,
+    precision: Any,
+    compiled: bool | None,
 ) -> None:
     """Run a study, or go on where it was stopped, and print its table.
 
@@ -42,13 +55,16 @@ def command(
       hopscope study learning
       hopscope study learning --quick
       hopscope study depth --judge                          what is finished so far
+      hopscope study unsaid --device cuda                   the seeds of each arm at once, on a GPU
       hopscope study calibration calibration --run runs/laptop/sweep/ic-layers-4
     """
     from hopscope.cli._studies import study_bars, waiting
     from hopscope.studies.work import Work
 
     _refuse_idle_options(name, quick, idle)
-    work = Work(workers=workers, idle=idle, bars=study_bars, waiting=waiting if for_people() else None)
+    if not idle and name not in WITHOUT_ENGINE:
+        say_precision(device, precision)
+    work = Work(workers, device, precision, compiled, study_bars, waiting if for_people() else None, idle)
     click.echo(study(name, folder, quick=quick, runs=runs, work=work).told)
 
 
@@ -62,7 +78,9 @@ def _refuse_idle_options(name: str, quick: bool, idle: bool) -> None:
         refuse_given(f"{name} trains its own models", "runs")
     if name == "searches" and not idle:
         refuse_given("searches is one process", "workers")
+    if name in WITHOUT_ENGINE:
+        refuse_given(f"{name} does not train by these", *_ENGINE)
     if quick:
         refuse_given("the quick version asks no run", "runs")
     if idle and name != "searches":
-        refuse_given("--judge runs nothing", "runs", "workers")
+        refuse_given("--judge runs nothing", "runs", "workers", *_ENGINE)

@@ -63,9 +63,10 @@ def train_all(
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    device, then = choice.device or default_device(), then or {}
+    device, after = choice.device or default_device(), then or {}
     left = unfinished(setups, folder, in_order=in_order)
-    left.sort(key=lambda setup: setup.name not in then)
+    left.sort(key=lambda setup: setup.name not in after)
+    after = after if device == "cpu" else {}
     cores = choice.threads or available_cores()
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
     share = max(1, cores // workers)
@@ -83,14 +84,14 @@ def train_all(
         pass
     elif workers == 1:
         for setup in left:
-            after = then.get(setup.name) if device == "cpu" else None
-            _train_and_then(setup, folder, each, after, watch and (lambda progress: watch(progress_of(setups, folder))))
+            last = after.get(setup.name)
+            _train_and_then(setup, folder, each, last, watch and (lambda progress: watch(progress_of(setups, folder))))
     else:
-        jobs = [(setup, folder, each, then.get(setup.name)) for setup in left]
+        jobs = [(setup, folder, each, after.get(setup.name)) for setup in left]
 
         def tick(done: set[int]) -> None:
             assert watch is not None
-            left_to_do = {setup.name for number, setup in enumerate(left) if setup.name in then and number not in done}
+            left_to_do = {setup.name for number, setup in enumerate(left) if setup.name in after and number not in done}
             stands = progress_of(setups, folder)
             watch({name: replace(one, then=one.ended and name in left_to_do) for name, one in stands.items()})
 
