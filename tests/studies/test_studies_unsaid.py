@@ -7,8 +7,10 @@ from dataclasses import fields
 import pytest
 from planted_arms import arm
 
+from hopscope.errors import InputError
 from hopscope.paper.recipes import D
 from hopscope.paper.rules import LEAST_PLATEAU
+from hopscope.plot.unsaid import unsaid as draw
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import unsaid
 from hopscope.studies.arms import ArmLearned, Arms
@@ -58,6 +60,22 @@ def test_the_stand_in_orders_as_the_whole() -> None:
     assert ordered(500, 700, 950) == "inconclusive"
     assert ordered(500, 700, 950, None, missing=1) == "inconclusive"
     assert ordered() == "not run"
+
+
+def test_the_figure_has_a_mark_for_every_seed_where_it_learned() -> None:
+    """And an arrow where it did not, the two sizes beside one another, readings in the study's order."""
+    small = read_so([700, 800, 900, 1000], [400, 500, 600, None], name="GPT-2-scales")
+    full = read_so([3000, 3100, 3200, 3300], name=f"{unsaid.FULL}default")
+    figure = draw(Arms((small, full, read_so(name="pair-codes", missing=3))))
+    marks = [
+        {(line.get_marker(), *line.get_xdata()) for line in axes.get_lines() if line.get_marker() != "None"}
+        for axes in figure.axes
+    ]
+    marks[0] = {mark for mark in marks[0] if len(mark) > 1}  # those of the legend are nowhere
+    assert marks == [{("o", 700), ("o", 1000), ("o", 400), (">", D.recipe.steps)}, {("o", 3000), ("o", 3300)}]
+    assert [one.get_text() for one in figure.axes[0].get_yticklabels()] == ["default", "GPT-2 scales"]
+    with pytest.raises(InputError, match="nothing to draw"):
+        draw(Arms((read_so(missing=3),)))
 
 
 def test_readings_change_what_the_paper_leaves_unsaid_alone() -> None:

@@ -77,6 +77,9 @@ READINGS: Mapping[str, Reading] = {
     **ALONE,
 }
 
+FULL = "full-size/"
+"""What names of arms at D's full size begin with."""
+
 ORDERED = DEFAULT, "GPT-2-scales", "pair-codes", "pair-codes/GPT-2-scales"
 """Arms, by when D itself learned x1."""
 
@@ -105,7 +108,7 @@ class UnsaidStudy:
     @property
     def sizes(self) -> list[list[Setup]]:
         """An arm a reading, of the stand-in, and at full size."""
-        return [self._arms(self.small, ""), self._arms(self.recipe, "full-size/")]
+        return [self._arms(self.small, ""), self._arms(self.recipe, FULL)]
 
     def _arms(self, recipe: Recipe, before: str) -> list[Setup]:
         of_recipe = {one.name for one in fields(Recipe)}
@@ -183,4 +186,4 @@ def _steps(times: Sequence[int | None]) -> str:
     return ", ".join("never" if step is None else str(step) for step in times)
 
 
-STUDY = Study("unsaid", Arms, standard, quick, run, judge, table, "plateau", recipe="d")
+STUDY = Study("unsaid", Arms, standard, quick, run, judge, table, "unsaid", recipe="d")
