@@ -233,6 +233,7 @@ FROM_RECORD = ("learning", "depth", "heads", "plateau", "curriculum", "census", 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_study_runs_quick_and_goes_on(name, tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 64)
+    monkeypatch.setattr("hopscope.plot.style.FORMATS", ("svg",))
     arguments = [name, str(tmp_path / name), "--quick", *([] if name == "searches" else ["--workers", "1"])]
     once, again = (CliRunner().invoke(command, arguments) for _ in range(2))
     assert once.exception is None, once.output
