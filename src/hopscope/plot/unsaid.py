@@ -30,11 +30,10 @@ def unsaid(found: Arms) -> Figure:
     with house():
         figure = new_figure(PAGE, 1.1 + 0.17 * len(names))
         small, full = figure.subplots(1, 2, sharey=True)
-        for axes, before, title in ((small, "", "a quarter of D's width"), (full, FULL, "D's full size")):
-            of_size = [arm for arm in begun if arm.name.startswith(FULL) == bool(before)]
-            for arm in of_size:
+        budget = max(arm.budget for arm in begun)
+        for axes, whole, title in ((small, False, "a quarter of D's width"), (full, True, "D's full size")):
+            for arm in (one for one in begun if one.name.startswith(FULL) == whole):
                 _row(axes, names.index(arm.name.removeprefix(FULL)), arm)
-            budget = max(arm.budget for arm in begun)
             for share, dash in ((HALF_THE_SHARE, ":"), (2 * HALF_THE_SHARE, "--")):
                 axes.axvline(share * budget, color=INK, linewidth=0.7, linestyle=dash, zorder=0)
             axes.set_title(title, fontsize=7.5)

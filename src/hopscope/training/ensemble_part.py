@@ -150,7 +150,7 @@ class EnsemblePart:
         self._optimiser.step()
         if self._muon is not None:
             self._muon.step(rate, self._optimiser.state)
-        for parameter, was in zip(self._parameters, before, strict=False):
+        for parameter, was in zip(self._parameters if before else (), before, strict=True):
             parameter.copy_(torch.lerp(was, parameter, self._shares.view(-1, *[1] * (was.dim() - 1))))
         for parameter in self._parameters:
             parameter.grad = None
