@@ -77,7 +77,8 @@ def test_each_is_what_it_is_alone(recipe, tmp_path):
 def test_several_processes_train_what_one_trains(tmp_path):
     """Each an ensemble, and everybody is told of all of them meanwhile."""
     recipe = replace(RECIPE, steps=40)
-    setups = [*runs(recipe), *(replace(run, name=f"slow/{run.name}") for run in runs(replace(recipe, steps=60)))]
+    slow = replace(recipe, steps=240, schedule="constant", checkpoint_every=None)  # so that it is seen at work
+    setups = [*runs(recipe), *(replace(run, name=f"slow/{run.name}") for run in runs(slow))]
     seen: list[dict[str, Progress]] = []
     train_all(setups, tmp_path / "two", workers=2, choice=FP32, as_ensembles=True, watch=seen.append)
     train_all(setups, tmp_path / "one", workers=1, choice=FP32, as_ensembles=True)

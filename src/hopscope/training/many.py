@@ -63,10 +63,10 @@ def train_all(
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    device, after = choice.device or default_device(), then or {}
+    device = choice.device or default_device()
     left = unfinished(setups, folder, in_order=in_order)
-    left.sort(key=lambda setup: setup.name not in after)
-    after = after if device == "cpu" else {}
+    left.sort(key=lambda setup: setup.name not in (then or {}))
+    after = then if then and device == "cpu" else {}
     cores = choice.threads or available_cores()
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
     share = max(1, cores // workers)
@@ -75,8 +75,7 @@ def train_all(
         check_memory(setup, each.engine(setup))
     if device != "cpu" if as_ensembles is None else as_ensembles:
         tell = watch and (lambda ones: watch(progress_of(setups, folder) | ones))
-        clear(folder)
-        _train_together(unfinished(left, folder, in_order=True), folder, each, workers, tell)
+        _train_together(left, folder, each, workers, tell)
         left = unfinished(left, folder, in_order=True)
     if workers > 1:
         _tell_of_wide_runs(left, folder, share)
@@ -113,7 +112,8 @@ def _train_together(
         engine = choice.engine(ensemble)
         return ROOM * workers * least_memory(ensemble, engine) <= memory_of(engine)
 
-    found = together(setups, folder, fits)
+    clear(folder)
+    found = together(unfinished(setups, folder, in_order=True), folder, fits)
     workers = min(workers, len(found))
     if workers < 2:
         for one in found:
