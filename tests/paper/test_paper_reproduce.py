@@ -49,7 +49,7 @@ def test_everything_is_there(tiny: tuple[Path, str]) -> None:
     assert {group["run"] for group in groups} == {
         f"sweep/{kind}-layers-{layers}" for kind in ("ic", "non-ic") for layers in (1, 2)
     }
-    run = folder / "sweep" / "ic-layers-2"
+    run = folder / "sweep" / "ic-layers-2-seed-0"
     assert json.loads((run / "circuit.json").read_text())["found"]
     assert (run / "emergence.json").exists()
     assert list((run / "circuits").glob("step-*.json"))
@@ -179,6 +179,6 @@ def test_presets_have_names() -> None:
 @pytest.mark.slow
 def test_the_report_links_to_the_explorer_of_the_followed_model(tiny: tuple[Path, str]) -> None:
     page = (tiny[0] / "explorer.html").read_text()
-    assert "ic-layers-2, seed 0" in page
+    assert "ic-layers-2-seed-0, seed 0" in page
     assert 'data-chunk="m0-weights"' in page
     assert 'href="./explorer.html"' in (tiny[0] / "report.html").read_text()

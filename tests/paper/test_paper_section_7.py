@@ -13,7 +13,7 @@ from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group, read_summary
 from hopscope.paper.presets import FIGURE_4, LAPTOP, PAPER, PAPER_SHORT
 from hopscope.paper.recipes import A
-from hopscope.paper.section_7 import DepthResult, judge, read, run
+from hopscope.paper.section_7 import DepthResult, judge, made, read, run
 from hopscope.studies.work import Work
 from hopscope.training.engine import EngineChoice
 from hopscope.training.many import train_all
@@ -231,8 +231,9 @@ def test_the_presets():
     study = PAPER.depth
     assert (study.layers, len(study.seeds), len(study.plain_seeds)) == (tuple(range(1, 9)), 8, 8)
     assert (study.hops, study.plain_hops) == (5, 3)
-    assert len(study.setups()) == 16
-    assert [setup.name for setup in PAPER.alone] == ["a", "b", "c", "d"]
+    assert len(study.setups()) == 128
+    assert [setup.name for setup in PAPER.alone] == ["a", "b", "c", *(f"a-seed-{seed}" for seed in range(3, 10)), "d"]
+    assert sorted(setup.seeds for setup in PAPER.circuits.setups) == [(seed,) for seed in range(10)]
     assert {1, 2, 3, 4} <= set(LAPTOP.depth.layers)
     assert LAPTOP.depth.hops == 3
     assert len(LAPTOP.depth.seeds) > 1
@@ -274,17 +275,13 @@ def test_groups_that_do_not_fit_are_refused(change):
         replace(group(1), **change)
 
 
-def test_where_runs_end_when_they_have_learned_each_seed_is_a_run():
-    """And the group is what one run of all of them would be."""
+def test_each_seed_is_a_run():
     study = LAPTOP.depth
-    assert study.recipe.schedule == "when-learned"
     runs = study.runs(True, 4)
     assert [(one.name, one.seeds) for one in runs] == [(f"ic-layers-4-seed-{seed}", (seed,)) for seed in range(4)]
-    assert {one.recipe for one in runs} == {study.setup(True, 4).recipe}
+    assert {one.recipe.layers for one in runs} == {4}
     assert LAPTOP.circuits.setups == LAPTOP.emergence.setups == tuple(runs)
     assert [len(one.free) for one in LAPTOP.held_heads()] == [4]
-    constant = replace(study, recipe=replace(study.recipe, schedule="constant"))
-    assert constant.runs(True, 4) == [constant.setup(True, 4)]
     assert len({one.name for one in study.setups()}) == len(study.setups())
 
 
@@ -343,7 +340,7 @@ def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
     other = replace(more, recipe=replace(recipe, learning_rate=0.1))
     assert other.left(known) == other.setups()
     followed = replace(more, layers=(1,), followed=1, seeds_followed=())
-    assert followed.left({followed.made(True, 1): one}) == followed.setups()
+    assert followed.left({made(followed.setups()[0]): one}) == followed.setups()
 
 
 def test_a_damaged_summary_is_not_written_over(tmp_path):

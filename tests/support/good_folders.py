@@ -16,7 +16,7 @@ def make(good: Path) -> None:
     good.mkdir(parents=True, exist_ok=True)
     _done([*REPRODUCE, "tiny"], good)
     _begun(good)
-    shutil.copytree(good / "tiny" / "sweep" / "ic-layers-2", good / "run")
+    shutil.copytree(good / "tiny" / "sweep" / "ic-layers-2-seed-0", good / "run")
     for verb in (CIRCUIT, EMERGENCE):
         _done([*verb, "--anew"], good)  # by the small searches that the cases make
     _small(good)
@@ -35,7 +35,7 @@ def _begun(good: Path) -> None:
     shutil.copytree(good / "tiny", good / "begun", ignore=shutil.ignore_patterns("circuit*", "emergence*", "figures"))
     for path in (good / "begun").glob("*.*"):
         path.unlink()
-    (good / "begun" / "sweep" / "non-ic-layers-1" / "result.json").unlink()
+    (good / "begun" / "sweep" / "non-ic-layers-1-seed-0" / "result.json").unlink()
 
 
 def _small(good: Path) -> None:

@@ -56,7 +56,7 @@ def command(
       hopscope study learning --quick
       hopscope study depth --judge                          what is finished so far
       hopscope study unsaid --device cuda                   the seeds of each arm at once, on a GPU
-      hopscope study calibration calibration --run runs/laptop/sweep/ic-layers-4
+      hopscope study calibration calibration --run runs/laptop/sweep/ic-layers-4-seed-0
     """
     from hopscope.cli._studies import study_bars, waiting
     from hopscope.studies.work import Work

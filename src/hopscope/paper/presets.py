@@ -87,6 +87,12 @@ LAPTOP = _on_one_ladder(
     "quick",  # minutes count here
 )
 
+MORE_OF_A = tuple(
+    Setup(f"a-seed-{seed}", recipes.A.problem, replace(recipes.A.recipe, checkpoint_every=None), (seed,))
+    for seed in range(3, 10)
+)
+"""With A, B and C the ten models of their recipe that C11 asks for."""
+
 PAPER = Preset(
     name="paper",
     summary="the exact recipes of the paper; days on a CPU, made for a GPU",
@@ -101,7 +107,7 @@ PAPER = Preset(
         seeds=tuple(range(8)),
         plain_seeds=tuple(range(8)),
     ),
-    circuits=CircuitStudy("paper", (recipes.A, recipes.B, recipes.C), "transformers", "thorough"),
+    circuits=CircuitStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A), "transformers", "thorough"),
     emergence=EmergenceStudy("paper", (recipes.D,), "transformers", "thorough"),
 )
 

@@ -1,6 +1,6 @@
 """Section 7: training by depth, with and without the implicit curriculum (IC); Figure 4 and claims C3 to C5.
 
-For each formulation and number of layers an ensemble is trained.
+For each formulation and number of layers a model is trained from every seed.
 """
 
 from __future__ import annotations
@@ -68,38 +68,25 @@ class DepthStudy:
         return [run for curriculum in (True, False) for layers in self.layers for run in self.runs(curriculum, layers)]
 
     def runs(self, curriculum: bool, layers: int) -> list[Setup]:
-        """The runs of one formulation and depth: one, or, where a run ends when it has learned, one a seed.
-
-        In one run the first to learn would have to wait for the last.
-        """
-        if not self.seeds_at(curriculum, layers):
-            return []
-        whole = self.setup(curriculum, layers)
-        if self.recipe.schedule != "when-learned":
-            return [whole]
-        return [replace(whole, name=f"{whole.name}-seed-{seed}", seeds=(seed,)) for seed in whole.seeds]
-
-    def setup(self, curriculum: bool, layers: int) -> Setup:
-        """The ensemble of one formulation and depth."""
+        """The runs of one formulation and depth, one a seed. Where that serves they train as one ensemble."""
         problem = RetrievalProblem(hops=self.hops if curriculum else self.plain_hops, curriculum=curriculum)
         recipe = replace(self.recipe, layers=layers)
         if curriculum and layers == self.followed:
             recipe = replace(recipe, checkpoint_every=self.checkpoint_every, checkpoint_precision="bf16")
-        return Setup(run_name(curriculum, layers), problem, recipe, self.seeds_at(curriculum, layers))
+        return [
+            Setup(run_name(curriculum, layers, seed), problem, recipe, (seed,))
+            for seed in self.seeds_at(curriculum, layers)
+        ]
 
     def left(self, known: Mapping[str, Group]) -> list[Setup]:
-        """The runs of which not every seed is known by what its group is made; those that are followed need weights."""
+        """The runs whose seed is not known by what its group is made; those that are followed need weights."""
         left = []
         for curriculum, layers in product((True, False), self.layers):
-            runs = self.runs(curriculum, layers)
-            group = known.get(self.made(curriculum, layers)) if runs else None
-            needed = group is None or (curriculum and layers == self.followed)
-            left += [one for one in runs if needed or not set(one.seeds) <= set(group.seeds if group else ())]
+            for one in self.runs(curriculum, layers):
+                group = known.get(made(one))
+                if group is None or one.seeds[0] not in group.seeds or (curriculum and layers == self.followed):
+                    left.append(one)
         return left
-
-    def made(self, curriculum: bool, layers: int) -> str:
-        """What tells the runs of one formulation and depth from all others, but for their seeds."""
-        return made_by(replace(self.setup(curriculum, layers), seeds=(0,)))
 
     def seeds_at(self, curriculum: bool, layers: int) -> tuple[int, ...]:
         """The seeds of one formulation and depth."""
@@ -110,9 +97,14 @@ class DepthStudy:
         return self.seeds
 
 
-def run_name(curriculum: bool, layers: int) -> str:
-    """The run folder of one formulation and depth."""
-    return f"{'ic' if curriculum else 'non-ic'}-layers-{layers}"
+def run_name(curriculum: bool, layers: int, seed: int) -> str:
+    """The run folder of a model."""
+    return f"{'ic' if curriculum else 'non-ic'}-layers-{layers}-seed-{seed}"
+
+
+def made(one: Setup) -> str:
+    """What tells a run from all of another formulation, depth or recipe, but not from another seed's."""
+    return made_by(replace(one, seeds=(0,)))
 
 
 @dataclass(frozen=True)
@@ -161,15 +153,15 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     known = _known(folder)
     groups, curves = [], []
     for curriculum, layers in product((True, False), study.layers):
-        seeds = study.seeds_at(curriculum, layers)
-        made = study.made(curriculum, layers) if seeds else ""
-        some = [runs[one.name] for one in study.runs(curriculum, layers) if one.name in runs]
-        found = [known[made]] if made in known else []
+        setups = study.runs(curriculum, layers)
+        alike = made(setups[0]) if setups else ""
+        some = [runs[one.name] for one in setups if one.name in runs]
+        found = [known[alike]] if alike in known else []
         if some:
             where = os.path.relpath(some[0].path, folder) if len(some) == 1 else at
-            found.insert(0, Group.of(some, where, made))
+            found.insert(0, Group.of(some, where, alike))
         if found:
-            groups.append(found[0].joined(found[-1], seeds))
+            groups.append(found[0].joined(found[-1], study.seeds_at(curriculum, layers)))
         if some and curriculum:
             curves.append((layers, Metrics.side_by_side([run.metrics for run in some])))
     if groups:

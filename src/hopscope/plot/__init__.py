@@ -3,7 +3,8 @@
 The names of this package are the functions; the file of each has the same name.
 
     >>> import hopscope as hs
-    >>> runs = [hs.Run(f"runs/tiny/sweep/{name}") for name in ("ic-layers-1", "ic-layers-2", "non-ic-layers-2")]
+    >>> names = "ic-layers-1-seed-0", "ic-layers-2-seed-0", "non-ic-layers-2-seed-0"
+    >>> runs = [hs.Run(f"runs/tiny/sweep/{name}") for name in names]
     >>> len(hs.plot.figure_4(*runs).axes)
     2
     >>> figure = hs.plot.figure_6(runs[1].metrics)
