@@ -14,6 +14,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
+from hopscope.training.setup import Setup
 
 RACE = Path(__file__).parents[1] / "race"
 
@@ -39,3 +40,18 @@ def test_the_plain_rival_and_hugging_faces(monkeypatch: pytest.MonkeyPatch, mlp:
         if mlp:
             face = FaceGPT2(plain, recipe, problem.sequence_length)
             torch.testing.assert_close(face(inputs), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_updates_are_timed_by_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(RACE))
+    monkeypatch.delitem(sys.modules, "updates", raising=False)
+    from updates import measure, ways
+
+    recipe = replace(recipes.PLAIN, layers=1, batch_size=4)
+    setup = Setup("timed", RetrievalProblem(hops=1), recipe, (0, 1))
+    engines = dict(ways(setup, "cpu"))
+    assert engines["by torch alone"].fused is engines["by torch alone"].fused_blocks is False
+    assert len({engine.precision for engine in engines.values()}) == 1
+    for engine in engines.values():
+        times = measure(setup, engine, updates=2)
+        assert min(times.values()) >= 0

@@ -1,0 +1,97 @@
+"""What an update takes here, by recipe, by how many models share it, and by how it is launched.
+
+    python race/updates.py --recipe sweep --models 1,2,4 [--layers 8] [--device cuda] [--json]
+
+On a GPU: launched one by one, as one CUDA graph, and as a graph of compiled blocks. On a CPU: the way that is chosen
+here, and by torch alone. Data are made before the clock starts; compiling and recording are told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from hopscope import own_process
+from hopscope.paper import recipes
+from hopscope.training.data import Data
+from hopscope.training.engine import Engine, EngineChoice, default_device, using_threads
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.setup import Setup
+
+BEFORE = 5
+"""Updates until all is compiled, recorded and warm."""
+
+
+def ways(setup: Setup, device: str) -> Iterator[tuple[str, Engine]]:
+    """How updates can be launched on a device."""
+    chosen = EngineChoice(device, compiled=False).engine(setup)
+    if chosen.graphed:
+        yield "one by one", replace(chosen, graphed=False)
+        yield "graph", chosen
+        yield "graph, compiled", replace(chosen, compiled=True)
+    else:
+        yield "chosen here", EngineChoice(device).engine(setup)
+        yield "by torch alone", replace(chosen, fused=False, fused_blocks=False)
+
+
+def measure(setup: Setup, engine: Engine, updates: int) -> dict[str, float]:
+    """Milliseconds of an update, the mean of so many, and seconds until the first of them."""
+    problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
+    data = Data(problem, recipe, seeds, engine.device)
+    batches = [data.training(step) for step in range(updates)]
+    rates = [recipe.learning_rate] * len(seeds)
+    with using_threads(engine):
+        began = time.perf_counter()
+        ensemble = Ensemble(problem, recipe, seeds, engine)
+        for batch in batches[:BEFORE]:
+            ensemble.update(batch, rates, None)
+        _wait(engine)
+        start = time.perf_counter()
+        for batch in batches:
+            ensemble.update(batch, rates, None)
+        _wait(engine)
+        each = (time.perf_counter() - start) / updates
+    return {"milliseconds an update": round(1e3 * each, 2), "seconds until then": round(start - began, 1)}
+
+
+def _wait(engine: Engine) -> None:
+    """Until all that was launched is done."""
+    if torch.device(engine.device).type == "cuda":
+        torch.cuda.synchronize(engine.device)
+
+
+def main() -> None:
+    """Measure and tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", choices=recipes.BY_NAME, default="plain")
+    parser.add_argument("--layers", type=int, help="in place of the recipe's")
+    parser.add_argument("--models", default="1,4", help="how many at once, one number or several [1,4]")
+    parser.add_argument("--updates", type=int, default=20)
+    parser.add_argument("--device", default=default_device())
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    own_process.claim()
+    own_process.settle()
+    named = recipes.BY_NAME[given.recipe]
+    recipe = replace(named.recipe, layers=given.layers or named.recipe.layers)
+    found = []
+    for models in map(int, given.models.split(",")):
+        setup = Setup(given.recipe, named.problem, recipe, tuple(range(models)))
+        for how, engine in ways(setup, given.device):
+            times = measure(setup, engine, given.updates)
+            row = {"recipe": given.recipe, "layers": recipe.layers, "models": models, "how": how, **times}
+            found.append({**row, "engine": engine.describe()})
+            if not given.json:
+                print(", ".join(f"{name} {value}" for name, value in found[-1].items()), flush=True)
+    if given.json:
+        device = torch.cuda.get_device_name(given.device) if given.device.startswith("cuda") else given.device
+        print(json.dumps({"torch": torch.__version__, "device": device, "found": found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
