@@ -47,7 +47,7 @@ def test_everything_is_there(tiny: tuple[Path, str]) -> None:
             assert (folder / "figures" / f"{name}.{ending}").stat().st_size > 1000
     groups = json.loads((folder / "summary.json").read_text())["groups"]
     assert {group["run"] for group in groups} == {
-        f"sweep/{kind}-layers-{layers}" for kind in ("ic", "non-ic") for layers in (1, 2)
+        f"sweep/{kind}-layers-{layers}-seed-0" for kind in ("ic", "non-ic") for layers in (1, 2)
     }
     run = folder / "sweep" / "ic-layers-2-seed-0"
     assert json.loads((run / "circuit.json").read_text())["found"]
