@@ -13,7 +13,9 @@ if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_seta
     os.sched_setaffinity(0, {cores[int(worker[2:]) % len(cores)]})
 
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -56,3 +58,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("hopscope", deadline=None, max_examples=25)
 settings.load_profile("hopscope")
+
+
+@pytest.fixture(scope="session")
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The tiny reproduction, with a head handed over, and what was said.
+
+    Who asks for it is in the xdist group `reproduce`, or each worker would make it; who changes it takes a copy.
+    """
+    from click.testing import CliRunner
+
+    from hopscope.cli.reproduce import command
+
+    folder = tmp_path_factory.mktemp("reproduced") / "tiny"
+    asked = ["--preset", "tiny", "--out", str(folder), "--workers", "2", "--precision", "fp32", "--held-head"]
+    result = CliRunner().invoke(command, asked)
+    assert result.exit_code == 0, result.output
+    return folder, result.stdout

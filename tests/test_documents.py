@@ -9,6 +9,7 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -117,9 +118,11 @@ def test_every_block_of_python_runs(text, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    """The folder in which examples are run, one after the other."""
-    return tmp_path_factory.mktemp("desk")
+def desk(tmp_path_factory, reproduced):
+    """The folder in which examples are run, one after the other; the tiny reproduction is there."""
+    folder = tmp_path_factory.mktemp("desk")
+    shutil.copytree(reproduced[0], folder / "runs" / "tiny")
+    return folder
 
 
 def documented(name: str) -> Any:
@@ -131,12 +134,10 @@ def documented(name: str) -> Any:
     return getattr(hs, name)
 
 
-@pytest.mark.xdist_group("desk")  # where one example makes what another reads
+@pytest.mark.xdist_group("reproduce")  # one example makes what another reads
 @pytest.mark.parametrize("name", hs.__all__)
 def test_every_public_name_has_an_example_that_runs(name, tiny, desk, tmp_path, monkeypatch):
     monkeypatch.chdir(desk)
-    if name == "plot":  # its figures are of the tiny reproduction
-        hs.reproduce("tiny", workers=2, precision="fp32")
     holder = documented(name)
     around = vars(sys.modules[getattr(holder, "__module__", None) or holder.__name__])
     names = {**around, "hs": hs, "torch": torch, "run": tiny, "folder": tmp_path}

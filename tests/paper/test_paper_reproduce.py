@@ -14,7 +14,6 @@ from click.testing import CliRunner
 import hopscope as hs
 from hopscope.cli.report import command as report
 from hopscope.cli.reproduce import PRESETS
-from hopscope.cli.reproduce import command as reproduce
 from hopscope.errors import InputError
 from hopscope.paper.presets import BY_NAME, TINY, named
 from hopscope.paper.reproduce import read
@@ -23,19 +22,14 @@ from hopscope.report.reproduction import write_report
 from hopscope.studies.work import Work
 from hopscope.training.setup import Setup
 
-pytestmark = pytest.mark.xdist_group("reproduce")  # or each worker would make `tiny`
+pytestmark = pytest.mark.xdist_group("reproduce")
 
 FIGURES = ("flow", "figure-4-left", "figure-4-right", "training", "circuit-0", "figure-6", "figure-7", "appendix-d")
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    folder = tmp_path_factory.mktemp("tiny")
-    result = CliRunner().invoke(
-        reproduce, ["--preset", "tiny", "--out", str(folder), "--workers", "2", "--precision", "fp32", "--held-head"]
-    )
-    assert result.exit_code == 0, result.output
-    return folder, result.stdout
+@pytest.fixture
+def tiny(reproduced: tuple[Path, str]) -> tuple[Path, str]:
+    return reproduced
 
 
 @pytest.mark.slow
