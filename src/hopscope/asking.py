@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import fnmatch
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -52,6 +53,9 @@ TAKE_RUNS = ("calibration", "searches")
 WITHOUT_ENGINE = ("text", "calibration", "searches")
 """Those that train nothing, or models of text: device, precision and compilation are nothing to them."""
 
+WITH_ARMS = ("learning", "depth", "places", "rows", "orders", "unsaid", "plateau", "curriculum")
+"""Those of whose arms some can be trained alone."""
+
 _MADE = {"text": "circuits"}
 """The folder of what a study makes, where it is not `runs`."""
 
@@ -98,10 +102,10 @@ def study(
         runs: trained runs to ask as well, for `calibration` and `searches`.
         work: how it is done.
         options: fields of `Work`, in its place: `workers=1, precision="fp32"`; with `idle=True` nothing is run, and
-            what is finished is judged.
+            what is finished is judged; with `arms=("K/*", "N/8")` nothing but arms of such names is trained.
 
     Raises:
-        InputError: no such study, a folder of something else, or a record that knows more than would be found.
+        InputError: no such study or arms, a folder of something else, or a record that knows more than would be found.
     """
     if name not in QUESTIONS:
         raise InputError(f"a study is one of {', '.join(QUESTIONS)}, got {name!r}")
@@ -113,6 +117,8 @@ def study(
     at = check_path("a study", folder)
     _check_folder(name, at)
     work = work or Work(**options)
+    if work.arms and name not in WITH_ARMS:
+        raise InputError(f"{name} has no arms to choose among; leave arms out, they are for {', '.join(WITH_ARMS)}")
     if name == "calibration":
         return _calibration(at, quick, paths, work)
     if name == "searches":
@@ -141,6 +147,8 @@ def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
     check_replaces(folder / "judgements.json", _JUDGEMENTS, "the verdicts of a study")
     recipe = recipes.BY_NAME[asked.recipe].recipe
     version = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipe)
+    if work.arms:
+        _check_arms(name, work.arms, [arm.name for arm in asked.run(version, folder, Work(idle=True)).arms])
     found = _found(asked, version, folder, quick, work)
     judgements = tuple(asked.judge(found))
     write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
@@ -151,6 +159,17 @@ def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
     else:
         told += _draw(asked.figure, found, folder / name)
     return StudyAnswer(name, folder, found, judgements, told)
+
+
+def _check_arms(name: str, patterns: Any, arms: Sequence[str]) -> None:
+    """See that these are patterns, each of some arm.
+
+    Raises:
+        InputError: they are none, or one is of no arm.
+    """
+    for pattern in check_items("arms", patterns, "names"):
+        if not isinstance(pattern, str) or not fnmatch.filter(arms, pattern):
+            raise InputError(f"{name} has no arm {pattern!r}; it has {', '.join(arms)}")
 
 
 def _found(asked: Study[S, R], version: S, folder: Path, quick: bool, work: Work) -> R:

@@ -46,7 +46,12 @@ def test_no_more_processes_are_made_than_there_are_runs(tmp_path):
 def test_processes_train_what_one_process_trains(trained, tmp_path):
     folder, seen = trained
     assert all(progress.step == progress.steps for progress in seen[-1].values())
-    assert set(seen[-1]) == {"ic-layers-1-seed-0", "ic-layers-2-seed-0", "non-ic-layers-1-seed-3", "non-ic-layers-2-seed-3"}
+    assert set(seen[-1]) == {
+        "ic-layers-1-seed-0",
+        "ic-layers-2-seed-0",
+        "non-ic-layers-1-seed-3",
+        "non-ic-layers-2-seed-3",
+    }
     train_all(STUDY.setups(), tmp_path, workers=1, choice=FP32)
     for name, run in finished(STUDY.setups(), tmp_path).items():
         there = finished(STUDY.setups(), folder / "sweep")[name]

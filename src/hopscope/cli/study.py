@@ -25,6 +25,12 @@ _ENGINE = ("device", "precision", "compiled")
     type=GivenPath(file_okay=False, path_type=Path),
     help="A trained run to ask as well, for calibration and searches; may be repeated.",
 )
+@click.option(
+    "--arms",
+    multiple=True,
+    metavar="NAME",
+    help="Train nothing but the arms of that name, or of such names, as in 'K/*'; may be repeated.",
+)
 @click.option("--judge", "idle", is_flag=True, help="Run nothing: judge what is finished.")
 @click.option(
     "--workers",
@@ -38,6 +44,7 @@ def command(
     folder: Path | None,
     quick: bool,
     runs: tuple[Path, ...],
+    arms: tuple[str, ...],
     idle: bool,
     workers: int | None,
     device: str | None,
@@ -55,6 +62,7 @@ def command(
       hopscope study learning
       hopscope study learning --quick
       hopscope study depth --judge                          what is finished so far
+      hopscope study plateau --arms 'K/*' --arms N/8        these first; the others are told as far as they are known
       hopscope study unsaid --device cuda                   the seeds of each arm at once, on a GPU
       hopscope study calibration calibration --run runs/laptop/sweep/ic-layers-4-seed-0
     """
@@ -64,7 +72,7 @@ def command(
     _refuse_idle_options(name, quick, idle)
     if not idle and name not in WITHOUT_ENGINE:
         say_precision(device, precision)
-    work = Work(workers, device, precision, compiled, study_bars, waiting if for_people() else None, idle)
+    work = Work(workers, device, precision, compiled, study_bars, waiting if for_people() else None, idle, arms)
     click.echo(study(name, folder, quick=quick, runs=runs, work=work).told)
 
 
@@ -83,4 +91,4 @@ def _refuse_idle_options(name: str, quick: bool, idle: bool) -> None:
     if quick:
         refuse_given("the quick version asks no run", "runs")
     if idle and name != "searches":
-        refuse_given("--judge runs nothing", "runs", "workers", *_ENGINE)
+        refuse_given("--judge runs nothing", "runs", "arms", "workers", *_ENGINE)

@@ -137,6 +137,8 @@ class Arms:
 def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms:
     """Train the seeds of which nothing is known, each arm's first before any arm's second, and tell what all came to.
 
+    Of what the work does not want nothing is trained; what is known of it is told.
+
     Args:
         study: its name.
         arms: what is trained; their schedules do not count.
@@ -153,8 +155,8 @@ def train(
     arms: Sequence[Setup], folder: Path, work: Work, before: Sequence[ArmLearned] = (), *, to_the_end: bool = False
 ) -> Arms:
     """The same from what was known before, with all run folders in `folder`; `to_the_end` as in `by_seed`."""
-    known = _of_arms(before, to_the_end=to_the_end)
-    runs = [run for run in by_seed(arms, to_the_end=to_the_end) if _known(run, known) is None]
+    known, wanted = _of_arms(before, to_the_end=to_the_end), [arm for arm in arms if work.wants(arm.name)]
+    runs = [run for run in by_seed(wanted, to_the_end=to_the_end) if _known(run, known) is None]
     work.train(runs, folder, in_order=True)
     return read(arms, folder, before, to_the_end=to_the_end)
 

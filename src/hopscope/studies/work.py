@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +30,7 @@ class Work:
         bars: shows training of some setups while its context lasts; gives what is told where each stands.
         waiting: shows how many of so many jobs of some kind are done while its context lasts; gives what is told it.
         idle: whether nothing is done, so that a study reads what is there.
+        arms: patterns, as of file names, of the arms of a study that are trained; none for all.
     """
 
     workers: int | None = None
@@ -38,6 +40,15 @@ class Work:
     bars: Callable[[Sequence[Setup]], AbstractContextManager[WatchRuns]] | None = None
     waiting: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None = None
     idle: bool = False
+    arms: tuple[str, ...] = ()
+
+    def wants(self, arm: str) -> bool:
+        """Whether the arm of that name is trained.
+
+        >>> Work(arms=("K/*", "N/8")).wants("K/2"), Work().wants("N/8")
+        (True, True)
+        """
+        return not self.arms or any(fnmatchcase(arm, pattern) for pattern in self.arms)
 
     def train(
         self, setups: Sequence[Setup], folder: Path, then: Mapping[str, Then] | None = None, *, in_order: bool = False
