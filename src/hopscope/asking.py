@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -168,7 +167,7 @@ def _check_arms(name: str, patterns: Any, arms: Sequence[str]) -> None:
         InputError: they are none, or one is of no arm.
     """
     for pattern in check_items("arms", patterns, "names"):
-        if not isinstance(pattern, str) or not fnmatch.filter(arms, pattern):
+        if not isinstance(pattern, str) or not any(map(Work(arms=(pattern,)).wants, arms)):
             raise InputError(f"{name} has no arm {pattern!r}; it has {', '.join(arms)}")
 
 
