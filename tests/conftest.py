@@ -75,3 +75,9 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     result = CliRunner().invoke(command, asked)
     assert result.exit_code == 0, result.output
     return folder, result.stdout
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, or one core would wait at the end for another's last test of a minute."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
