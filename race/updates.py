@@ -40,7 +40,7 @@ def ways(setup: Setup, device: str) -> Iterator[tuple[str, Engine]]:
 
 
 def measure(setup: Setup, engine: Engine, updates: int) -> dict[str, float]:
-    """Milliseconds of an update, the mean of so many, and seconds until the first of them."""
+    """Milliseconds of an update, the mean of so many, and seconds until they began, with what is compiled by then."""
     problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
     data = Data(problem, recipe, seeds, engine.device)
     batches = [data.training(step) for step in range(updates)]

@@ -280,6 +280,8 @@ def test_each_seed_is_a_run():
     runs = study.runs(True, 4)
     assert [(one.name, one.seeds) for one in runs] == [(f"ic-layers-4-seed-{seed}", (seed,)) for seed in range(4)]
     assert {one.recipe.layers for one in runs} == {4}
+    constant = replace(study, recipe=replace(study.recipe, schedule="constant"))
+    assert [(one.name, one.seeds) for one in constant.runs(True, 4)] == [(one.name, one.seeds) for one in runs]
     assert LAPTOP.circuits.setups == LAPTOP.emergence.setups == tuple(runs)
     assert [len(one.free) for one in LAPTOP.held_heads()] == [4]
     assert len({one.name for one in study.setups()}) == len(study.setups())

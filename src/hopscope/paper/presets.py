@@ -91,7 +91,7 @@ MORE_OF_A = tuple(
     Setup(f"a-seed-{seed}", recipes.A.problem, replace(recipes.A.recipe, checkpoint_every=None), (seed,))
     for seed in range(3, 10)
 )
-"""With A, B and C the ten models of their recipe that C11 asks for."""
+"""With A, B and C ten models of their recipe: what C11 calls a distribution."""
 
 PAPER = Preset(
     name="paper",
