@@ -15,10 +15,12 @@ import pytest
 from hopscope.check import check
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import row_lines
 from hopscope.training import engine, together, trainer
 from hopscope.training.engine import EngineChoice
 from hopscope.training.many import finished, train_all
-from hopscope.training.progress import Progress
+from hopscope.training.metrics import rows_of
+from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -74,21 +76,41 @@ def test_each_is_what_it_is_alone(recipe, tmp_path):
     assert not [one.trouble for one in check(tmp_path / "together") if one.trouble]
 
 
-def test_several_processes_train_what_one_trains(tmp_path):
+def test_several_processes_train_what_one_trains(monkeypatch, tmp_path):
     """Each an ensemble, and everybody is told of all of them meanwhile."""
+    monkeypatch.undo()  # other processes would not hear of it
     recipe = replace(RECIPE, steps=40)
     slow = replace(recipe, steps=240, schedule="constant", checkpoint_every=None)  # so that it is seen at work
     setups = [*runs(recipe), *(replace(run, name=f"slow/{run.name}") for run in runs(slow))]
     seen: list[dict[str, Progress]] = []
-    train_all(setups, tmp_path / "two", workers=2, choice=FP32, as_ensembles=True, watch=seen.append)
-    train_all(setups, tmp_path / "one", workers=1, choice=FP32, as_ensembles=True)
+    two_threads, one_thread = replace(FP32, threads=2), replace(FP32, threads=1)  # a thread a process: the same sums
+    train_all(setups, tmp_path / "two", workers=2, choice=two_threads, as_ensembles=True, watch=seen.append)
+    train_all(setups, tmp_path / "one", workers=1, choice=one_thread, as_ensembles=True)
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["arm", "slow"]
     two, one = (finished(setups, tmp_path / name) for name in ("two", "one"))
     assert set(two) == set(one) == {setup.name for setup in setups}
     for name, run in two.items():
-        assert np.allclose(run.metrics.partial_losses, one[name].metrics.partial_losses, atol=1e-4)
+        assert np.array_equal(run.metrics.partial_losses, one[name].metrics.partial_losses)
     assert all(set(stands) == set(one) for stands in seen)
     assert any(0 < stands.step < stands.steps for told in seen for stands in told.values())
+
+
+@pytest.mark.parametrize("models", [1, 3, 64])
+def test_a_step_that_is_being_written_is_not_told_yet(models, tmp_path):
+    """Read at any byte, the metrics tell the last step that every model has a row of, each model its own loss."""
+    setup = Setup("arm", PROBLEM, RECIPE, tuple(range(models)))
+    path = tmp_path / "arm" / "metrics.jsonl"
+    path.parent.mkdir()
+    steps = [[replace(row, train_partial_losses=(0.1,) * 40) for row in rows_of(
+        step, [[0.0]] * models, [[step + model / 64] for model in range(models)])] for step in range(1, 4)]  # fmt: skip
+    texts = [row_lines(rows, "a run") for rows in steps]
+    before = len("".join(texts[:-1]))
+    whole = "".join(texts)
+    for size in [0, 1, len(texts[0]) - 1, *range(before, len(whole) + 1, 97 if models > 3 else 1), len(whole)]:
+        path.write_text(whole[:size])
+        told = progress_of([setup], tmp_path)["arm"]
+        step = 3 if size == len(whole) else 2 if size >= before else 0
+        assert (told.step, told.partial_losses) == (step, tuple((step + m / 64,) for m in range(models) if step))
 
 
 def test_what_a_kill_leaves_of_a_spent_ensemble_is_given_out(tmp_path):

@@ -12,6 +12,9 @@ import msgspec
 from hopscope.training.metrics import MetricsRow
 from hopscope.training.setup import Setup
 
+_TAIL = 16384
+"""Bytes of a run's metrics that are read first: a few hundred are a row."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -45,21 +48,32 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
     """Where every run stands, by the setup's name, read from its folder; a folder that is not there is at step 0."""
     found = {}
     for setup in setups:
-        rows = _last_rows(folder / setup.name / "metrics.jsonl")
-        step = rows[-1].step if rows else 0
-        losses = tuple(row.partial_losses for row in rows if row.step == step)
+        rows = _last_rows(folder / setup.name / "metrics.jsonl", len(setup.seeds))
+        step = rows[0].step if rows else 0
+        losses = tuple(row.partial_losses for row in rows)
         ended = (folder / setup.name / "result.json").exists()
         found[setup.name] = Progress(step, step if ended else setup.recipe.steps, losses)
     return found
 
 
-def _last_rows(path: Path) -> list[MetricsRow]:
-    """The last whole rows that a few kilobytes hold; none before the first, or where they are damaged."""
+def _last_rows(path: Path, models: int) -> list[MetricsRow]:
+    """The rows of the last step that every model has one of; none before the first, or where they are damaged.
+
+    A step may be in the middle of being written: then some models have a row of it, and others none.
+    """
+    most, start = _TAIL, 1
     try:
-        with path.open("rb") as file:
-            start = max(0, file.seek(0, os.SEEK_END) - 16384)
-            file.seek(start)
-            lines = file.read().split(b"\n")[:-1]
-        return [msgspec.json.decode(line, type=MetricsRow) for line in lines[1 if start else 0 :]]
+        while start:  # from the end, as far back as it takes
+            with path.open("rb") as file:
+                start = max(0, file.seek(0, os.SEEK_END) - most)
+                file.seek(start)
+                lines = file.read().split(b"\n")[1 if start else 0 : -1]
+            rows = [msgspec.json.decode(line, type=MetricsRow) for line in lines[-2 * models :]]
+            for end in range(len(rows), models - 1, -1):
+                step = rows[end - models : end]
+                if [row.model for row in step] == list(range(models)):
+                    return step
+            most *= 4
     except (OSError, ValueError):
-        return []
+        pass
+    return []
