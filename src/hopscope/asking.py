@@ -52,9 +52,6 @@ TAKE_RUNS = ("calibration", "searches")
 WITHOUT_ENGINE = ("text", "calibration", "searches")
 """Those that train nothing, or models of text: device, precision and compilation are nothing to them."""
 
-WITH_ARMS = ("learning", "depth", "places", "rows", "orders", "unsaid", "plateau", "curriculum")
-"""Those of whose arms some can be trained alone."""
-
 _MADE = {"text": "circuits"}
 """The folder of what a study makes, where it is not `runs`."""
 
@@ -116,13 +113,10 @@ def study(
     at = check_path("a study", folder)
     _check_folder(name, at)
     work = work or Work(**options)
-    if work.arms and name not in WITH_ARMS:
-        raise InputError(f"{name} has no arms to choose among; leave arms out, they are for {', '.join(WITH_ARMS)}")
-    if name == "calibration":
-        return _calibration(at, quick, paths, work)
-    if name == "searches":
-        return _searches(at, quick, paths, work)
-    return _recorded(name, at, quick, work)
+    if name not in _APART:
+        return _recorded(name, at, quick, work)
+    _check_arms(name, work.arms, ())
+    return _APART[name](at, quick, paths, work)
 
 
 def _check_folder(name: str, folder: Path) -> None:
@@ -147,7 +141,8 @@ def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
     recipe = recipes.BY_NAME[asked.recipe].recipe
     version = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipe)
     if work.arms:
-        _check_arms(name, work.arms, [arm.name for arm in asked.run(version, folder, Work(idle=True)).arms])
+        all_arms = asked.run(version, folder, Work(idle=True)).arms if asked.some_arms else ()
+        _check_arms(name, work.arms, [arm.name for arm in all_arms])
     found = _found(asked, version, folder, quick, work)
     judgements = tuple(asked.judge(found))
     write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
@@ -164,8 +159,10 @@ def _check_arms(name: str, patterns: Any, arms: Sequence[str]) -> None:
     """See that these are patterns, each of some arm.
 
     Raises:
-        InputError: they are none, or one is of no arm.
+        InputError: they are none, or one is of no arm, or there is none to choose.
     """
+    if patterns and not arms:
+        raise InputError(f"{name} has no arms to choose among; leave arms out")
     for pattern in check_items("arms", patterns, "names"):
         if not isinstance(pattern, str) or not any(map(Work(arms=(pattern,)).wants, arms)):
             raise InputError(f"{name} has no arm {pattern!r}; it has {', '.join(arms)}")
@@ -257,3 +254,10 @@ def _searches(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) -> 
         )
     found = searches.run(folder, (2,) if quick else (2, 3, 4), () if quick else runs)
     return StudyAnswer("searches", folder, found, (), searches.table(found))
+
+
+_APART: Mapping[str, Callable[[Path, bool, tuple[Path, ...], Work], StudyAnswer]] = {
+    "calibration": _calibration,
+    "searches": _searches,
+}
+"""Those that are no file with a `STUDY`."""

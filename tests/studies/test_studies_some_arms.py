@@ -9,11 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 import hopscope as hs
-from hopscope.asking import QUESTIONS, WITH_ARMS
+from hopscope.asking import QUESTIONS
 from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.studies.work import Work
 
+WITH_ARMS = {"learning", "depth", "places", "rows", "orders", "unsaid", "plateau", "curriculum"}
 ASKED = ["plateau", "--quick", "--workers", "1", "--precision", "fp32"]
 
 

@@ -134,4 +134,4 @@ def _is_control(other: ArmLearned, arm: ArmLearned) -> bool:
     return plain and theirs.problem == replace(mine.problem, asked=None, curriculum=True)
 
 
-STUDY = Study("curriculum", Arms, standard, quick, run, judge, table, "curriculum")
+STUDY = Study("curriculum", Arms, standard, quick, run, judge, table, "curriculum", some_arms=True)

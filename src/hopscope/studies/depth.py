@@ -155,4 +155,4 @@ def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
     return Judgement(asked, "inconclusive", ours, n, "too few seeds" if least else "no depth learned all hops")
 
 
-STUDY = Study("depth", Arms, standard, quick, run, judge, table, "depth")
+STUDY = Study("depth", Arms, standard, quick, run, judge, table, "depth", some_arms=True)

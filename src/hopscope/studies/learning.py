@@ -123,4 +123,4 @@ def _judge(arm: ArmLearned) -> Judgement:
     return as_many_as(asked, wanted, learned, len(arm.seeds), planned, told=told, refuted=beyond > 0)
 
 
-STUDY = Study("learning", Arms, standard, quick, run, judge, table, "survival")
+STUDY = Study("learning", Arms, standard, quick, run, judge, table, "survival", some_arms=True)

@@ -148,4 +148,4 @@ def table(result: OrdersResult) -> str:
     return arms.table(result) + ("\n" + seen_table(result.circuits) if result.circuits else "")
 
 
-STUDY = Study("orders", OrdersResult, standard, quick, run, judge, table, "survival")
+STUDY = Study("orders", OrdersResult, standard, quick, run, judge, table, "survival", some_arms=True)

@@ -200,4 +200,4 @@ def table(result: PlacesResult) -> str:
     return f"{arms.table(arms.Arms(result.arms))}\n" + "\n".join(lines) + "\n"
 
 
-STUDY = Study("places", PlacesResult, standard, quick, run, judge, table, "places")
+STUDY = Study("places", PlacesResult, standard, quick, run, judge, table, "places", some_arms=True)

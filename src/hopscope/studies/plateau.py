@@ -232,4 +232,4 @@ def _ratio(moved: Moved | None) -> str:
     return f"{ratio:.2f} ({low:.2f} to {high:.2f}){'*' if moved.p < 0.05 else ''}"
 
 
-STUDY = Study("plateau", Arms, standard, quick, run, judge, table, "plateau")
+STUDY = Study("plateau", Arms, standard, quick, run, judge, table, "plateau", some_arms=True)

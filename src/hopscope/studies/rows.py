@@ -188,4 +188,4 @@ def table(found: RowsResult) -> str:
     return f"{arms.table(found)}\n" + "\n".join(lines) + "\n"
 
 
-STUDY = Study("rows", RowsResult, standard, quick, run, judge, table, "survival")
+STUDY = Study("rows", RowsResult, standard, quick, run, judge, table, "survival", some_arms=True)

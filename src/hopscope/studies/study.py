@@ -29,6 +29,7 @@ class Study(Generic[S, R]):
         table: of what was found, as Markdown.
         figure: function and file of `plot/` that draws what was found; None where the verb draws something else.
         recipe: that the standard version asks about.
+        some_arms: whether it trains but the arms that its work wants; what is found then has `arms`, with all of them.
     """
 
     name: str
@@ -40,3 +41,4 @@ class Study(Generic[S, R]):
     table: Callable[[R], str]
     figure: str | None
     recipe: Literal["plain", "laptop", "d"] = "plain"
+    some_arms: bool = False

@@ -186,4 +186,4 @@ def _steps(times: Sequence[int | None]) -> str:
     return ", ".join("never" if step is None else str(step) for step in times)
 
 
-STUDY = Study("unsaid", Arms, standard, quick, run, judge, table, "unsaid", recipe="d")
+STUDY = Study("unsaid", Arms, standard, quick, run, judge, table, "unsaid", recipe="d", some_arms=True)
