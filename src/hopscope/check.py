@@ -15,6 +15,7 @@ from hopscope.records import read_rows
 from hopscope.seals import UNTOUCHED, unseal, unsealed_row, unsealed_table
 from hopscope.tensor_files import read_tensors
 from hopscope.training.run import RunFolder, check_name
+from hopscope.training.together import is_being_laid_apart
 
 if TYPE_CHECKING:
     from hopscope.benchmark.results import Results
@@ -43,17 +44,20 @@ class Checked:
 def check(folder: Path) -> list[Checked]:
     """Look through a run folder, a benchmark's folder, or one that holds such, and other records of ours.
 
+    Somebody may be training there: what is not whole yet is left out, and what is read is read in the order in which it
+    vouches for one another.
+
     Raises:
         InputError: it is no folder, or holds none of them.
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {what}; give the folder of a run, or what holds runs or a benchmark")
-    runs = sorted(path.parent for path in folder.rglob("run.json"))
-    benchmarks = sorted(path.parent for path in folder.rglob("benchmark.json"))
+    runs = sorted(path.parent for path in _files(folder, "run.json"))
+    benchmarks = sorted(path.parent for path in _files(folder, "benchmark.json"))
     theirs = {*runs, *benchmarks}
-    others = [path for path in sorted(folder.rglob("*.json")) if not theirs & {*path.parents} and _ours(path)]
-    orphans = {path.parent for name in _OF_RUNS for path in folder.rglob(name)} - theirs
+    others = [path for path in _files(folder, "*.json") if not theirs & {*path.parents} and _ours(path)]
+    orphans = {path.parent for name in _OF_RUNS for path in _files(folder, name)} - theirs
     if not (runs or benchmarks or others or orphans):
         raise InputError(f"{folder} holds no run, no benchmark and no other record; give a folder that does")
     lost = [(path / "run.json", f"{path / 'run.json'} is missing, and files of a run are there") for path in orphans]
@@ -63,6 +67,11 @@ def check(folder: Path) -> list[Checked]:
         *(_looked_at(path, partial(_is_sealed_record, path)) for path in others),
         *(Checked(str(path), True, trouble) for path, trouble in sorted(lost)),
     ]
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    """All files of such a name, but for those of runs that are being laid apart: they are made anew after a kill."""
+    return [path for path in sorted(folder.rglob(pattern)) if not is_being_laid_apart(path)]
 
 
 def _run(folder: Path) -> Iterator[Checked]:
@@ -86,27 +95,37 @@ def _run(folder: Path) -> Iterator[Checked]:
 def _complete(run: RunFolder) -> Iterator[Checked]:
     """What only the run as a whole can say: its rows of metrics, its result, its last state, its weights and circuits.
 
-    A run without a state may be a small copy, which has no other checkpoints than those that are there.
+    A run without a state may be a small copy, which has no other checkpoints than those that are there. Of a run that
+    goes on, rows and checkpoints are on the disk before the state that tells of them, so that it is read before them.
     """
+    come_to: list[int] = []
     lost: list[Path] = []
 
     def state() -> None:
         saved = run.load_state()
         if saved is not None:
-            run.require_rows(saved[0])
-            lost.extend(run.lost_checkpoints(saved[0]))
+            come_to.append(saved[0])
+
+    def come_past() -> None:
+        for step in come_to:
+            run.require_rows(step)
+            lost.extend(run.lost_checkpoints(step))
 
     def there() -> None:
-        if not run.finished and not (run.path / "state.safetensors").exists():
+        try:
             run.require_no_lost_state()
+        except InputError:
+            if not run.finished and not (run.path / "state.safetensors").exists():
+                raise
 
     def result() -> None:
         if run.finished and len(run.result.models) != len(run.seeds):
             raise InputError(f"{run.path / 'result.json'} must tell of {len(run.seeds)} models; {UNTOUCHED}")
 
     looks: list[tuple[str, Callable[[], object]]] = [
+        ("state.safetensors", state),
         ("metrics.jsonl", lambda: run.metrics),
-        ("metrics.jsonl", state),
+        ("metrics.jsonl", come_past),
         ("state.safetensors", there),
         ("result.json", result),
     ]
@@ -178,7 +197,7 @@ def _ours(path: Path) -> bool:
 def _written(folder: Path) -> list[Path]:
     """Records, rows and tensors of a run, and what an interrupted search left; no pictures."""
     kinds = {".json", ".jsonl", ".safetensors"}
-    return sorted(path for path in folder.rglob("*") if path.suffix in kinds)
+    return [path for path in _files(folder, "*") if path.suffix in kinds]
 
 
 def _file(path: Path, run: str) -> Checked:

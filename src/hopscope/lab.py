@@ -118,7 +118,7 @@ class Model(Subject):
         try:
             with torch.no_grad():
                 answers = module.eval()(batch.inputs)
-        except (RuntimeError, TypeError) as error:
+        except Exception as error:  # whatever somebody's module says
             raise InputError(
                 f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
                 f"{next(iter(str(error).splitlines()), 'it fails')}"
@@ -136,8 +136,9 @@ class Model(Subject):
         """The model as it was after `step` updates.
 
         Raises:
-            InputError: when it is used, if the run has no such checkpoint.
+            InputError: no whole number from 0; and when it is used, if the run has no such checkpoint.
         """
+        check_count("step", step, least=0)
         return Model(self.run, self.number, step)
 
     def circuit(

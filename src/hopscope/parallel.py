@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from hopscope import own_process
 from hopscope.errors import MachineError
-from hopscope.interrupts import end_on_every_order
+from hopscope.interrupts import deferred, end_on_every_order
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_TO_END = 10.0
@@ -42,8 +42,11 @@ def in_processes(
         tick: told now and then, while waiting, the numbers of the jobs that are done.
     """
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
-        running = [pool.submit(_run, function, *job) for job in jobs]
         try:
+            with deferred() as stop:  # or a worker that is being made would be nobody's
+                running = [pool.submit(_run, function, *job) for job in jobs]
+            if stop():
+                raise KeyboardInterrupt
             pending = set(running)
             while pending:
                 done, pending = wait(pending, timeout=_SECONDS_BETWEEN_LOOKS)

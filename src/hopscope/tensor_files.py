@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from hopscope.errors import InputError, MachineError, lacking
-from hopscope.files import check_file, write_bytes
+from hopscope.files import read_bytes, write_bytes
 from hopscope.seals import UNTOUCHED, check_run, checksum, say_unsealed
 
 _MARK = re.compile(r"(\d{1,18})(?: of run (\w+))?(?: with checksum (\w+))?", re.ASCII)
@@ -40,7 +41,7 @@ def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
 
     Raises:
         InputError: the file is damaged, not of this kind, or of another run.
-        MachineError: there are no file handles or no memory left.
+        OSError: there are no file handles or no memory left.
     """
     read = read_tensors(path, run)
     if not read.sealed:
@@ -54,11 +55,10 @@ def read_tensors(path: Path, run: str) -> Tensors:
     Raises:
         InputError: as there.
     """
-    check_file(path, "tensors of a run")
+    data = read_bytes(path, "tensors of a run")  # once: a run that trains replaces its state at any moment
     try:
-        with safe_open(path, framework="pt") as file:
-            mark = _MARK.fullmatch((file.metadata() or {})["step"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+        tensors = load(data)
+        mark = _MARK.fullmatch(_metadata(data)["step"])
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         if trouble := lacking(str(error)):
             raise MachineError(f"{path}: {trouble}") from None
@@ -70,6 +70,13 @@ def read_tensors(path: Path, run: str) -> Tensors:
         raise InputError(f"{path} is damaged: its content does not fit its checksum; {UNTOUCHED}")
     check_run(path, of or run, run)
     return Tensors(step, tensors, told is not None)
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    """What a safetensors file says of itself in its header, whose length is its first eight bytes."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    told: dict[str, str] = json.loads(data[8:end]).get("__metadata__") or {}
+    return told
 
 
 def _checksum(tensors: dict[str, Tensor], step: int, run: str) -> str:

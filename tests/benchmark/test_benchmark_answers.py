@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopscope.benchmark.answers import exact, last_line, lenient, rule
+from hopscope.benchmark.answers import RULES, exact, hopeful, last_line, lenient, rule
 from hopscope.benchmark.trial import Reply, Trial
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
@@ -45,6 +45,31 @@ def test_rules(text: str, strictly: str | None, leniently: str | None) -> None:
 def test_a_longer_number_is_another_number() -> None:
     for text in ("12", "1 2", "-1", "1.0", "01"):
         assert lenient(text, ("0", "1", "2", "3")) is None
+
+
+SPACES = "\u00a0\u3000\u2028\u0085\x1f\u2009 \t\n"
+"""White space to `str.strip`, most of it beyond ASCII."""
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("space", SPACES)
+def test_no_white_space_ends_hope(name: str, space: str) -> None:
+    """Around an answer, and within its wrappers, at any point of its writing."""
+    texts = [f"{space}Berlin{space}", f"{space}\n{space}Cairo"]
+    if name == "lenient":
+        texts += [f"**{space}berlin{space}**.{space}", f"“{space}`BERLIN{space}.`{space}”", f"'{space}Delhi.{space}'"]
+    for text in texts:
+        assert RULES[name](text, CITIES) is not None
+        assert all(hopeful(name, text[:end], CITIES) for end in range(len(text) + 1))
+    for text in (f"{space}Paris", f"Berlin{space}x", f"Ber{space}l"):
+        assert not hopeful(name, text, CITIES)
+
+
+def test_all_that_strip_takes_is_taken() -> None:
+    spaces = [chr(code) for code in range(0x110000) if not chr(code).strip()]
+    assert len(spaces) > 20
+    assert all(hopeful(name, f"{space}B", CITIES) for name in RULES for space in spaces)
+    assert all(hopeful(name, f"Berlin{space}", CITIES) for name in RULES for space in spaces)
 
 
 def test_unknown_rule() -> None:

@@ -15,10 +15,11 @@ import pytest
 from asked_programs import CELL, ONE, Asked, half, right
 
 from hopscope.benchmark.names import file_name, redacted
-from hopscope.benchmark.points import Summary
+from hopscope.benchmark.points import Summary, summarise
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.trial import Reply, Trial
 from hopscope.check import check
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
@@ -92,6 +93,25 @@ def test_a_reply_that_is_no_text_is_an_error_of_its_question(reply: Any, kind: s
     again = Asked("p", right)
     assert benchmark([again], tmp_path, *ONE, 4).points[0].accuracy == 1
     assert len(again.asked) == 2
+
+
+def test_what_a_question_cost_before_it_was_asked_again_is_counted(tmp_path: Path) -> None:
+    """Three replies and an error, then one: four were paid for; a record that knows no price takes none away."""
+    results, item = Results(tmp_path, Settings()), Settings().questions(CELL, 1)[0]
+    results.know("p", {})
+    results.mend("p")
+
+    def paid(text: str, cost: float | None) -> Reply:
+        return Reply(text, input_tokens=100, output_tokens=2, reasoning_tokens=1, cost=cost)
+
+    results.append(Trial(item, "exact", 20, [paid("no", 1.0)] * 3, ["Timeout"], "Timeout").record("p"))
+    results.append(Trial(item, "exact", 20, [], ["Timeout"], "Timeout").record("p"))
+    results.append(Trial(item, "exact", 20, [paid(item.answer, 0.5)]).record("p"))
+    [record] = Results(tmp_path).records("p").values()
+    assert (record.error, record.attempts, record.first_correct) == (None, 1, True)
+    point = summarise("p", CELL, [record], Settings())
+    assert (point.input_tokens, point.output_tokens, point.reasoning_tokens, point.cost) == (400, 8, 4, 3.5)
+    assert (point.mean_attempts, point.unanswered) == (1, 0)
 
 
 def test_settings_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_part_that_few_sequences_leave_open_is_measured_on_more(monkeypatch: p
     evidence = evidence_of(witness(2))
     monkeypatch.setattr(evidence, "off", dict.fromkeys(evidence.rows, UNIFORM))
     monkeypatch.setattr(evidence, "settled_or_open", lambda programs, limit: [(1.1 * limit, True)] * len(programs))
-    monkeypatch.setattr(circuit_alone, "_measured", lambda *_: Measured(0.8 * evidence.bar, (0.0, 0.9 * evidence.bar)))
+    monkeypatch.setattr(evidence, "sure", lambda _: Measured(0.8 * evidence.bar, (0.0, 0.9 * evidence.bar)))
     assert not PARTS["minimality"](evidence).passed
     monkeypatch.setattr(evidence, "settled_or_open", lambda programs, limit: [(1.1 * limit, False)] * len(programs))
     assert PARTS["minimality"](evidence).passed
@@ -144,8 +144,8 @@ def test_minimality_names_what_can_go() -> None:
 def test_minimality_measures_no_more_than_refutes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: six heads that do nothing, all claimed. Whichever of them go, the bar holds."""
     made, measured = witness(2, 6), []
-    measure = circuit_alone._measured
-    monkeypatch.setattr(circuit_alone, "_measured", lambda *asked: measured.append(1) or measure(*asked))
+    measure = Evidence.sure
+    monkeypatch.setattr(Evidence, "sure", lambda *asked: measured.append(1) or measure(*asked))
     for head in range(1, 7):
         copy_head(made.transformer, LAST, 0, head, 0.0)
     part = PARTS["minimality"](evidence_of(made, also(*range(1, 7))))

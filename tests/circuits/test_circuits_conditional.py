@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from circuit_records import imposed
 from small_models import random_model, some_batch
 
 from hopscope.circuits.certificate import Certificate, Evidence, Part, Proof
@@ -91,7 +92,7 @@ def circuit(*written: str) -> Circuit:
         model="m", seed=0, number=0, problem=PROBLEM, layers=3, heads=3, bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
         paths=tuple(CircuitPath(path, "one_hot", 0.9, 0.3, between, 0.4, between) for path in paths(*written)),
-        program=(), others=(), search={},
+        program=imposed(paths(*written), PROBLEM), others=(), search={},
         certificate=Certificate("natural", {"sufficiency": Part(True, "", {})}),
     )  # fmt: skip
 

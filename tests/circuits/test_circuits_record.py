@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from circuit_records import imposed
 from older_rules import by_rules
 from small_models import disguised_witness
 
@@ -53,17 +54,18 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         "natural_mse": 0.4,
         "natural_interval": (0.3, 0.5),
     }
+    problem, there = RetrievalProblem(hops=hops), [AttentionPath.named(*path, text_role_names(hops)) for path in paths]
     return Circuit(
         model="m",
         seed=0,
         number=0,
-        problem=RetrievalProblem(hops=hops),
+        problem=problem,
         layers=layers,
         heads=heads,
         bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
-        paths=tuple(CircuitPath(AttentionPath.named(*path, text_role_names(hops)), **numbers) for path in paths),
-        program=(),
+        paths=tuple(CircuitPath(path, **numbers) for path in there),
+        program=imposed(there, problem),
         others=(),
         search={},
         certificate=Certificate(
@@ -174,15 +176,15 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
 def test_a_certificate_is_asked_for_what_its_rules_ask_for() -> None:
     """`places` came with rules 3: before, a certificate was whole without it; from then on it is not."""
     parts = {name: Part(True, "", {}) for name in PART_NAMES if name != "places"}
-    assert [Certificate("natural", parts, rules).passed for rules in (1, 2, 3)] == [True, True, False]
+    assert [Certificate("natural", parts, rules).passed for rules in (1, 2, 3, 4)] == [True, True, False, False]
     some = {name: part for name, part in parts.items() if name != "outside"}
     assert not Certificate("natural", some, 1).passed
     lost = {**parts, "places": Part(False, "", {})}
     assert not Certificate("natural", lost, 2).passed  # what is there and failed counts by any rules
     whole = found()
-    with pytest.raises(InputError, match="by the same rules, got rules 2 for the natural and 3 for the strict one"):
+    with pytest.raises(InputError, match="by the same rules, got rules 2 for the natural and 4 for the strict one"):
         replace(whole, certificate=replace(whole.certificate, rules=2))
-    with pytest.raises(InputError, match="rules must be from 1 to 3"):
+    with pytest.raises(InputError, match="rules must be from 1 to 4"):
         Certificate("natural", parts, 0)
 
 
@@ -190,7 +192,7 @@ def test_a_certificate_is_asked_for_what_its_rules_ask_for() -> None:
     ("damage", "says"),
     [
         ({"schema": 4}, "schema 4 and this hopscope reads 3 at most"),
-        ({"rules": 4}, "rules must be from 1 to 3, what this hopscope knows, got 4"),
+        ({"rules": 5}, "rules must be from 1 to 4, what this hopscope knows, got 5"),
         ({"rules": None}, "rules"),
         ({"kind": "hopscope run"}, "is not the record of a circuit"),
         ({"hops": 4}, "hops is 4, but 2 by the rest of the record"),

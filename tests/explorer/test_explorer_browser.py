@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from chromium import Tab, browser
-from explored import explored, witness_recipes
+from chromium import Tab
+from explored import witness_recipes
 
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.on_vectors import VectorEvaluator, single
@@ -18,32 +18,12 @@ from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.explorer import live
 from hopscope.explorer.drawing import births
-from hopscope.explorer.page import explore
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
 ARROWS = "return document.querySelectorAll('#circuit .arrow').length"
 DONE = "return document.querySelector('.progress').dataset.done === 'true'"
 LIVE = "return document.querySelector('[data-live=all]').textContent"
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    driver = browser()
-    yield Tab(driver)
-    driver.quit()
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    with witness_recipes():
-        return explored(tmp_path_factory.mktemp("explored") / "run")
-
-
-@pytest.fixture(scope="module")
-def page(run) -> Path:
-    with witness_recipes():
-        return explore([run])[0].resolve()
 
 
 def test_it_opens_without_a_word_and_asks_nobody(tab, page):
@@ -150,6 +130,24 @@ def test_exports_stand_alone(tab, page, run, tmp_path):
     assert tikz.count("\\draw[->") == len(emergence.paths)
     assert tikz.count("{") == tikz.count("}")
     assert json.loads(save(tab, "JSON", tmp_path / "all.json").read_text())["schema"] == 1
+
+
+@pytest.mark.parametrize(("words", "hops"), [("Circuit (SVG)", 0), ("Training (SVG)", 3)])
+def test_nothing_lies_over_the_letters_of_an_export(tab, page, tmp_path, words, hops):
+    tab.open(page)
+    drawing = ET.fromstring(save(tab, words, tmp_path / "drawing.svg").read_text())
+    letters = [node for node in drawing.iter() if node.tag.endswith(("}text", "}tspan"))]
+    assert sum(node.text == "x" for node in letters) >= hops
+    assert letters
+    assert not [node.attrib for node in letters if any(name.startswith("stroke") for name in node.attrib)]
+
+
+def test_of_two_panes_the_one_that_is_changed_is_saved(tab, page, tmp_path):
+    tab.open(page, "v1.m0.t6.x0.c0-6")
+    assert tab.ask("return document.querySelectorAll('#circuit svg').length") == 2
+    cut = 'stroke-dasharray="4, 5"'
+    assert save(tab, "Circuit (SVG)", tmp_path / "circuit.svg").read_text().count(cut) == 1
+    assert save(tab, "TikZ", tmp_path / "circuit.tex").read_text().count("dashed") == 1
 
 
 def test_everything_can_be_reached_by_keys(tab, page):

@@ -32,6 +32,7 @@ from hopscope.explorer.gather import exhibit, exhibits
 from hopscope.explorer.page import build, explore
 from hopscope.explorer.story import story
 from hopscope.training.run import RunFolder
+from hopscope.training.run_records import ModelResult, Result
 
 ROOT = Path(__file__).parents[2]
 
@@ -245,6 +246,33 @@ def test_what_is_damaged_is_left_out_and_said(run, tmp_path, name, damage, words
     one = exhibit(RunFolder(hurt), 0)
     assert words in " ".join(one.missing)
     assert words.split(":")[0] in Reader(build([one]).html).text
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.write_text(path.read_text()[:-40]), "result.json is not readable"),
+        (lambda path: path.write_text("[]"), "result.json is not the result of a finished run"),
+        (lambda path: (path.unlink(), path.mkdir()), "result.json"),
+        (lambda path: None, "result.json is not of the models of this run"),
+        (None, ""),
+    ],
+)
+def test_a_damaged_result_is_left_out_and_said(run, tmp_path, damage, words):
+    finished = RunFolder(shutil.copytree(run.path, tmp_path / "finished"))
+    seed = 7 if "models" in words else finished.seeds[0]
+    finished.finish(Result(600, 64, (ModelResult(0, seed, "0", 0.1, (0.1,) * 3, 0.2, 0.1, (0.1, 0.2, 0.3)),)))
+    if damage is not None:
+        damage(finished.path / "result.json")
+    one = exhibit(RunFolder(finished.path), 0)
+    reader = Reader(build([one]).html)
+    if damage is None:
+        assert told(reader)["models"][0]["held_out"] == {"n": 64, "loss": 0.2, "partial": [0.1, 0.2, 0.3]}
+        assert one.missing == ()
+    else:
+        assert words in " ".join(one.missing)
+        assert words in reader.text
+        assert told(reader)["models"][0]["held_out"] is None
 
 
 def test_a_circuit_of_the_same_seed_and_shape_by_another_recipe_is_not_shown(run, tmp_path):

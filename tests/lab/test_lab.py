@@ -13,7 +13,7 @@ from unchecked import unchecked
 import hopscope as hs
 from hopscope import lab
 from hopscope.circuits import subject
-from hopscope.circuits.form import UNIFORM
+from hopscope.circuits.form import UNIFORM, Form, Intervention
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
@@ -63,6 +63,17 @@ def test_places_are_written_for_people_and_all_spellings_agree(run):
     assert model.ablate({"L2.H1 x0? -> >x1": "knock_out"}) != written
     losses = {name: model.ablate({"L1.H1": name, "L1.H2": name}).loss for name in subject.ABLATIONS}
     assert len({round(loss, 7) for loss in losses.values()}) == len(losses), "no two ablations are the same thing"
+
+
+def test_keys_that_are_knocked_out_of_one_row_add_up(run):
+    """Two paths of a row, in either order, are the row without both keys."""
+    model, (first, second) = run[0], ("L2.H1 x0? -> >x1", "L2.H1 x0? -> >x2")
+    paths = [AttentionPath.parse(path, role_names(2)) for path in (first, second)]
+    both = model.ablate({paths[0].row: Form(Intervention.KNOCK_OUT, tuple(path.key for path in paths))})
+    assert model.ablate({first: "knock_out", second: "knock_out"}) == both
+    assert model.ablate({second: "knock_out", first: "knock_out"}) == both
+    assert both not in [model.ablate({path: "knock_out"}) for path in (first, second)]
+    assert model.ablate({first: "knock_out", "L2.H1": "zero"}) == model.ablate({"L2.H1": "zero"}), "the last counts"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ import hopscope as hs
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.own_model.training import make_model, publish
-from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Program, one_hot
+from hopscope.circuits.certificate.harness import _by_hand
+from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
 from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
 from hopscope.circuits.language.find import Named, find_text_circuit
 from hopscope.circuits.record import Circuit
@@ -28,7 +29,7 @@ from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
 from hopscope.problem.roles import text_role_names
-from hopscope.theory.path import AttentionPath
+from hopscope.theory.path import AttentionPath, Row
 
 pytestmark = pytest.mark.xdist_group("language circuits")  # or each worker would search `folder`
 
@@ -59,6 +60,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(folder: Path) -> Circuit:
     """What the search finds in the planted model."""
     return Circuit.load(folder / "circuits" / "equations-1-hops.json")
+
+
+def test_words_of_no_chain_attend_to_themselves_where_they_are_put_at_themselves() -> None:
+    asked = evaluator()
+    text = asked.names.index("text")
+    rows: dict[Row, Form] = {row: IDENTITY for row in asked.rows if row.query == text}
+    assert rows
+    pattern = asked.transformer.patterns(asked.batch.inputs[None], asked.edit(rows))[0][0, :, 0]
+    there = asked.where.role == text
+    assert there.any()
+    assert bool((torch.diagonal(pattern, dim1=-2, dim2=-1)[there] == 1).all())
+    assert bool((pattern.sum(dim=-1)[there] == 1).all())
+    of_first_layer = {row: form for row, form in rows.items() if row.layer == 0}
+    torch.testing.assert_close(asked.errors([of_first_layer])[0], _by_hand(asked, of_first_layer), atol=1e-5, rtol=0)
 
 
 def test_the_planted_circuit_and_nothing_else_is_found_and_certified(found: Circuit) -> None:

@@ -15,10 +15,11 @@ from hopscope.circuits.record import Circuit
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Studied, read_circuit, read_models
-from hopscope.paper.presets import PAPER_SHORT
+from hopscope.paper.presets import PAPER, PAPER_SHORT
 from hopscope.paper.section_8 import judge, read
 from hopscope.records import content_hash
 from hopscope.training.run import RunFolder
+from hopscope.training.run_records import hash_of
 
 STORED = Path(__file__).parents[2] / "results" / "paper-short" / "transformers"
 SETUPS = PAPER_SHORT.circuits.setups
@@ -49,6 +50,15 @@ def test_the_circuit_of_another_seed_is_refused_and_kept(tmp_path: Path, runs: b
     with pytest.raises(InputError, match=rf"seed-3/circuit\.json .*{says}.*untouched"):
         models(tmp_path)
     assert there.read_bytes() == (STORED / "seed-5" / "circuit.json").read_bytes()
+
+
+def test_without_its_run_the_circuit_of_another_recipe_is_refused(tmp_path: Path) -> None:
+    """Models of a sixth of A's steps and a falling rate, under the names of the paper's own: same shape, same seeds."""
+    for name, seed in (("b", 1), ("c", 2), ("a-seed-5", 5)):
+        (tmp_path / "transformers" / name).mkdir(parents=True)
+        shutil.copy(STORED / f"seed-{seed}" / "circuit.json", tmp_path / "transformers" / name)
+    with pytest.raises(InputError, match=r"circuit\.json belongs to another run"):
+        read(PAPER.circuits, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +101,8 @@ class TestThreeModelsThatSolveTheTask:
         stored(folder / "transformers", 1, 2, 5, runs=False)
         for name, changes in changed.items():
             path = folder / "transformers" / name.replace("_", "-") / "circuit.json"
-            replace(Circuit.load(path), **changes).save(path)
+            (setup,) = (setup for setup in SETUPS if setup.name == path.parent.name)
+            replace(Circuit.load(path), **changes).save(path, hash_of(setup))
         return {finding.claim: finding for finding in judge(read(PAPER_SHORT.circuits, folder))}
 
     def test_they_are_as_the_paper_says(self, tmp_path: Path) -> None:

@@ -67,10 +67,11 @@ def test_acceptable_answers_to_95_of_100(accepted: int, expected: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [Settings(extensions=Extensions(shots=2)), Settings(extensions=Extensions(think=True)), Settings(rule="lenient"),
-     Settings(extensions=Extensions(lines="shuffled"))],
+     Settings(extensions=Extensions(lines="shuffled")), Settings(reasoning_effort="high")],
 )  # fmt: skip
 def test_what_is_not_the_papers_way_to_ask_says_nothing(settings: Settings) -> None:
     assert c14(nine(), settings).verdict == "inconclusive"
+    assert c14(nine(), Settings(reasoning_effort="none")).verdict == "reproduced"
 
 
 @pytest.mark.parametrize(

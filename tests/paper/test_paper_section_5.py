@@ -29,6 +29,20 @@ def judged(*trained: Group, hops: int = 6) -> dict[str, Finding]:
     return {finding.claim: finding for finding in judge(run(TheoryStudy("laptop", hops), trained))}
 
 
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six hops take no time, and are judged like 64."""
+    monkeypatch.setattr(section_5, "_ASKED", 6)
+
+
+def test_a_simulation_that_stops_short_of_the_papers_64_hops_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for finding in judged(*AS_THEORY_SAYS, hops=12).values():
+        assert (finding.verdict, finding.reason) == ("inconclusive", "simulated to D = 12 only")
+    assert {finding.verdict for finding in judged(*AS_THEORY_SAYS, hops=64).values()} == {"reproduced"}
+    assert judged(learners(1, 2), hops=12)["C1"].verdict == "not reproduced", "an exception is one however few"
+
+
 def test_simulation_and_training_that_agree_are_reproduced() -> None:
     found = judged(*AS_THEORY_SAYS, hops=12)
     assert {finding.verdict for finding in found.values()} == {"reproduced"}

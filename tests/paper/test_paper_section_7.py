@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from report_data import group
@@ -343,6 +344,24 @@ def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
     assert other.left(known) == other.setups()
     followed = replace(more, layers=(1,), followed=1, seeds_followed=())
     assert followed.left({made(followed.setups()[0]): one}) == followed.setups()
+
+
+def test_the_summary_of_another_preset_is_refused_and_kept(tmp_path):
+    """Planted: what small models came to, told as the paper's exact recipe."""
+    summary = tmp_path / "summary.json"
+    shutil.copy(Path(__file__).parents[2] / "results" / "figure-4" / "summary.json", summary)
+    groups = read(FIGURE_4.depth, tmp_path).groups
+    assert len(groups) == 16
+    before = summary.read_bytes()
+    for study in (PAPER.depth, LAPTOP.depth, replace(FIGURE_4.depth, layers=(1, 2))):
+        with pytest.raises(InputError, match=r"summary\.json holds models of . layers? and D = . that .*untouched"):
+            read(study, tmp_path)
+        with pytest.raises(InputError, match=r"summary\.json holds models"):
+            run(study, tmp_path)
+        assert summary.read_bytes() == before
+    few = replace(FIGURE_4.depth, seeds=FIGURE_4.depth.seeds[:2])
+    assert {len(group.seeds) for group in read(few, tmp_path).groups if group.curriculum} == {2}
+    assert len({group.layers for group in groups}) == 8
 
 
 def test_a_damaged_summary_is_not_written_over(tmp_path):

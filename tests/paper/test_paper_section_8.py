@@ -195,6 +195,17 @@ class TestC6:
         found = judged(*(studied(strict(), "a", learned=good) for _ in range(3)))["C6"]
         assert (found.verdict, found.n) == ("inconclusive", 1)
 
+    def test_a_model_whose_run_is_gone_leaves_it_open(self) -> None:
+        """Three that learned do not stand for a fourth of which nobody knows, nor does it excuse one that did not."""
+        good = Learned(0.008, 0.007, (0.006, 0.009))
+        known = [studied(strict(), name, learned=good) for name in "abc"]
+        gone = replace(studied(strict(), "d"), learned=None)
+        assert judged(*known)["C6"].verdict == "reproduced"
+        found = judged(*known, gone)["C6"]
+        assert (found.verdict, found.n, found.reason) == ("inconclusive", 4, "1 model whose run is not there")
+        failed = replace(known[0], learned=replace(good, median=0.012))
+        assert judged(failed, *known[1:], gone)["C6"].verdict == "not reproduced"
+
     def test_divergence_fails(self) -> None:
         assert self.with_losses(Learned(None, None, None)).verdict == "not reproduced"
 

@@ -202,6 +202,11 @@ class TestC12:
     def test_the_models_own_loss(self, held_out: Any, expected: str) -> None:
         assert self.one(model(learned=Learned(0.05, 0.05, held_out))).verdict == expected
 
+    def test_a_model_whose_run_is_gone_leaves_it_open(self) -> None:
+        both = [FollowedModel(one, None, None, None) for one in (model("d"), replace(model("e"), learned=None))]
+        found = judged(*both)["C12"]
+        assert (found.verdict, found.n, found.reason) == ("inconclusive", 2, "1 model whose run is not there")
+
     def test_a_lenient_reading_does_not_pass(self) -> None:
         bad = loss(0.154)
         assert self.one(model(zero=bad, uniform=bad, identity=bad)).verdict == "not reproduced"
@@ -309,6 +314,23 @@ class TestWhatIsRead:
         assert (found.final, found.first, found.training) == (None, first, (history.plateau, 600))
         replace(history, model=then).save(folder / "emergence.json")
         with pytest.raises(InputError, match=rf"emergence\.json is of another model: model is {then}"):
+            self.followed(folder)
+
+    def test_without_its_run_a_history_is_of_the_weights_of_the_circuit(self, folder: Path) -> None:
+        """Planted: the same recipe and seed, trained in another precision."""
+        assert self.followed(folder).final is not None
+        history = Emergence.load(folder / "emergence.json")
+        replace(history, model="0123456789abcdef").save(folder / "emergence.json")
+        with pytest.raises(InputError, match=r"emergence\.json is of another model: model is 0123456789abcdef"):
+            self.followed(folder)
+        replace(history, run="0123456789abcdef").save(folder / "emergence.json")
+        with pytest.raises(InputError, match=r"emergence\.json is of another model: run is 0123456789abcdef"):
+            self.followed(folder)
+
+    def test_without_its_run_the_circuit_of_a_checkpoint_is_of_the_same_model(self, folder: Path) -> None:
+        (folder / "circuits").mkdir()
+        circuit_json(RunFolder(folder), folder / "circuits" / "step-000500.json", model="0123456789abcdef")
+        with pytest.raises(InputError, match=r"step-000500\.json is of another model: model is 0123456789abcdef"):
             self.followed(folder)
 
     @pytest.mark.parametrize("change", [{"seed": 1}, {"number": 1}, {"chains": 5}, {"layers": 4}])

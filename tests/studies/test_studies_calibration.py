@@ -196,8 +196,8 @@ def test_a_summary_is_not_replaced_by_one_of_fewer_certificates(
     """Kept without its certificates it is judged as it is, and a study that would begin anew is refused."""
     monkeypatch.setattr(calibration, "_certified", labelled)
     few = replace(TINY, each=1, proof=calibration.PROOF)
-    for at in (tmp_path, tmp_path / "strict"):
-        keep_summary(at, summarised(few, at / "runs", Work(workers=1)))
+    for at, asked in ((tmp_path, few), (tmp_path / "strict", few.strict)):
+        keep_summary(at, summarised(asked, at / "runs", Work(workers=1)))
     kept = kept_summary(tmp_path)
     assert kept is not None
     judged = CliRunner().invoke(command, ["calibration", str(tmp_path), "--judge"])
@@ -212,3 +212,23 @@ def test_a_summary_is_not_replaced_by_one_of_fewer_certificates(
         assert f"calibration.json tells of {2 * len(get_args(Kind))} results, of which the " in str(refused)
         assert not list(tmp_path.rglob("runs"))
     assert kept_summary(tmp_path) == kept
+
+
+@pytest.mark.parametrize(
+    "other", [replace(TINY, proof=calibration.PROOF), TINY.strict, replace(TINY, proof=replace(TINY.proof, draws=21))]
+)
+def test_certificates_of_another_proof_or_sense_are_not_taken(
+    other: CalibrationStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are they made anew over the others, nor judged as if they were these."""
+    monkeypatch.setattr(calibration, "_certified", labelled)
+    found = run(TINY, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for idle in (False, True):
+        with pytest.raises(InputError, match=r"was certified by another proof, in another sense or by other rules"):
+            run(other, tmp_path, Work(workers=1, idle=idle))
+    assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert run(TINY, tmp_path) == found
+    monkeypatch.setattr(calibration, "RULES", calibration.RULES + 1)
+    with pytest.raises(InputError, match="by other rules"):
+        run(TINY, tmp_path)

@@ -158,6 +158,7 @@ def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, t
             return (tuple(20 if loss < threshold else None for loss in self._losses),)
 
     monkeypatch.setattr(many, "finished", lambda runs, folder: {run.name: Trained(run) for run in runs})
+    monkeypatch.setattr(conditional, "find_circuits", lambda *_: ())
     found = conditional.run(replace(STUDY, seeds=(0,), further=(), beside=(-1,)), tmp_path, Work(idle=True))
     learned = {arm.setup.problem.graph: arm.learned for arm in found.arms}
     assert learned == {"functions": ((20, 20, 20),), "relatives": ((20, 20, None, None),)}

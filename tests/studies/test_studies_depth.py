@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -148,4 +149,17 @@ def test_a_circuit_that_theory_does_not_understand_is_no_proof():
     assert order_verdicts(never, never, never, (SEEN,) * 3)[2] == "as asked"
     assert order_verdicts(never, never, never, (SEEN, SEEN, strange))[2] == "not as asked"
     assert order_verdicts(never, never, never, (SEEN,))[2] == "inconclusive"
+    lost = replace(SEEN, loss=None, delivers=False)
+    assert order_verdicts(never, never, never, (SEEN, SEEN, lost))[2] == "not as asked"
     assert "| 1 (-) | natural, by rules 1 | yes |" in seen_table([SEEN])
+
+
+def test_all_circuits_are_those_of_all_that_learned():
+    """Three of twenty good ones are not all; one that is no proof is enough to say so."""
+    never, learned = learns(4, 20, 2), learns(4, 20)
+    strange = replace(SEEN, delivers=False)
+    assert order_verdicts(learned, never, never, (SEEN,) * 20)[2] == "as asked"
+    assert order_verdicts(learned, never, never, (SEEN,) * 19)[2] == "inconclusive"
+    assert order_verdicts(learned, never, learned, (SEEN,) * 20)[2] == "as asked"  # with four layers nothing is asked
+    assert order_verdicts(learned, learned, never, (SEEN,) * 20)[2] == "inconclusive"
+    assert order_verdicts(learned, never, never, (SEEN, SEEN, strange))[2] == "not as asked"

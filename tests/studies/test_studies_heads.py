@@ -13,7 +13,9 @@ from hopscope.plot.heads import heads as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.studies import heads
-from hopscope.studies.heads import HeadsResult, OneModel
+from hopscope.studies.heads import HeadsResult, HeadsStudy, OneModel
+from hopscope.studies.work import Work
+from hopscope.training.recipe import Recipe
 
 
 def models(losses: dict[int, float], layers: int = 1, chains: int = 4, seeds: int = 8) -> list[OneModel]:
@@ -83,6 +85,51 @@ def test_the_control_must_work_at_every_number_of_chains():
     assert verdicts(*shallow, *DEEP, *models({1: 0.001, 16: 0.001}, layers=2, chains=8))[-1] == "as asked"
     assert verdicts(*shallow, *stuck)[-1] == "inconclusive"
     assert verdicts(*shallow, *DEEP)[-1] == "inconclusive"
+
+
+def lose(found: list[OneModel], *places: int) -> list[OneModel]:
+    """The same, of which some diverged."""
+    return [replace(one, loss=None) if number in places else one for number, one in enumerate(found)]
+
+
+def test_a_model_that_diverged_is_not_left_out():
+    """It does not do better than averaging, has the highest loss, and does not hold the bar."""
+    found = models(FALLING)
+    assert verdicts(*lose(found, len(found) - 1), *DEEP) == ["inconclusive", "as asked", "as asked"]
+    (first, *_) = heads.judge(HeadsResult((*lose(found, 38, 39), *DEEP)))
+    assert (first.n, first.reason) == (6, "2 of 8 diverged")
+    assert first.ours.startswith("0.307 (")
+    assert heads.judge(HeadsResult((*lose(found, *range(32, 40)), *DEEP)))[0].reason == "8 of 8 diverged"
+    assert verdicts(*lose(found, *range(40)), *DEEP) == ["inconclusive", "inconclusive", "as asked"]
+    most = [number for number, one in enumerate(found) if one.heads > 2]
+    assert verdicts(*lose(found, *most), *DEEP)[1] == "not as asked"
+
+
+def test_the_positive_control_is_not_of_the_survivors_alone():
+    """Planted: all of two layers that did not diverge hold the bar, six of thirty."""
+    shallow = [one for chains in (2, 4, 8) for one in models(FALLING, chains=chains, seeds=5)]
+    deep = [one for chains in (2, 4, 8) for one in models({1: 0.01, 16: 0.01}, layers=2, chains=chains, seeds=5)]
+    assert verdicts(*shallow, *deep)[-1] == "as asked"
+    lost = lose(deep, *(number for number, one in enumerate(deep) if one.heads == 1 or one.seed > 1))
+    last = heads.judge(HeadsResult((*shallow, *lost)))[-1]
+    assert (last.verdict, last.reason) == ("inconclusive", "no positive control")
+    assert "with two layers 6 of 30" in last.ours
+
+
+def test_what_diverged_is_told_and_not_drawn():
+    found = HeadsResult((*lose(models(FALLING, seeds=3), 0, 3, 4, 5), *DEEP))
+    told = heads.table(found)
+    assert "| 4 | 0.75 | 1 | 1 | 3 | 0.913 (0.909 to 0.918), 1 diverged |" in told
+    assert "| 4 | 0.75 | 1 | 2 | 3 | -, 3 diverged |" in told
+    lines = figure(found).axes[0].lines
+    assert [len(lines[number].get_xdata()) for number in (0, 1, 2)] == [15 - 4, 16, 4]
+
+
+def test_a_run_that_diverged_is_kept(tmp_path):
+    recipe = Recipe(layers=1, heads=1, d_model=8, mlp=False, steps=4, batch_size=4, validation_size=4, clip=None)
+    study = HeadsStudy(replace(recipe, learning_rate=1e30), (2,), (1, 2), (0,))
+    found = heads.run(study, tmp_path, Work(workers=1))
+    assert [(one.layers, one.loss) for one in found.models] == [(1, None), (1, None), (2, None), (2, None)]
 
 
 def test_every_number_of_chains_is_judged_and_drawn():

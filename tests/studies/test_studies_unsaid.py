@@ -30,12 +30,20 @@ def verdict(one: ArmLearned) -> str:
 
 def test_a_long_plateau_that_ends() -> None:
     assert verdict(read_so(*LONG)) == "as asked"
+    assert verdict(read_so([1792, 2000, 3000, 4000])) == "as asked"  # 0.28 of 6,400, but for rounding
     assert verdict(read_so(*LONG[:2], missing=1)) == "inconclusive"
     assert verdict(read_so(missing=3)) == "not run"
 
 
 @pytest.mark.parametrize(
-    "seed", [[1784, 4000, 4200, 5000], [None] * 4, [3600, 3900, 4200, None], [None, 3900, 4200, 4300]]
+    "seed",
+    [
+        [1784, 4000, 4200, 5000],
+        [1791, 4000, 4200, 5000],
+        [None] * 4,
+        [3600, 3900, 4200, None],
+        [None, 3900, 4200, 4300],
+    ],
 )
 def test_one_seed_is_enough_to_refute(seed: list[int | None]) -> None:
     """Too short, endless, learned but for the last hop, or but for the first."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from circuit_records import imposed
 
 from hopscope.circuits.certificate.part import PART_NAMES
 from hopscope.model.transformer import Transformer
@@ -80,7 +81,8 @@ def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object)
         "schema": 1, "kind": "hopscope circuit", "model": run.model_hashes[number], "hops": 3, "found": True,
         "certified": True, "seed": run.seeds[number], "number": number, "problem": asdict(run.problem), "layers": 3,
         "heads": 1, "bar": 0.05, "losses": {"full": 0.0, "imposed": 0.01, "natural": 0.01}, "paths": paths,
-        "program": [], "others": [], "search": {}, "certificate": {}, "helpers": [],
+        "program": imposed(WITNESS.circuit, WITNESS.problem), "others": [], "search": {}, "certificate": {},
+        "helpers": [],
     }  # fmt: skip
     path.write_text(json.dumps({**record, **changes}))
     return path

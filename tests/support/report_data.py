@@ -102,7 +102,7 @@ class Record:
 
 
 A_LIKE = Setup("a", RetrievalProblem(hops=3), Recipe(layers=12, heads=1, d_model=16, steps=10, batch_size=1))
-D_LIKE = Setup("d", RetrievalProblem(hops=4), Recipe(layers=24, heads=1, d_model=16, steps=10, batch_size=1))
+D_LIKE = Setup("d", RetrievalProblem(hops=4), Recipe(layers=24, heads=1, d_model=16, steps=1000, batch_size=1))
 
 
 def studied(

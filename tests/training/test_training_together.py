@@ -16,7 +16,7 @@ from hopscope.check import check
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import row_lines
-from hopscope.training import engine, together, trainer
+from hopscope.training import engine, many, together, trainer
 from hopscope.training.engine import EngineChoice
 from hopscope.training.many import finished, train_all
 from hopscope.training.metrics import rows_of
@@ -157,6 +157,24 @@ def test_it_goes_on_where_it_was_cut_short(tmp_path):
         assert files(run.path) == files(tmp_path / "alone" / name)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_runs_that_are_wanted_under_two_names_are_trained_under_both(workers, monkeypatch, tmp_path):
+    if workers > 1:
+        monkeypatch.undo()  # other processes would not hear of it
+    recipe = replace(RECIPE, steps=20, checkpoint_every=None)
+    setups = [replace(run, name=f"{arm}/{run.name}") for arm in ("one", "two") for run in runs(recipe, (1, 2, 3))]
+    choice, ensembles = replace(FP32, threads=workers), []
+    plain = many._train_these_together
+    monkeypatch.setattr(
+        many, "_train_these_together", lambda found, *rest: (ensembles.extend(found), plain(found, *rest))
+    )
+    train_all(setups, tmp_path, workers=workers, choice=choice, as_ensembles=True)
+    assert [len(one.runs) for one in ensembles] == [3, 3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+    assert len(finished(setups, tmp_path)) == 6
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
 def grouped(setups: list[Setup], folder: Path, most: int = 64) -> list[list[str]]:
     found = together.together(setups, folder, lambda one: len(one.seeds) <= most)
     return [[run.name for run in one.runs] for one in found]
@@ -169,8 +187,14 @@ def test_who_goes_together(tmp_path):
     assert grouped([several, *runs(), other], tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 2, 3, 4)]]
     assert grouped([several, other, *jumps], tmp_path) == []
     again = [replace(run, name=f"again/{run.name}") for run in runs(seeds=(1, 2))]
-    assert grouped([*runs(seeds=(1, 2)), *again], tmp_path) == [
-        ["arm/seed-1", "arm/seed-2"], ["again/arm/seed-1", "again/arm/seed-2"],
+    twice = [*runs(seeds=(1, 2)), *again]  # both would train in one folder
+    assert grouped(twice, tmp_path) == [["arm/seed-1", "arm/seed-2"]]
+    for setup in runs(seeds=(1, 2)):
+        (tmp_path / "there" / setup.name).mkdir(parents=True)
+    assert grouped(twice, tmp_path / "there") == [["again/arm/seed-1", "again/arm/seed-2"]]
+    other_seeds = [*twice, *(replace(run, name=f"again/{run.name}") for run in runs(seeds=(3,)))]
+    assert grouped(other_seeds, tmp_path) == [
+        ["arm/seed-1", "arm/seed-2", "again/arm/seed-3"], ["again/arm/seed-1", "again/arm/seed-2"],
     ]  # fmt: skip
     assert [len(one) for one in grouped(runs(seeds=tuple(range(10))), tmp_path, most=3)] == [2, 2, 3, 3]
     assert grouped(runs(), tmp_path, most=1) == []

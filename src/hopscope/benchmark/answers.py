@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import string
+import re
 from collections.abc import Callable, Sequence
 
 from hopscope.errors import InputError
@@ -56,10 +56,15 @@ def rule(name: str) -> AnswerRule:
     return RULES[name]
 
 
+_AROUND = {"exact": r"\s", "lenient": rf"[\s{re.escape(''.join(_WRAPPERS))}.]"}
+"""By rule, what it may take away around an answer; `\\s` is what `str.strip` takes, white space beyond ASCII too."""
+
+
 def hopeful(name: str, text: str, acceptable: Sequence[str]) -> bool:
     """Whether a rule may still accept `text` with more written after it; never False where it may."""
-    around = string.whitespace + ("".join(_WRAPPERS) + "." if name == "lenient" else "")
-    begun, whole = text.lstrip(around), text.strip(around)
+    around = _AROUND[name]
+    begun = re.sub(rf"\A{around}+", "", text)
+    whole = re.sub(rf"{around}+\Z", "", begun)
     if name == "lenient":
         begun, whole, acceptable = begun.casefold(), whole.casefold(), [answer.casefold() for answer in acceptable]
     return any(answer.startswith(begun) or answer == whole for answer in acceptable)

@@ -82,7 +82,8 @@ class Calls:
 
 def said(error: Exception) -> str:
     """What an error says, in a line and without the marks for colours that Inspect AI writes."""
-    text = re.sub(_COLOURS, "", redacted(str(error))).strip().removeprefix("ERROR: ")
+    plain = re.sub(_COLOURS, "", redacted(str(error)))  # and once more: a mark may have stood within a secret
+    text = redacted(plain).strip().removeprefix("ERROR: ")
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
     whole = " ".join(line if line[-1] in ".:;,!?" else f"{line}." for line in lines[:-1]) + f" {lines[-1]}"
     return shown(whole.strip()[:300])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hopscope.benchmark.names import is_secret, redacted
+from hopscope.benchmark.names import holds_secret, redacted
 from hopscope.benchmark.settings import Settings
 from hopscope.benchmark.trial import Keep
 from hopscope.errors import InputError, MachineError, needs_extra
@@ -34,7 +34,8 @@ class HostedModel:
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
-        InputError: Inspect is not installed, or knows no such model or key.
+        InputError: Inspect is not installed, or knows no such model or key; or it would write an argument to its logs
+            that holds a secret.
     """
 
     def __init__(
@@ -54,7 +55,14 @@ class HostedModel:
             from hopscope.benchmark.guard import Calls, guard, said
         except ImportError:
             raise needs_extra("a model behind a provider", "inspect-ai", "llm") from None
-        public = {key: str(value) for key, value in (arguments or {}).items() if not is_secret(key)}
+        secret = {key for key, value in (arguments or {}).items() if holds_secret({key: value})}
+        for key in secret:
+            if key != "api_key" and not key.startswith("aws_"):  # which Inspect leaves out
+                raise InputError(
+                    f"the argument {redacted(key)} holds a secret, which Inspect would write to its logs; set the "
+                    "provider's variable instead"
+                )
+        public = {key: str(value) for key, value in (arguments or {}).items() if key not in secret}
         self.name, self.identity = name, {"arguments": public}
         self._logs, self._display = logs, display
         self._calls = Calls(redacted(name))

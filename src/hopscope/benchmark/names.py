@@ -6,8 +6,9 @@ import json
 import os
 import re
 from hashlib import sha256
+from typing import Any
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTHORIZATION", re.IGNORECASE)
 _SHORTEST_SECRET = 8
 
 
@@ -39,3 +40,25 @@ def redacted(text: str) -> str:
         for spelled in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
             text = text.replace(spelled, "[secret]")
     return text
+
+
+def all_redacted(value: Any) -> Any:
+    """Plain values with every text in them redacted, names of fields too."""
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, dict):
+        return {all_redacted(name): all_redacted(part) for name, part in value.items()}
+    return [all_redacted(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def holds_secret(value: Any) -> bool:
+    """Whether in plain values, however deep, a field has the name of a secret, or a secret of the environment stands.
+
+    >>> holds_secret({"headers": [{"authorization": "x"}]}), holds_secret({"max_tokens": 5, "tokenizer": "t"})
+    (True, False)
+    """
+    if isinstance(value, dict):
+        return any(is_secret(str(name)) or holds_secret(str(name)) or holds_secret(one) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return any(map(holds_secret, value))
+    return redacted(str(value)) != str(value)

@@ -1,7 +1,7 @@
 """The results folder: plain JSON, one record a question, appended as it comes and never rewritten.
 
 benchmark.json      the settings, and what each model is
-records/MODEL.jsonl one record a question; a later record of a question replaces an earlier one
+records/MODEL.jsonl one record a question; a later record of a question replaces an earlier one, but for what that cost
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hopscope.benchmark.names import file_name, redacted
+from hopscope.benchmark.names import all_redacted, file_name, redacted
 from hopscope.benchmark.settings import Settings
 from hopscope.benchmark.trial import Record
 from hopscope.errors import InputError
@@ -59,11 +59,12 @@ class Results:
                 )
 
     def know(self, model: str, identity: dict[str, Any]) -> None:
-        """Note what a model is.
+        """Note what a model is, without the environment's secrets.
 
         Raises:
             InputError: the name stood for another model before.
         """
+        identity = all_redacted(identity)
         if self.header.models.setdefault(model, identity) != identity:
             raise InputError(
                 f"in {self.folder} the name {redacted(model)} stands for another model; write to another folder"
@@ -88,9 +89,15 @@ class Results:
         return self.folder / "records" / f"{file_name(model)}.jsonl"
 
     def records(self, model: str) -> dict[str, Record]:
-        """The newest record of every question, by id; those without an error need not be asked again."""
-        path = self.path(model)
-        return {record.id: record for record in read_rows(path, Record, WHAT, self.name)} if path.exists() else {}
+        """The newest record of every question, by id; those without an error need not be asked again.
+
+        Of a question that was asked again the tokens and the cost are those of all its records.
+        """
+        path, found = self.path(model), dict[str, Record]()
+        for record in read_rows(path, Record, WHAT, self.name) if path.exists() else ():
+            before = found.get(record.id)
+            found[record.id] = record if before is None else _with_spent(record, before)
+        return found
 
     def append(self, record: Record) -> None:
         """Add a record in one write, without the environment's secrets."""
@@ -121,6 +128,18 @@ class Results:
         busy = f"another program writes to {self.folder}; wait for it or choose another folder"
         with holding(self.folder / ".lock", busy):
             yield
+
+
+def _with_spent(record: Record, before: Record) -> Record:
+    """A record with what was spent on its question before."""
+    costs = [one.cost for one in (before, record) if one.cost is not None]
+    return replace(
+        record,
+        input_tokens=before.input_tokens + record.input_tokens,
+        output_tokens=before.output_tokens + record.output_tokens,
+        reasoning_tokens=before.reasoning_tokens + record.reasoning_tokens,
+        cost=sum(costs) if costs else None,
+    )
 
 
 def _free_of_secrets(record: Record) -> Record:

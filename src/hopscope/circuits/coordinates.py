@@ -71,9 +71,10 @@ class Coordinates:
 def coordinates(batch: Sequences, causal: bool) -> Coordinates:
     """Coordinates of a batch with one leading axis."""
     role, chain = batch.role, batch.chain
-    foreign = (chain[:, :, None] != chain[:, None, :]) | (chain < 0)[:, None, :]
-    relation = role[:, None, :] + foreign * batch.place.shape[-1]
     length = role.shape[-1]
+    itself = torch.eye(length, dtype=torch.bool, device=role.device)  # a word of no chain is foreign to all but itself
+    foreign = ((chain[:, :, None] != chain[:, None, :]) | (chain < 0)[:, None, :]) & ~itself
+    relation = role[:, None, :] + foreign * batch.place.shape[-1]
     allowed = torch.ones(length, length, dtype=torch.bool, device=role.device)
     visible = visible_roles(batch.place, causal)
     return Coordinates(role, relation, allowed.tril() if causal else allowed, batch.place, visible)

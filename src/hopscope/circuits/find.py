@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.checks import check_seed
@@ -104,10 +104,14 @@ def find_circuit(
             f"{problem.target_dim}; pass the problem that it was trained on"
         )
     batch = held_out(problem, budgets[0].confirming, seed, "circuit search")
-    evaluator = _on_vectors(transformer, problem, batch, initial)
-    return circuit_in(
-        evaluator, budgets, seed, origin or _origin(transformer), proof or Proof(), journal or Journal(), strict=True
-    )
+    evaluator, proof = _on_vectors(transformer, problem, batch, initial), proof or Proof()
+    of, journal = origin or _origin(transformer), journal or Journal()
+    return proven(circuit_in(evaluator, budgets, seed, of, proof, journal, strict=True), proof)
+
+
+def proven(circuit: Circuit, proof: Proof) -> Circuit:
+    """A circuit whose record says how much stands behind its certificate."""
+    return replace(circuit, search=circuit.search | {"proof": asdict(proof)})
 
 
 def _on_vectors(
@@ -209,7 +213,8 @@ def circuit_of_run(
         anew: search whatever is there.
 
     Raises:
-        InputError: no such model or checkpoint, a run without any, or a circuit that is certified at another bar.
+        InputError: no such model or checkpoint, a run without any, a model that has diverged, or a circuit that is
+            certified at another bar.
     """
     check_seed(seed)
     budgets = budgets_at(Budget.of(effort), bar)
@@ -217,6 +222,8 @@ def circuit_of_run(
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
     at = max(run.checkpoints, default=0) if step is None else step
+    if step is None and run.finished and run.result.models[number].held_out_loss is None:
+        raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")
     model = model_hash(run, number, at)
 
     def find(journal: Journal) -> Circuit:
@@ -233,13 +240,14 @@ def circuit_of_run(
         )
 
     path, wanted = circuit_path(run.path, number, step), {"model": model, "bars": bars, "rules": RULES}
+    wanted["proof"] = asdict(proof or Proof())
     hashed = run.record.content_hash
-    return kept_circuit(path, _asked(budgets[0], seed) | wanted, find, proof=proof, run=hashed, watch=watch, anew=anew)
+    return kept_circuit(path, _asked(budgets[0], seed) | wanted, find, run=hashed, watch=watch, anew=anew)
 
 
 def _asked(budget: Budget, seed: int) -> dict[str, Any]:
     """What a record must say of its search to be the one that is asked for."""
-    told = {name: value for name, value in asdict(budget).items() if name != "bar" and value is not None}
+    told = {name: value for name, value in asdict(budget).items() if name != "bar"}
     return told | {"room": ROOM, "seed": seed}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from hopscope.records import content_hash
 from hopscope.seals import UNTOUCHED
 
 if TYPE_CHECKING:
-    from hopscope.circuits.certificate import Proof
     from hopscope.training.run import RunFolder
 
 _HOW_FAITHFUL = {"bars": "bar", "faithfulness": "faithfulness"}
@@ -104,7 +102,6 @@ def kept_circuit(
     wanted: dict[str, Any],
     find: Callable[[Journal], Circuit],
     *,
-    proof: Proof | None,
     run: str = "",
     watch: Watch = Journal.watch,
     anew: bool = False,
@@ -116,9 +113,8 @@ def kept_circuit(
 
     Args:
         path: of the record.
-        wanted: what it must say of its model, its rules and its search.
+        wanted: what it must say of its model, its rules, its search and its proof.
         find: looks for it.
-        proof: how much is to stand behind its certificate.
         run: content hash of the run that it is of; empty for others.
         watch: told where things stand: what is being done, stages finished, stages in all.
         anew: look for it whatever is there.
@@ -128,7 +124,7 @@ def kept_circuit(
             losing more or less.
     """
     check_seed(wanted["seed"])  # here too: a record of seed 1 would do for True
-    search = Interrupted.beside(path, wanted | {"proof": asdict(proof) if proof else {}}, run)
+    search = Interrupted.beside(path, wanted, run)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run or None)
         here = _says(circuit)

@@ -35,12 +35,13 @@ from hopscope.circuits.certificate.part import RULES, Certificate, Sense
 from hopscope.circuits.elements import CircuitPath, Helper, OtherCircuit
 from hopscope.circuits.language.asked import Asked
 from hopscope.circuits.naming import named, numbered
+from hopscope.circuits.programs import from_json
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.records import check_replaces, convert, plain, read_record, write_record
-from hopscope.theory.path import NamedPath, Row
+from hopscope.theory.path import AttentionPath, NamedPath, Row
 
 SCHEMA = 3
 """Of circuit.json; newer ones are refused."""
@@ -77,8 +78,8 @@ class Circuit:
         text: of a language model, what was asked and how well it answers; else None.
 
     Raises:
-        InputError: a path in a layer or head that the model lacks, a certificate in another sense than that of its
-            place, or two by different rules.
+        InputError: a path or a row of the program in a layer or head that the model lacks, a path whose row the program
+            lacks, a certificate in another sense than that of its place, or two by different rules.
     """
 
     model: str
@@ -102,12 +103,14 @@ class Circuit:
         check_seed(self.seed, "seed")
         check_count("number", self.number, least=0)
         check_number("bar", self.bar, 0.0)
-        for one in self.paths:
-            for name, value, most in (("layer", one.path.layer, self.layers), ("head", one.path.head, self.heads)):
-                if value >= most:
-                    raise InputError(
-                        f"{one.path.describe(self.roles)} has {name} {value + 1}, but the model has {most}"
-                    )
+        strict = [AttentionPath.named(*one.where, self.roles) for one in (self.strict.paths if self.strict else ())]
+        for path in (*(one.path for one in self.paths), *strict, *(path for one in self.others for path in one.paths)):
+            self._check_there(path, path.describe(self.roles))
+        program = from_json(self.program, self.problem)
+        for row in program:
+            self._check_there(row, f"a row of the program, of {self.roles[row.query]},")
+        if idle := [one.path for one in self.paths if one.path.row not in program]:
+            raise InputError(f"{idle[0].describe(self.roles)} is a path whose row the program does not have")
         if self.strict and self.strict.certificate.rules != self.rules:
             theirs = self.strict.certificate.rules
             raise InputError(
@@ -125,6 +128,16 @@ class Circuit:
             for name, value, most in (("layer", helper.layer, self.layers), ("head", helper.head, self.heads)):
                 check_count(f"{name} of a helper row", value, most=most)
         convert(self.search.get("bars", []), list[dict[str, Any]], "bars of the search")
+
+    def _check_there(self, where: AttentionPath | Row, name: str) -> None:
+        """See that the model has a layer and a head.
+
+        Raises:
+            InputError: it does not.
+        """
+        for what, value, most in (("layer", where.layer, self.layers), ("head", where.head, self.heads)):
+            if not 0 <= value < most:
+                raise InputError(f"{name} has {what} {value + 1}, but the model has {most}")
 
     @property
     def found(self) -> bool:

@@ -88,7 +88,7 @@ class Subject(ABC):
             what: by place: `L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` or, as it is
                 printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is changed; with `knock_out` only this key is
                 masked), or the typed value. What is put there: a name in `ABLATIONS` or a `Form`. Layers and heads are
-                counted from 1.
+                counted from 1. Of several for one row the last counts, but keys that are knocked out add up.
 
         Raises:
             InputError: a place that is not there, or an unknown ablation.
@@ -97,7 +97,8 @@ class Subject(ABC):
             raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {what!r}")
         program: dict[Row, Form] = {}
         for place, form in what.items():
-            program |= self._program(place, form)
+            for row, one in self._program(place, form).items():
+                program[row] = _both(program[row], one) if row in program else one
         whole, left = self.evaluator.errors([{}, program]).double().mean(dim=1)
         return Ablated(float(left.mean()), tuple(left.tolist()), float(left.mean() - whole.mean()))
 
@@ -150,6 +151,13 @@ class Subject(ABC):
         for name, number, count in (("layer", layer, shape.layers), ("head", head, shape.heads)):
             if number >= count:
                 raise InputError(f"{name} must be from 1 to {count}, got {number + 1}")
+
+
+def _both(before: Form, now: Form) -> Form:
+    """What is put in place of a row of which two things are said: the last, but what is knocked out stays out."""
+    if before.kind is now.kind is Intervention.KNOCK_OUT:
+        return Form(Intervention.KNOCK_OUT, tuple(dict.fromkeys((*before.keys, *now.keys))))
+    return now
 
 
 class ForeignModel(Subject):

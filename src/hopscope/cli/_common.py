@@ -52,10 +52,13 @@ def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bo
 
 
 def given(values: dict[str, Any], record: type) -> dict[str, Any]:
-    """Of parsed options, those of `record` that the user gave; `none` stands for None."""
-    names = {field.name for field in dataclasses.fields(record)}
-    chosen = {name: value for name, value in values.items() if name in names and value is not None}
-    return {name: None if value == "none" else value for name, value in chosen.items()}
+    """Of parsed options, those of `record` that the user gave; `none` stands for None where a field may be that."""
+    hints = get_type_hints(record)
+    kinds = {field.name: _members(hints[field.name]) for field in dataclasses.fields(record)}
+    chosen = {name: value for name, value in values.items() if name in kinds and value is not None}
+    return {
+        name: None if value == "none" and types.NoneType in kinds[name] else value for name, value in chosen.items()
+    }
 
 
 def refuse_given(why: str, *names: str) -> None:

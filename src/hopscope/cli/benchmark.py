@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.benchmark.names import is_secret, shown
+from hopscope.benchmark.names import holds_secret, redacted, shown
 from hopscope.benchmark.settings import Settings, cells
 from hopscope.cli._common import GivenPath, field_options, for_people, given, numbers, refuse_given
 from hopscope.errors import InputError
@@ -169,19 +169,34 @@ def _tell(summary: Summary, folder: Path) -> None:
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """NAME=VALUE pairs; a value that is JSON is taken as such."""
+    """NAME=VALUE pairs; a value that is JSON is taken as such.
+
+    Raises:
+        InputError: a pair that is none, is nested too deeply, or holds a secret: its name says so, or one within it, or
+            a secret of the environment stands in it.
+    """
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise InputError(f"-M takes NAME=VALUE, got {pair!r}")
-        if is_secret(name):
-            raise InputError(f"-M {name} would put a secret on the command line; set the provider's variable instead")
+            raise InputError(f"-M takes NAME=VALUE, got {redacted(pair)!r}")
+        told = redacted(name)
         try:
-            found[name] = json.loads(value)
-        except json.JSONDecodeError:
-            found[name] = value
+            found[name] = _value(value)
+            secret = holds_secret({name: found[name]}) or holds_secret(value)
+        except RecursionError:
+            raise InputError(f"-M {told} is nested too deeply") from None
+        if secret:
+            raise InputError(f"-M {told} would put a secret on the command line; set the provider's variable instead")
     return found
+
+
+def _value(text: str) -> Any:
+    """What JSON says, and else the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
 
 
 def _price(text: str | None) -> tuple[float, float] | None:

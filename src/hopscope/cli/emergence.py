@@ -31,7 +31,7 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     \b
     Examples:
       hopscope emergence runs/d
-      hopscope emergence runs/laptop --model 1
+      hopscope emergence runs/first --model 1
       hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
     """
     from hopscope.emergence.of_run import emergence_of_run

@@ -58,8 +58,7 @@ def command(
     from hopscope.report.reproduction import write_report
     from hopscope.studies.work import Work
 
-    if out is not None:
-        check_no_run(out)
+    check_no_run(Path("runs") / preset if out is None else out)
     say_precision(device, precision)
     seen = for_people()
     work = Work(workers, device, precision, compiled, study_bars if seen else None, waiting if seen else None)

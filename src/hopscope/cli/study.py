@@ -17,7 +17,7 @@ _ENGINE = ("device", "precision", "compiled")
 @click.command(epilog="Studies: " + "; ".join(f"{name} ({asks})" for name, asks in QUESTIONS.items()))
 @click.argument("name", type=click.Choice(list(QUESTIONS)))
 @click.argument("folder", type=GivenPath(file_okay=False, path_type=Path), required=False)
-@click.option("--quick", is_flag=True, help="Few and small models: that it works, in seconds.")
+@click.option("--quick", is_flag=True, help="Few and small models: that it works, in a minute or two.")
 @click.option(
     "--run",
     "runs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from hopscope.paper import recipes
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from hopscope.training.engine import Engine
 
 
 @click.command()
@@ -60,7 +63,7 @@ def command(
       hopscope train runs/a --recipe a                      transformer A of the paper; b, c and d likewise
       hopscope train runs/deep --layers 6 --hops 5 --seeds 0-3
       hopscope train runs/plain --no-curriculum --steps 3000
-      hopscope train runs/functions --graph functions --layers 5 --steps 6000
+      hopscope train runs/functions --recipe plain --graph functions --layers 5 --steps 6000
     """
     check_in_no_run(folder)
     start = recipes.BY_NAME[name]
@@ -82,6 +85,7 @@ def command(
     engine = EngineChoice(device, threads, precision, compiled).engine(setup)
     if (folder / "run.json").exists():
         engine = engine_here(RunFolder(folder).require(setup).engine, setup)
+        _say_kept(folder, engine, device=device, threads=threads, precision=precision, compiled=compiled)
     say_precision(engine.device, engine.precision)
     with training_bar(setup, engine) as watch:
         run = train(setup, folder, engine=engine, watch=watch)
@@ -95,3 +99,14 @@ def command(
         )
         click.echo(f"seed {model.seed}  {hops}")
     click.echo(f"{run.path}")
+
+
+def _say_kept(folder: Path, engine: Engine, **asked: Any) -> None:
+    """Say which of the options that somebody gave a run does not take, since it goes on as it was begun."""
+    kept = [
+        f"{name} {getattr(engine, name)}, not {value}"
+        for name, value in asked.items()
+        if value not in (None, "auto", getattr(engine, name))
+    ]
+    if kept:
+        click.echo(f"{folder} goes on as it was begun: {'; '.join(kept)}; another folder begins anew", err=True)

@@ -29,6 +29,9 @@ from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 from hopscope.words import counted
 
+_TOLD = 3
+"""Troubles that are named where nothing can be followed; the rest are counted."""
+
 
 def track(
     run: RunFolder,
@@ -88,9 +91,10 @@ def follow(
         if watch is not None:
             watch(step, max(run.checkpoints))
     if len(steps) < 2:
+        more = f", and so on, {len(troubles)} in all" if len(troubles) > _TOLD else ""
         raise InputError(
             f"{run.path} has {counted(len(steps), 'checkpoint')} that can be read, and a curve "
-            f"needs two{': ' if troubles else ''}{'; '.join(troubles)}; train with --checkpoint-every"
+            f"needs two{': ' if troubles else ''}{'; '.join(troubles[:_TOLD])}{more}; train with --checkpoint-every"
         )
     emergence = _history(run, paths, number, settings, circuit_losses or {}, steps, seen, measures, progress, troubles)
     return emergence, MapsOverTime.of(steps, [observation.maps for observation in seen], problem.roles)
@@ -123,7 +127,7 @@ def _history(
         chains=problem.chains,
         layers=recipe.layers,
         heads=recipe.heads,
-        total_steps=run.plans.end,
+        total_steps=run.plans.models[number].end,
         steps_per_epoch=recipe.steps_per_epoch,
         sequences=settings.sequences,
         data_seed=settings.seed,

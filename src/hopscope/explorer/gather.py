@@ -16,6 +16,7 @@ from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
+from hopscope.training.run_records import Result
 from hopscope.words import counted
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class Exhibit:
         maps: the role maps of every head at the same checkpoints.
         metrics: of training; None where they cannot be read or have no rows.
         transformer: as it was at the last checkpoint, alone.
+        result: of the run; None where it is not finished or its result cannot be read.
         missing: what is not there and how to get it, a sentence each.
     """
 
@@ -43,6 +45,7 @@ class Exhibit:
     maps: MapsOverTime | None
     metrics: Metrics | None
     transformer: Transformer | None
+    result: Result | None
     missing: tuple[str, ...]
 
     @property
@@ -58,7 +61,7 @@ class Exhibit:
     @property
     def steps(self) -> int:
         """Its last step, as far as it is decided."""
-        return self.run.recipe.steps if self.metrics is None else self.run.plans.end
+        return self.run.recipe.steps if self.metrics is None else self.run.plans.models[self.number].end
 
     @property
     def facts(self) -> str:
@@ -130,10 +133,10 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
             if maps is not None and not _goes_with(maps, history):
                 missing.append(f"The role maps over time are not of this emergence and not shown: {follow} --anew.")
                 maps = None
-    metrics = _metrics(run, missing)
+    metrics, result = _metrics(run, missing), _result(run, missing)
     if circuit is None and transformer is None and metrics is None:
         raise InputError(f"{run.path} has no checkpoint, no circuit and no metrics yet: there is nothing to show")
-    return Exhibit(run, number, circuit, history, maps, metrics, transformer, tuple(missing))
+    return Exhibit(run, number, circuit, history, maps, metrics, transformer, result, tuple(missing))
 
 
 def _read(path: Path, load: Callable[[Path], T], never: str, missing: list[str]) -> T | None:
@@ -174,6 +177,20 @@ def _metrics(run: RunFolder, missing: list[str]) -> Metrics | None:
         missing.append("The run has no metrics: losses over training are not shown.")
         return None
     return metrics
+
+
+def _result(run: RunFolder, missing: list[str]) -> Result | None:
+    if not run.finished:
+        return None
+    try:
+        result = run.result
+    except InputError as error:
+        missing.append(f"{error}.")
+        return None
+    if tuple(model.seed for model in result.models) != run.seeds:
+        missing.append(f"{run.path / 'result.json'} is not of the models of this run and is not shown.")
+        return None
+    return result
 
 
 def _goes_with(maps: MapsOverTime, history: Emergence) -> bool:

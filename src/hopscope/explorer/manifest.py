@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
@@ -17,6 +18,7 @@ from hopscope.explorer import live
 from hopscope.explorer.arrays import Chunk, pack
 from hopscope.explorer.gather import Exhibit
 from hopscope.explorer.story import story
+from hopscope.model.transformer import Block, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes
 from hopscope.records import plain
@@ -60,6 +62,7 @@ def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "steps_per_epoch": recipe.steps_per_epoch,
         "problem": _problem(run.problem),
         "shape": _shape(one),
+        "gone": _gone(one.transformer),
         "theory": _theory(run.problem, recipe.layers),
         "held_out": _held_out(one),
         "metrics": _metrics(one, f"{prefix}-metrics", arrays),
@@ -83,6 +86,15 @@ def _shape(one: Exhibit) -> dict[str, Any]:
     return known
 
 
+def _gone(transformer: Transformer | None) -> list[int]:
+    """Heads that write nothing in the end, layer after layer from 0: training has taken them away."""
+    if transformer is None:
+        return []
+    outs = [block.attention.out.weight[0] for block in transformer.blocks if isinstance(block, Block)]
+    writes = torch.stack([out.reshape(transformer.shape.heads, -1).any(dim=1) for out in outs]).flatten()
+    return [number for number, some in enumerate(writes.tolist()) if not some]
+
+
 def _theory(problem: RetrievalProblem, layers: int) -> dict[str, Any]:
     """Bounds, and what every role of a chain could hold after each layer, as sets of pieces in one number each."""
     flow = simulate(replace(problem, chains=1), layers)
@@ -95,11 +107,10 @@ def _theory(problem: RetrievalProblem, layers: int) -> dict[str, Any]:
 
 def _held_out(one: Exhibit) -> dict[str, Any] | None:
     """Losses that were measured at the end of training."""
-    if not one.run.finished:
+    if one.result is None:
         return None
-    result = one.run.result
-    model = result.models[one.number]
-    return {"n": result.held_out, "loss": model.held_out_loss, "partial": list(model.held_out_partial_losses)}
+    model = one.result.models[one.number]
+    return {"n": one.result.held_out, "loss": model.held_out_loss, "partial": list(model.held_out_partial_losses)}
 
 
 def _metrics(one: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:

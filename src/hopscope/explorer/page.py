@@ -23,8 +23,8 @@ from hopscope.files import write_text
 from hopscope.training.run import RunFolder
 
 SCRIPTS = (
-    "bytes", "network", "prompt", "program", "flow", "state", "model", "worker", "dom", "circuit", "knowledge", "axis",
-    "time", "heads", "inspector", "save", "main", "tools", "boot",
+    "bytes", "network", "prompt", "program", "flow", "state", "model", "worker", "dom", "redraw", "paper", "circuit",
+    "knowledge", "axis", "time", "heads", "inspector", "save", "main", "tools", "boot",
 )  # fmt: skip
 """Sources of the page's program, in their order; all but `boot` only define."""
 

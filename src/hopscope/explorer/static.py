@@ -62,7 +62,7 @@ def static(one: Exhibit) -> Static:
             ("passes" if part.passed else "FAILS", name.replace("_", " "), part.says)
             for name, part in one.circuit.certificate.parts.items()
         )
-        tables.append(Listing("Table: the certificate", ("", "part", "what was found"), rows))
+        tables.append(Listing("Table: the certificate of the natural reading", ("", "part", "what was found"), rows))
     return Static(one.name, one.missing, tuple(figures), tuple(tables))
 
 

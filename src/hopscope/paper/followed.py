@@ -10,8 +10,11 @@ from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.paper.models import Studied, of_a_model, read_circuit, require_same
+from hopscope.records import content_hash
 from hopscope.training.metrics import Metrics
+from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder
+from hopscope.training.run_records import hash_of
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,9 @@ class FollowedModel:
     def training(self) -> tuple[Plateau, int] | None:
         """Plateau and steps in all; of a run that is not there, as what was followed tells them, or None."""
         if self.metrics is not None:
-            chains, number = self.model.setup.problem.chains, self.model.number
-            return plateau(self.metrics, chains, number), int(self.metrics.steps[-1])
+            setup, number = self.model.setup, self.model.number
+            end = min(Plan.of(setup.recipe, self.metrics, number).end, int(self.metrics.steps[-1]))
+            return plateau(self.metrics, setup.problem.chains, number), end
         return (self.final.plateau, self.final.total_steps) if self.final else None
 
 
@@ -82,23 +86,31 @@ def read_followed(model: Studied, folder: Path, run: RunFolder | None) -> Follow
         step = _first_from(final.plateau.learned, final.steps) if final else None
     first = then = None
     if step is not None:
-        then = replace(model, circuit=read_circuit(circuit_path(place, number, step), model.setup, number, run, step))
-        first = _history(emergence_path(place, number, step), model, then.circuit, run)
+        path = circuit_path(place, number, step)
+        then = replace(model, circuit=read_circuit(path, model.setup, number, run, step))
+        if run is None and model.circuit and then.circuit:
+            at = content_hash([model.circuit.model, step])
+            require_same(path, {"model": then.circuit.model}, {"model": at})
+        first = _history(emergence_path(place, number, step), then, model.circuit, run)
     certified = then is not None and "natural" in then.certified
     return FollowedModel(model, final, first, run.metrics if run else None, certified)
 
 
-def _history(path: Path, model: Studied, circuit: Circuit | None, run: RunFolder | None) -> Emergence | None:
-    """How that circuit came to be; None where nobody followed it, or one of other paths before it was searched anew.
+def _history(path: Path, model: Studied, end: Circuit | None, run: RunFolder | None) -> Emergence | None:
+    """How a model's circuit came to be; None where nobody followed it, or one of other paths before it was searched
+    anew. `end` is the circuit of the model as it is when finished, which a history is of whatever circuit it follows.
 
     Raises:
         InputError: the record is damaged, or of another model.
     """
-    if circuit is None or not path.exists():
+    if model.circuit is None or not path.exists():
         return None
     history, problem = Emergence.load(path), model.setup.problem
     asked = of_a_model(model.setup, model.number) | {"hops": problem.hops, "chains": problem.chains}
     if run is not None:
         asked["model"] = run.model_hashes[model.number]
+    elif end is not None:
+        asked["model"] = end.model
+    asked["run"] = run.record.content_hash if run else hash_of(model.setup)
     require_same(path, {name: getattr(history, name) for name in asked}, asked)
-    return history if history.follows(circuit) else None
+    return history if history.follows(model.circuit) else None

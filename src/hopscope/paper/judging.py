@@ -15,6 +15,9 @@ LEAST_MODELS = 3
 BAR = 0.05
 """A loss counts as low below this (Appendix E), whatever the bar a search was given."""
 
+RUN_GONE = "whose run is not there"
+"""Of a model: of what became of its loss nobody knows."""
+
 ModelVerdict = Literal["meets", "fails", "open"]
 """What one model says of a claim; `open` where an interval lies across the bar."""
 

@@ -16,6 +16,7 @@ from hopscope.errors import InputError
 from hopscope.paper.judging import BAR
 from hopscope.studies.work import Work
 from hopscope.training.run import RunFolder
+from hopscope.training.run_records import hash_of
 from hopscope.training.setup import Setup
 from hopscope.words import counted
 
@@ -147,7 +148,7 @@ def read_circuit(
         path: of the record.
         setup: what the model was trained by.
         number: of the model in its run, from 0.
-        run: its run; None where that is not there, and the record's word is all there is.
+        run: its run; None where that is not there, and the record's word is all there is: that it is of the setup.
         step: of the checkpoint at which it was looked for; None for the end.
 
     Raises:
@@ -161,6 +162,8 @@ def read_circuit(
     if run is not None:
         asked["model"] = model_hash(run, number, step)
     require_same(path, here, asked)
+    if run is None:
+        Circuit.load(path, hash_of(setup))  # that all else is alike, its recipe too, the seal alone tells
     return circuit
 
 

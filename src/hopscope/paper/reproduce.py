@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hopscope.checks import check_path
 from hopscope.errors import InputError
 from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
 from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_claims
@@ -78,7 +79,11 @@ def reproduce(
     ask_held_head = options.pop("held_head", False)
     work = work or Work(**options)
     chosen = presets.named(preset) if isinstance(preset, str) else preset
-    folder = Path(folder) if folder is not None else Path("runs") / chosen.name
+    folder = check_path("a reproduction", folder if folder is not None else Path("runs") / chosen.name)
+    if not isinstance(chosen, Preset):
+        raise InputError(f"a preset is one of {', '.join(presets.BY_NAME)}, or a Preset of your own, got {preset!r}")
+    if folder.is_file():
+        raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")
     # A circuit is looked for as soon as its model is trained, beside the training of others; then whatever is left.
     section_7.run(chosen.depth, folder, work, then=chosen.emergence.of_runs("sweep"))

@@ -40,8 +40,9 @@ RULES: Mapping[str, Rule] = {
         "Simulated for every D: no chain is solved with t < log3(2D) layers. In training: no run learns a hop (partial "
         "loss below 0.5) with t < log3(2D). A run puts this to the test if a hop lies so far beyond its depth and a "
         "deeper run of the study learned that hop. Reproduced: both hold, and three runs or more put it to the test. "
-        "Not reproduced: an exception in either. Inconclusive: fewer than three runs. What is learned below the exact "
-        "minimum of layers, which is ours, is told and not judged: Theorem 1 allows it.",
+        "Not reproduced: an exception in either. Inconclusive: fewer than three runs, or simulated to less than "
+        "D = 64. What is learned below the exact minimum of layers, which is ours, is told and not judged: Theorem 1 "
+        "allows it.",
     ),
     "C2": Rule(
         "Information in a residual stream stays one contiguous run of length <= 3^t + 1",
@@ -52,7 +53,7 @@ RULES: Mapping[str, Rule] = {
         "pieces, and before any layer only neighbours share one. In training with the curriculum: no run learns a hop "
         "with t < log3(2D), nor a hop without all hops before it. A run puts this to the test if it learned a hop. "
         "Reproduced: no exception in either, and three runs or more put it to the test. Not reproduced: an exception. "
-        "Inconclusive: fewer than three runs.",
+        "Inconclusive: fewer than three runs, or simulated to less than D = 64.",
     ),
     "C3": Rule(
         "Without the implicit curriculum, training fails even at D = 3",

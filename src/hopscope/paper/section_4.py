@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
 from hopscope.benchmark.points import Point, Summary
+from hopscope.benchmark.settings import Settings
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.problem.text.questions import FORMULATIONS, questions
 from hopscope.statistics import holm, wilson
@@ -81,7 +82,7 @@ def _models(summary: Summary | None) -> Finding:
     if not whole:
         return Finding("C14", "not run", reason=f"no model was asked everything ({len(names)} in part)")
     changed = ", ".join(summary.settings.extensions.changed())
-    faults = {name: _fault(points, changed, summary.settings.rule) for name, points in whole.items()}
+    faults = {name: _fault(points, changed, summary.settings) for name, points in whole.items()}
     fair = {name: points for name, points in whole.items() if not faults[name]}
     solvers = _solvers(fair, asked=len(names))
     shown = max(fair or whole, key=lambda name: (name in solvers, _worst(whole[name]).low))
@@ -114,12 +115,14 @@ def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
     return [there[key] for key in wanted] if all(key in there for key in wanted) else None
 
 
-def _fault(points: Sequence[Point], extensions: str, rule: str) -> str:
+def _fault(points: Sequence[Point], extensions: str, settings: Settings) -> str:
     """Why these answers say nothing of the claim; empty if they do."""
     if extensions:
         return f"not the paper's prompts ({extensions})"
-    if rule != "exact":
-        return f"answers were taken by the {rule} rule"
+    if settings.rule != "exact":
+        return f"answers were taken by the {settings.rule} rule"
+    if settings.reasoning_effort not in (None, "none"):  # some servers tell nothing of reasoning that there was
+        return f"reasoning was asked for ({settings.reasoning_effort})"
     if any(point.reasoned for point in points):
         return "hidden reasoning"
     least = min(points, key=lambda point: point.accepted_share)

@@ -16,6 +16,9 @@ from hopscope.theory.information_flow import spread
 from hopscope.theory.scene import Scene, chain_scene
 from hopscope.words import counted
 
+_ASKED = 64
+"""D up to which simulation must come, at least."""
+
 
 @dataclass(frozen=True)
 class TheoryStudy:
@@ -187,6 +190,10 @@ def _judged(claim: str, result: TheoryResult, ours: str, n: int, exceptions: int
     interval = f"exceptions in {low:.0%} to {high:.0%} of runs"
     if not holds:
         return Finding(claim, "not reproduced", ours, max(n, 1), interval, scale)
+    if result.study.largest_hops < _ASKED:
+        return Finding(
+            claim, "inconclusive", ours, n, interval, scale, reason=f"simulated to D = {result.study.largest_hops} only"
+        )
     if n < LEAST_MODELS:
         reason = f"too few trained runs put it to the test: {n}, and the rule asks for {LEAST_MODELS}"
         return Finding(claim, "inconclusive", ours, n, interval, scale, reason=reason)

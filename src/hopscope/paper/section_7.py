@@ -22,6 +22,7 @@ from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from hopscope.training.many import Then
@@ -131,27 +132,24 @@ def run(
 
     What `summary.json` knows needs no run, on this machine or another.
     """
-    (work or Work()).train(study.left(_known(folder)), folder / "sweep", then)
+    (work or Work()).train(study.left(_known(study, folder)), folder / "sweep", then)
     return read(study, folder)
 
 
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     """What the finished runs in `folder / at` came to, kept as `folder / "summary.json"`.
 
-    Where no run is left but the summary is, that is read: it suffices for the judges. Seeds of the study's recipes that
-    stand there and have no run any more are kept beside those that have.
+    Where no run is left but the summary is, that is read: it suffices for the judges. Seeds that stand there and have
+    no run any more are kept beside those that have.
 
     Raises:
-        InputError: a run there is damaged, or another than the study's; a summary is.
+        InputError: a run or the summary there is damaged, or of another study.
     """
     from hopscope.training.many import finished
 
     runs = finished(study.setups(), folder / at)
     summary = folder / "summary.json"
-    if not runs and summary.exists():
-        return DepthResult(study, read_summary(summary), (), at)
-    known = _known(folder)
-    groups, curves = [], []
+    groups, curves, known = [], [], _known(study, folder)
     for curriculum, layers in product((True, False), study.layers):
         setups = study.runs(curriculum, layers)
         alike = made(setups[0]) if setups else ""
@@ -169,11 +167,22 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     return DepthResult(study, tuple(groups), tuple(curves), at)
 
 
-def _known(folder: Path) -> dict[str, Group]:
-    """What the summary says of models, by how they were made."""
+def _known(study: DepthStudy, folder: Path) -> dict[str, Group]:
+    """What the summary says of the study's models, by how they were made.
+
+    Raises:
+        InputError: it is damaged, or says something of others.
+    """
     summary = folder / "summary.json"
     groups = read_summary(summary) if summary.exists() else ()
-    return {group.made: group for group in groups if group.made}
+    asked = {made(one) for one in study.setups()}
+    for group in groups:
+        if group.made not in asked:
+            raise InputError(
+                f"{summary} holds models of {counted(group.layers, 'layer')} and D = {group.hops} that the preset "
+                f"{study.scale} does not train; it was left untouched, name the preset that made it or another folder"
+            )
+    return {group.made: group for group in groups}
 
 
 def judge(result: DepthResult) -> list[Finding]:

@@ -15,6 +15,7 @@ from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.judging import (
     BAR,
     LEAST_MODELS,
+    RUN_GONE,
     ModelVerdict,
     below,
     every_model,
@@ -83,11 +84,13 @@ def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitR
 
 
 def find(path: Path, number: int, effort: Effort) -> None:
-    """Find the circuit of one model of the run in `path`; one that stands beside it is kept."""
+    """Find the circuit of one model of the run in `path`, unless it diverged; one that stands beside it is kept."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.training.run import RunFolder
 
-    circuit_of_run(RunFolder(path), number, effort=effort)
+    run = RunFolder(path)
+    if run.result.models[number].held_out_loss is not None:
+        circuit_of_run(run, number, effort=effort)
 
 
 def read(study: CircuitStudy, folder: Path) -> CircuitResult:
@@ -111,7 +114,8 @@ def judge(result: CircuitResult) -> list[Finding]:
 def _learn(models: Sequence[Studied], scale: str) -> Finding:
     """C6."""
     once = {(model.setup.recipe, model.setup.problem, model.seed): model for model in models}
-    trained = [(model, model.learned) for model in once.values() if model.learned and model.shape == (12, 1, 3)]
+    alike = [model for model in once.values() if model.shape == (12, 1, 3)]
+    trained = [(model, model.learned) for model in alike if model.learned]
     if not trained:
         return Finding("C6", "not run", reason="no model of 12 layers, one head and D = 3")
     outcomes: list[ModelVerdict] = []
@@ -120,7 +124,7 @@ def _learn(models: Sequence[Studied], scale: str) -> Finding:
             outcomes.append("fails")
         else:
             outcomes.append(below(learned.held_out, LOW))
-    verdict, reason = every_model(outcomes)
+    verdict, reason = every_model(outcomes, unjudged=[RUN_GONE] * (len(alike) - len(trained)))
     ours = (
         f"{', '.join(model.name.upper() for model, _ in trained)}: median validation MSE over the last tenth "
         f"{losses([learned.median for _, learned in trained])}; over the last steps, as the paper has it, "
@@ -128,7 +132,7 @@ def _learn(models: Sequence[Studied], scale: str) -> Finding:
     )
     held_out = [learned.held_out for _, learned in trained if learned.held_out]
     interval = f"held out: {spans(held_out) or 'diverged'}"
-    return Finding("C6", verdict, ours, len(trained), interval, scale, reason=reason)
+    return Finding("C6", verdict, ours, len(alike), interval, scale, reason=reason)
 
 
 def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
@@ -192,11 +196,11 @@ def _first_ties(readings: Readings, scale: str) -> Finding:
         tied += pairs <= first
         more += bool(first - pairs)
         outcomes.append("meets" if first == pairs else "fails")
-    verdict, reason = every_model(outcomes, open_ones="without a certified circuit", unjudged=readings.unjudged)
+    verdict, reason = every_model(outcomes, open_ones="without a certified strict circuit", unjudged=readings.unjudged)
     certified = len(readings.read) - doubtful
     ours = (
-        f"every pair tied in {tied} of {counted(certified, 'certified circuit')}; something else done there in {more}"
-        + (f"; {counted(doubtful, 'circuit')} not certified" if doubtful else "")
+        f"every pair tied in {tied} of {counted(certified, 'certified strict circuit')}; something else done there in "
+        f"{more}" + (f"; {counted(doubtful, 'strict circuit')} not certified" if doubtful else "")
     )
     low, high = clopper_pearson(outcomes.count("meets"), readings.models)
     interval = f"share of models {low:.2f} to {high:.2f}"

@@ -18,7 +18,7 @@ from hopscope.emergence.history import Emergence
 from hopscope.paper import section_8
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.followed import FollowedModel, all_learned_at, read_followed
-from hopscope.paper.judging import BAR, ModelVerdict, below, every_model, losses, spans
+from hopscope.paper.judging import BAR, RUN_GONE, ModelVerdict, below, every_model, losses, spans
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.readings import Readings
 from hopscope.paper.rules import LEAST_PLATEAU
@@ -87,6 +87,8 @@ def follow(path: Path, number: int, effort: Effort) -> None:
     from hopscope.emergence.of_run import emergence_of_run
 
     run = RunFolder(path)
+    if run.result.models[number].held_out_loss is None:
+        return  # it has diverged
     if circuit_of_run(run, number, effort=effort).found:
         emergence_of_run(run, number)
     step = all_learned_at(run, number)
@@ -125,7 +127,8 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
     trained = [model.learned for model in alike if model.learned]
     outcomes = [below(one.held_out, BAR) if one.held_out else "fails" for one in trained]
     readings = Readings.of(alike)
-    learned, _ = every_model(outcomes, least=1)
+    gone = [RUN_GONE] * (len(alike) - len(trained))
+    learned, open_why = every_model(outcomes, 1, "whose own loss has an interval across the bar", gone)
     ours = f"validation MSE over the last steps {losses([one.window for one in trained])}"
     held_out = f"held out {spans([one.held_out for one in trained if one.held_out]) or '-'}"
     if readings.nothing:
@@ -135,7 +138,7 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
     circuit = section_8.alone("C12", readings, scale, least=1)
     verdict, reason = circuit.verdict, circuit.reason
     if learned != "reproduced" and verdict != "not reproduced":
-        verdict, reason = learned, "the model's own loss has an interval across the bar"
+        verdict, reason = learned, open_why
     interval = f"{held_out}; circuit {circuit.interval}"
     reason = reason if verdict == "inconclusive" else ""
     return Finding("C12", verdict, f"{ours}; {circuit.ours}", readings.models, interval, scale, reason=reason)

@@ -41,9 +41,17 @@ def write_report(found: Reproduction) -> Path:
         claims=found.claims,
         explorer=explorer,
         sections=[section for section in sections if section],
-        rerun=[f"hopscope reproduce --preset {name}", f"hopscope report {quote(found.folder.as_posix())}"],
+        rerun=_rerun(found),
     )
     return page
+
+
+def _rerun(found: Reproduction) -> list[str]:
+    """The commands that make all of it, and that draw it anew, where it lies."""
+    name, folder = found.preset.name, found.folder.as_posix()
+    out = "" if folder == f"runs/{name}" else f" --out {quote(folder)}"
+    told = "" if found.folder.name == name else f" --preset {name}"
+    return [f"hopscope reproduce --preset {name}{out}", f"hopscope report {quote(folder)}{told}"]
 
 
 def _write_explorer(found: Reproduction) -> str | None:

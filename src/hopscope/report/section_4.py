@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hopscope.benchmark.points import Summary
 from hopscope.paper.section_4 import BenchmarkResult
 from hopscope.plot.figure_2 import figure_2
 from hopscope.plot.style import save
@@ -22,8 +23,16 @@ def section(result: BenchmarkResult, figures: Path) -> Section | None:
     return Section(
         "Language models on the text (Section 4)",
         paragraphs=[
-            f"{counted(models, 'language model')} asked the five formulations, untuned, "
-            "without examples or room to reason; `docs/benchmark.md` says how.",
+            f"{counted(models, 'language model')} asked the five formulations, untuned, {_how(result.summary)}; "
+            "`docs/benchmark.md` says how.",
         ],
         figures=[PageFigure(figures / "figure-2", caption)],
     )
+
+
+def _how(summary: Summary | None) -> str:
+    """In which way they were asked: the paper's, or with what."""
+    changed = list(summary.settings.extensions.changed()) if summary else []
+    effort = summary.settings.reasoning_effort if summary else None
+    changed += [f"reasoning effort {effort}"] if effort not in (None, "none") else []
+    return f"with {', '.join(changed)}" if changed else "without examples or room to reason"

@@ -61,13 +61,13 @@ def _training(result: DepthResult, figures: Path) -> PageFigure:
 def _final_losses(result: DepthResult, figures: Path) -> PageFigure:
     study, exact = result.study, depths(result.study.hops)
     lines = {f"Theorem 1, D = {study.hops}": exact.theorem_1, f"exact causal minimum, D = {study.hops}": exact.causal}
-    shown = {label: layers for label, layers in lines.items() if layers <= max(study.layers)}
+    shown = {label: layers for label, layers in lines.items() if layers <= max(study.layers, default=0)}
     save(final_losses(result.groups, shown), figures / "figure-4-left")
     return PageFigure(
         figures / "figure-4-left",
         "Figure 4, left. Final validation loss (mean over the last "
-        f"{study.recipe.final_steps} steps) by number of layers; line: mean over seeds, band: lowest to highest, dots: "
-        "seeds. Vertical lines: how many layers the theory asks for.",
+        f"{study.recipe.final_steps} steps) by number of layers; line: mean over the seeds on the scale, band: lowest "
+        "to highest of them, dots: seeds. Vertical lines: how many layers the theory asks for.",
     )
 
 

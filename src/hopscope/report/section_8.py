@@ -11,6 +11,8 @@ from hopscope.plot.figure_5 import figure_5
 from hopscope.plot.style import save
 from hopscope.report.page import PageFigure, Section, Table
 
+_NUMBERS = "Numbers: loss of the circuit without the path, with the model's own patterns."
+
 
 def section(result: CircuitResult, figures: Path) -> Section | None:
     """A drawing of every circuit and a table of its paths; None where no circuit has been looked for."""
@@ -23,7 +25,7 @@ def section(result: CircuitResult, figures: Path) -> Section | None:
         alone = len(result.study.setups) == 1
         stem = figures / f"circuit-{circuit.number if alone else name}"
         save(figure_5(circuit), stem)
-        drawn.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {_state(circuit)}."))
+        drawn.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {_state(circuit)}. {_NUMBERS}"))
         rows += [_row(circuit, one) for one in circuit.paths]
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, of = found[0][1].layers, found[0][1].layers * found[0][1].heads
@@ -38,9 +40,10 @@ def section(result: CircuitResult, figures: Path) -> Section | None:
         figures=drawn,
         tables=[
             Table(
-                ["seed", "layer", "head", "path", "attention", "loss without it", "feeds"],
+                ["seed", "layer", "head", "path", "attention", "loss without it, imposed", "own patterns", "feeds"],
                 rows,
-                "Paths: mean attention in the model, loss of the circuit without the path, and what uses it.",
+                "Paths: mean attention in the model; loss of the circuit without the path, with its patterns imposed "
+                "and with the model's own; and what uses it.",
             )
         ]
         if rows
@@ -55,4 +58,5 @@ def _state(circuit: Circuit) -> str:
 def _row(circuit: Circuit, one: CircuitPath) -> list[object]:
     layer, head, query, key = one.path.names(circuit.roles)
     uses = ", ".join(one.uses(circuit.roles)) or "–"
-    return [circuit.seed, layer, head, f"{query} to {key}", f"{one.weight:.3f}", f"{one.ablation_mse:.3f}", uses]
+    losses = [f"{one.ablation_mse:.3f}", f"{one.natural_mse:.3f}"]
+    return [circuit.seed, layer, head, f"{query} to {key}", f"{one.weight:.3f}", *losses, uses]

@@ -67,7 +67,8 @@ def _table(emergences: list[Emergence]) -> Table:
         for path in emergence.paths
     ]
     return Table(
-        header=["seed", "head", "path", "emerges at epoch", "attention in the end", "loss without it"],
+        header=["seed", "head", "path", "emerges at epoch", "attention in the end", "rise without it"],
         rows=rows,
-        caption="Every path of every circuit followed: when its attention crosses 0.5, and what it came to.",
+        caption="Every path of every circuit followed: when its attention crosses 0.5, what it came to, and by how "
+        "much the loss of the whole model rises without it.",
     )

@@ -19,6 +19,7 @@ told in records was asked by all three.)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 MADE = 0.3
@@ -63,19 +64,24 @@ class ByPlace:
 
     Attributes:
         model: its run's name.
-        losses: of the model as it is, by look-up.
-        moved: for each fact whose rows were moved, and each layer.
+        losses: of the model as it is, by look-up; None where it diverged: it makes none.
+        moved: for each fact whose rows were moved, and each layer; none of a model that diverged.
         made: how it was trained; see `hopscope.studies.kept.made_by`.
     """
 
     model: str
-    losses: tuple[float, ...]
+    losses: tuple[float | None, ...]
     moved: tuple[RowsMoved, ...]
     made: str = ""
 
+    def loss(self, look_up: int) -> float:
+        """Of a look-up, from 1; infinite where the model diverged."""
+        loss = self.losses[look_up - 1]
+        return math.inf if loss is None else loss
+
     def makes(self, look_up: int) -> bool:
         """Whether the model makes a look-up, from 1."""
-        return self.losses[look_up - 1] < MADE
+        return self.loss(look_up) < MADE
 
     def goes_by_place(self, look_up: int) -> bool:
         """Whether it makes the look-up, from 1, and loses by it with some layer's attention from where rows stand
@@ -84,4 +90,10 @@ class ByPlace:
 
     def rise(self, look_up: int) -> float:
         """The highest rise of the look-up's loss, whatever is moved, in any layer."""
-        return max((one.loss(look_up) - self.losses[look_up - 1] for one in self.moved), default=0.0)
+        return max((one.loss(look_up) - self.loss(look_up) for one in self.moved), default=0.0)
+
+    def told(self, look_up: int) -> tuple[str, RowsMoved | None]:
+        """The look-up's loss in words, and where moved rows cost it most; None where no row was moved."""
+        loss = self.loss(look_up)
+        worst = max(self.moved, key=lambda moved: moved.loss(look_up), default=None)
+        return "diverged" if math.isinf(loss) else f"{loss:.3f}", worst

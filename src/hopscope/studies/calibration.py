@@ -20,7 +20,7 @@ from typing import Any, get_args
 
 import torch
 
-from hopscope.circuits.certificate import Evidence, Proof, Sense, certify
+from hopscope.circuits.certificate import RULES, Evidence, Proof, Sense, certify
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.on_vectors import VectorEvaluator, single
@@ -29,8 +29,10 @@ from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
+from hopscope.errors import InputError
+from hopscope.files import read_json
 from hopscope.problem.counter import derive_seed
-from hopscope.records import read_record, write_record
+from hopscope.records import content_hash, plain, read_record, write_record
 from hopscope.statistics import clopper_pearson
 from hopscope.studies.hosts import TRUTH, Host, cut_down, hand_built
 from hopscope.studies.planting import Kind, Label, label, plant
@@ -83,6 +85,11 @@ class CalibrationStudy:
     def strict(self) -> CalibrationStudy:
         """The same asked of strict certificates; of a trained model where its strict circuit is clear."""
         return replace(self, sense="strict")
+
+    @property
+    def asked(self) -> str:
+        """What certificates are asked, as a hash: others say nothing here."""
+        return content_hash([plain(self.proof), self.sense, RULES])
 
 
 @dataclass(frozen=True)
@@ -140,22 +147,25 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
     """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`.
 
     Every model gets as many circuits of every kind, and more, until so many of a kind have a label or none has more.
+
+    Raises:
+        InputError: a certificate there is damaged, or was made by another proof, in another sense or by other rules.
     """
     work = work or Work(workers=1)
     work.each("finding the circuits of trained models", _keep_hosts, [(study, folder, path) for path in study.runs])
     if work.idle:
-        return read(folder)
+        return read(study, folder)
     names = [host.name for host in reversed(_hosts(study, folder))]  # trained ones, the dearest, first
     kinds: Mapping[Kind, int] = dict.fromkeys(study.kinds, study.each)  # at first all, whatever is there already
     quota, before = 0, -1
     while kinds:
         quota += -(-max(kinds.values()) // len(names))
         work.each("certifying planted circuits", _fill, [(study, folder, name, (*kinds,), quota) for name in names])
-        found = read(folder)
+        found = read(study, folder)
         if len(found.certified) == before:
             break  # no model has more
         before, kinds = len(found.certified), _short(study, found)
-    return read(folder)
+    return read(study, folder)
 
 
 def _short(study: CalibrationStudy, found: CalibrationResult) -> Mapping[Kind, int]:
@@ -181,10 +191,10 @@ def _fill(study: CalibrationStudy, folder: Path, name: str, kinds: Sequence[Kind
         for number in range(_TRIES * quota):
             path = folder / f"{name}-{kind.replace(' ', '-')}-{number:03d}.json"
             if path.exists():
-                done = _read(path)
+                done = _read(study, path)
             elif (made := _certified(study, host, hosts, kind, number)) is not None:
                 done = made
-                write_record(path, done, kind=_KIND, schema=1)
+                write_record(path, done, kind=_KIND, schema=1, run=study.asked)
             else:
                 break
             labelled += done.label in _LABELS
@@ -192,13 +202,20 @@ def _fill(study: CalibrationStudy, folder: Path, name: str, kinds: Sequence[Kind
                 break
 
 
-def read(folder: Path) -> CalibrationResult:
+def read(study: CalibrationStudy, folder: Path) -> CalibrationResult:
     """What has been certified so far."""
-    return CalibrationResult(tuple(_read(path) for path in sorted(folder.glob("*-[0-9][0-9][0-9].json"))))
+    return CalibrationResult(tuple(_read(study, path) for path in sorted(folder.glob("*-[0-9][0-9][0-9].json"))))
 
 
-def _read(path: Path) -> Certified:
-    return read_record(path, Certified, kind=_KIND, schema=1, what="a planted circuit")
+def _read(study: CalibrationStudy, path: Path) -> Certified:
+    what = "a planted circuit"
+    made = read_record(path, Certified, kind=_KIND, schema=1, what=what)
+    if read_json(path, what).get("seal", {}).get("run") != study.asked:
+        raise InputError(
+            f"{path} was certified by another proof, in another sense or by other rules; choose another folder, or "
+            "move it away"
+        )
+    return made
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ def _drift(pairs: Sequence[tuple[Seen, Seen]]) -> Judgement:
     if not pairs:
         return Judgement(asked, "not run")
     changes = [len(later.paths) - len(one.paths) for one, later in pairs]
-    losses = [later.loss - one.loss for one, later in pairs]
+    losses = [later.loss - one.loss for one, later in pairs if later.loss is not None and one.loss is not None]
     p, (low, high), n = sign_test(changes), t_interval(changes), len(changes)
     strict = [len(later.strict) - len(one.strict) for one, later in pairs if one.strict and later.strict]
     ours = f"{mean(changes):+.1f} paths ({low:+.1f} to {high:+.1f}), p = {p:.2g}; loss {mean(losses):+.4f}"

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.compare import overlap, steps_beyond_first, strategy
-from hopscope.circuits.kept import circuit_path
+from hopscope.circuits.kept import circuit_path, require_of
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.studies.judgements import Judgement
@@ -19,6 +20,9 @@ from hopscope.studies.kept import Models
 from hopscope.studies.work import Work
 from hopscope.theory.path import NamedPath
 from hopscope.training.setup import Setup
+
+if TYPE_CHECKING:
+    from hopscope.training.run import RunFolder
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Seen:
         layers: of the model.
         step: of the checkpoint; None for the last.
         hops: D.
-        loss: of the model as it is.
+        loss: of the model as it is; None where it diverged: it has no circuit.
         certified: in which senses.
         delivers: whether its paths carry x{D} to the query by theory.
         strategy: of the circuit, see `hopscope.circuits.compare.strategy`.
@@ -49,7 +53,7 @@ class Seen:
     layers: int
     step: int | None
     hops: int
-    loss: float
+    loss: float | None
     certified: tuple[Sense, ...]
     delivers: bool
     strategy: str
@@ -59,6 +63,10 @@ class Seen:
     strict_again: tuple[tuple[NamedPath, ...], ...]
     made: str = ""
     rules: int = 1
+
+    def holds(self, bar: float) -> bool:
+        """Whether the model's own loss is below the bar; one that diverged holds none."""
+        return self.loss is not None and self.loss < bar
 
     @property
     def repeated(self) -> int:
@@ -111,6 +119,26 @@ class Seen:
             rules=circuit.rules,
         )
 
+    @classmethod
+    def of_diverged(cls, run: RunFolder, model: str) -> Seen:
+        """What is kept of the model of a run in which there is nothing to look for."""
+        return cls(
+            model=model,
+            seed=run.seeds[0],
+            layers=run.recipe.layers,
+            step=None,
+            hops=run.problem.hops,
+            loss=None,
+            certified=(),
+            delivers=False,
+            strategy="none",
+            paths=(),
+            again=(),
+            strict=(),
+            strict_again=(),
+            rules=RULES,
+        )
+
 
 @dataclass(frozen=True)
 class Search:
@@ -137,7 +165,8 @@ def find_circuits(
 ) -> tuple[Seen, ...]:
     """Train what is not trained yet, in order, and find the circuit of each model as soon as it is trained.
 
-    What is found is not looked for again. Cut short, it leaves the first models with their circuits.
+    What is found is not looked for again. Cut short, it leaves the first models with their circuits. A model that
+    diverged is one without a circuit.
 
     Args:
         setups: a run of one model each.
@@ -145,29 +174,55 @@ def find_circuits(
         work: how.
         search: for circuits.
         known: seen before, perhaps on another machine; what is made as one of them is not made again.
+
+    Raises:
+        InputError: a run or a circuit there is damaged, or another's.
     """
+    from hopscope.training.many import finished
+
     search = search or Search()
     models = Models(setups, known, search)
+    finished(models.left, folder)  # or a run of something else would be refused when all others are trained
     then = partial(look, step=None, search=search)
     work.train(models.left, folder, dict.fromkeys((setup.name for setup in models.left), then), in_order=True)
-    work.each("circuits", look, [(folder / setup.name, None, search) for setup in models.left])
-    for setup in models.left:
-        if (path := circuit_path(folder / setup.name)).exists():
-            models.add(setup.name, Seen.of(Circuit.load(path), setup.name))
+    runs = finished(models.left, folder)
+    work.each("circuits", look, [(run.path, None, search) for run in runs.values()])
+    for name, run in runs.items():
+        if diverged(run):
+            models.add(name, Seen.of_diverged(run, name))
+        elif (path := circuit_path(run.path)).exists():
+            circuit = Circuit.load(path)
+            require_of(path, circuit, run, 0)
+            models.add(name, Seen.of(circuit, name))
     return models.all
 
 
 def look(path: Path, step: int | None, search: Search) -> None:
-    """Find the circuit of the first model of the run in `path`, at a checkpoint or the last."""
+    """Find the circuit of the first model of the run in `path`, at a checkpoint or the last, unless it had diverged."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.training.run import RunFolder
 
-    circuit_of_run(RunFolder(path), 0, step, effort=search.budget, proof=search.proof)
+    run = RunFolder(path)
+    if not diverged(run, step):
+        circuit_of_run(run, 0, step, effort=search.budget, proof=search.proof)
+
+
+def diverged(run: RunFolder, step: int | None = None) -> bool:
+    """Whether the first model of a finished run had diverged, at a checkpoint or in the end."""
+    import torch
+
+    if run.result.models[0].held_out_loss is not None:
+        return False  # nor had it before: what is no number stays none
+    weights = () if step is None else run.transformer(step).state_dict().values()
+    return step is None or not all(bool(torch.isfinite(weight).all()) for weight in weights)
 
 
 def by_one_rule(judgement: Judgement, models: Iterable[Seen]) -> Judgement:
-    """What is said of certificates, if one version of the rules made all of them; else nothing is."""
-    models = tuple(models)
+    """What is said of certificates, if one version of the rules made all of them; else nothing is.
+
+    Models that diverged have none, and do not count.
+    """
+    models = tuple(one for one in models if one.loss is not None)
     if len({one.rules for one in models}) < 2 or judgement.verdict in ("inconclusive", "not run"):
         return judgement
     mixed = f"certified {rules_in_words(models)}, which do not ask the same"
@@ -175,8 +230,9 @@ def by_one_rule(judgement: Judgement, models: Iterable[Seen]) -> Judgement:
 
 
 def rules_in_words(models: Iterable[Seen]) -> str:
-    """`by rules 1 and 2`: those that made the certificates of these models."""
-    return f"by rules {' and '.join(str(one) for one in sorted({one.rules for one in models})) or '-'}"
+    """`by rules 1 and 2`: those that made the certificates of these models, but for those that diverged."""
+    rules = sorted({one.rules for one in models if one.loss is not None})
+    return f"by rules {' and '.join(map(str, rules)) or '-'}"
 
 
 def seen_table(seen: Sequence[Seen]) -> str:
@@ -185,8 +241,9 @@ def seen_table(seen: Sequence[Seen]) -> str:
     for one in seen:
         step = "" if one.step is None else f" at step {one.step}"
         certified = f"{', '.join(one.certified)}, by rules {one.rules}" if one.certified else "no"
+        loss = "diverged" if one.loss is None else f"{one.loss:.4f}"
         lines.append(
-            f"| {one.model}{step} | {one.loss:.4f} | {one.strategy} | {len(one.paths)} ({len(one.strict) or '-'}) "
+            f"| {one.model}{step} | {loss} | {one.strategy} | {len(one.paths)} ({len(one.strict) or '-'}) "
             f"| {certified} | {'yes' if one.delivers else 'no'} |"
         )
     return "\n".join(lines) + "\n"

@@ -124,7 +124,7 @@ class ConditionalResult:
 
     def solved(self, graph: str) -> list[Seen]:
         """The models of a graph that hold the bar."""
-        return [one for one in self.models if one.model.startswith(f"{graph}-") and one.loss < self.bar]
+        return [one for one in self.models if one.model.startswith(f"{graph}-") and one.holds(self.bar)]
 
 
 def standard(recipe: Recipe) -> ConditionalStudy:
@@ -243,11 +243,12 @@ def places_table(places: Sequence[ByPlace]) -> str:
     ]
     for one in places:
         look_up = needs_what_meets(one.model.partition("-")[0])
-        worst = max(one.moved, key=lambda moved: moved.loss(look_up))
-        lines.append(
-            f"| {one.model} | {look_up} | {one.losses[look_up - 1]:.3f} | {worst.loss(look_up):.2f} "
-            f"| {worst.layer} | {worst.loss(worst.fact):.2f} | {worst.beside:.2f} |"
-        )
+        loss, worst = one.told(look_up)
+        cells = ["-"] * 4
+        if worst:
+            own, beside = f"{worst.loss(worst.fact):.2f}", f"{worst.beside:.2f}"
+            cells = [f"{worst.loss(look_up):.2f}", str(worst.layer), own, beside]
+        lines.append(f"| {one.model} | {look_up} | {loss} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ from statistics import mean
 
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.record import Circuit
-from hopscope.studies.circuits import Seen
+from hopscope.studies.circuits import Seen, diverged
 from hopscope.training.metrics import LEARNED
 from hopscope.training.run import RunFolder
 
@@ -83,11 +83,12 @@ class Followed:
 
 
 def checkpoints_after_learning(one: RunFolder) -> list[int]:
-    """Steps of the checkpoints from the one on at which every hop is learned."""
+    """Steps of the checkpoints from the one on at which every hop is learned, up to where the model diverged."""
     learned = one.metrics.first_below(LEARNED)[0]
     if None in learned:
         return []
-    return [step for step in one.checkpoints if step >= max(at for at in learned if at is not None)]
+    after = max(at for at in learned if at is not None)
+    return [step for step in one.checkpoints if step >= after and not diverged(one, step)]
 
 
 def looked_at(one: RunFolder) -> bool:

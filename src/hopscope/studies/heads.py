@@ -14,22 +14,25 @@ chains, one seed, and `depth`'s models of one hop and one layer, which fall belo
 Rules, for each number of chains:
 
 1. One layer with the most heads does better than averaging. As asked: the 95% interval of the mean loss (Student's t)
-   lies below. Not as asked: it lies above. Else inconclusive, and so until models with the most heads are run.
+   lies below. Not as asked: it lies above. Else inconclusive, and so until models with the most heads are run, and
+   where one of them diverged.
 2. More heads do better, at one layer. As asked: Spearman's rank correlation of heads and loss is negative, p below 5%
-   (by permutation of few). Not as asked: it is positive so. Else inconclusive.
+   (by permutation of few). Not as asked: it is positive so. Else inconclusive. A model that diverged has the highest
+   loss.
 
 And over all of them:
 
 3. No number of heads stands in for the layer: no model of one layer holds the bar (0.05). As asked: none does, the
    upper 95% Clopper-Pearson bound on how often one would is below 10%, and most models of two layers do, in all (the
    lower bound on the share is above one half) and at each number of chains (more than half). Not as asked: one does.
-   Else inconclusive.
+   Else inconclusive. A model that diverged does not hold it.
 
     hopscope study heads results/studies/heads
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,7 +92,7 @@ class OneModel:
         layers: of it.
         heads: a layer.
         seed: it was trained from.
-        loss: on held-out sequences.
+        loss: on held-out sequences; None where it diverged.
         made: how it was trained, see `hopscope.studies.kept.made_by`; empty if it is not known.
     """
 
@@ -97,7 +100,7 @@ class OneModel:
     layers: int
     heads: int
     seed: int
-    loss: float
+    loss: float | None
     made: str = ""
 
     @property
@@ -105,13 +108,29 @@ class OneModel:
         """What averaging the candidates costs."""
         return 1 - 1 / self.chains
 
+    @property
+    def holds(self) -> bool:
+        """Whether it holds the bar."""
+        return self.loss is not None and self.loss < BAR
+
+
+@dataclass(frozen=True)
+class Ended(OneModel):
+    """One that did not diverge.
+
+    Attributes:
+        loss: on held-out sequences.
+    """
+
+    loss: float
+
 
 @dataclass(frozen=True)
 class HeadsResult:
     """What all came to.
 
     Attributes:
-        models: that are trained, but for those that diverged.
+        models: that are trained; in older records without those that diverged.
     """
 
     models: tuple[OneModel, ...]
@@ -121,10 +140,18 @@ class HeadsResult:
         """The N, rising."""
         return sorted({one.chains for one in self.models})
 
-    def of(self, chains: int, layers: int) -> list[OneModel]:
+    def every(self, chains: int, layers: int) -> list[OneModel]:
         """Those of so many chains and layers, heads rising."""
         found = [one for one in self.models if (one.chains, one.layers) == (chains, layers)]
         return sorted(found, key=lambda one: (one.heads, one.seed))
+
+    def of(self, chains: int, layers: int) -> list[Ended]:
+        """Those of them that did not diverge."""
+        return [
+            Ended(one.chains, one.layers, one.heads, one.seed, one.loss, one.made)
+            for one in self.every(chains, layers)
+            if one.loss is not None
+        ]
 
 
 def standard(recipe: Recipe) -> HeadsStudy:
@@ -146,15 +173,14 @@ def run(study: HeadsStudy, folder: Path, work: Work) -> HeadsResult:
     work.train(models.left, folder / "runs")
     for name, run in finished(models.left, folder / "runs").items():
         loss = run.result.models[0].held_out_loss
-        if loss is not None:
-            models.add(name, OneModel(run.problem.chains, run.recipe.layers, run.recipe.heads, run.seeds[0], loss))
+        models.add(name, OneModel(run.problem.chains, run.recipe.layers, run.recipe.heads, run.seeds[0], loss))
     return HeadsResult(models.all)
 
 
 def judge(result: HeadsResult) -> list[Judgement]:
     """By the rules above."""
     most = max((one.heads for one in result.models), default=0)
-    found = [one for chains in result.chains for one in _of_chains(chains, result.of(chains, 1), most)]
+    found = [one for chains in result.chains for one in _of_chains(chains, result.every(chains, 1), most)]
     return [*found, _none_holds(result)]
 
 
@@ -164,29 +190,35 @@ def _of_chains(chains: int, models: Sequence[OneModel], most_heads: int) -> list
     more = f"{chains} chains: more heads do better"
     if not models:
         return [Judgement(better, "not run"), Judgement(more, "not run")]
-    most = [one.loss for one in models if one.heads == models[-1].heads]
-    (low, high), averaging = t_interval(most), models[0].averaging
-    ours = (
-        f"{sum(most) / len(most):.3f} ({low:.3f} to {high:.3f}) with {models[-1].heads} heads; averaging {averaging:g}"
-    )
-    if models[-1].heads < most_heads:
-        first = Judgement(better, "inconclusive", ours, len(most), f"none with {most_heads} heads is finished")
-    elif high < averaging or low > averaging:
-        first = Judgement(better, "as asked" if high < averaging else "not as asked", ours, len(most))
-    else:
-        first = Judgement(better, "inconclusive", ours, len(most), TOO_FEW)
-    correlation, p = rank_correlation([one.heads for one in models], [one.loss for one in models])
+    first = _better(better, [one for one in models if one.heads == models[-1].heads], most_heads)
+    losses = [math.inf if one.loss is None else one.loss for one in models]
+    correlation, p = rank_correlation([one.heads for one in models], losses)
     ours = f"rank correlation {correlation:+.2f}, p = {p:.2g}"
     if p < 0.05:
         return [first, Judgement(more, "as asked" if correlation < 0 else "not as asked", ours, len(models))]
     return [first, Judgement(more, "inconclusive", ours, len(models), TOO_FEW)]
 
 
+def _better(asked: str, models: Sequence[OneModel], most_heads: int) -> Judgement:
+    """Rule 1, of models of one number of chains and of heads."""
+    losses = [one.loss for one in models if one.loss is not None]
+    diverged = f"{len(models) - len(losses)} of {len(models)} diverged" if len(losses) < len(models) else ""
+    if not losses:
+        return Judgement(asked, "inconclusive", "", len(models), diverged)
+    (low, high), averaging, heads = t_interval(losses), models[0].averaging, models[0].heads
+    ours = f"{sum(losses) / len(losses):.3f} ({low:.3f} to {high:.3f}) with {heads} heads; averaging {averaging:g}"
+    if heads < most_heads:
+        return Judgement(asked, "inconclusive", ours, len(losses), f"none with {most_heads} heads is finished")
+    if diverged or low <= averaging <= high:
+        return Judgement(asked, "inconclusive", ours, len(losses), diverged or TOO_FEW)
+    return Judgement(asked, "as asked" if high < averaging else "not as asked", ours, len(losses))
+
+
 def _none_holds(result: HeadsResult) -> Judgement:
     """Rule 3."""
     asked = "no number of heads stands in for the layer"
     models, control = (
-        {chains: [one.loss < BAR for one in result.of(chains, layers)] for chains in result.chains} for layers in (1, 2)
+        {chains: [one.holds for one in result.every(chains, layers)] for chains in result.chains} for layers in (1, 2)
     )
     n, yes = (sum(map(count, models.values())) for count in (len, sum))
     if not n:
@@ -199,15 +231,17 @@ def _none_holds(result: HeadsResult) -> Judgement:
 
 
 def table(result: HeadsResult) -> str:
-    """A row a shape: the loss, its median and range over seeds."""
+    """A row a shape: the loss, its median and range over seeds that did not diverge."""
     lines = ["| chains | averaging | layers | heads | models | loss |", "|---" * 6 + "|"]
     for chains in result.chains:
         for layers in (1, 2):
-            models = result.of(chains, layers)
+            models = result.every(chains, layers)
             for heads in sorted({one.heads for one in models}):
                 some = [one for one in models if one.heads == heads]
+                losses = [one.loss for one in some if one.loss is not None]
                 told = chains, f"{some[0].averaging:.3g}", layers, heads, len(some)
-                lines.append(f"| {' | '.join(map(str, told))} | {spread_in_words([one.loss for one in some])} |")
+                lost = f", {len(some) - len(losses)} diverged" if len(losses) < len(some) else ""
+                lines.append(f"| {' | '.join(map(str, told))} | {spread_in_words(losses)}{lost} |")
     return "\n".join(lines) + "\n"
 
 

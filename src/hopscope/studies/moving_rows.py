@@ -16,9 +16,10 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
 from hopscope.studies.by_place import ByPlace, RowsMoved
+from hopscope.studies.circuits import diverged
 from hopscope.studies.kept import Models
 from hopscope.studies.work import Work
-from hopscope.training.run import RunFolder
+from hopscope.training.many import finished
 from hopscope.training.setup import Setup
 
 SEED = 0
@@ -35,6 +36,8 @@ def places_of(
 ) -> tuple[ByPlace, ...]:
     """By what every model tells rows apart that is finished and there, or that was asked before.
 
+    A model that diverged is not asked: it makes no look-up.
+
     Args:
         setups: a run of one model each.
         folder: where the run folders are.
@@ -42,13 +45,17 @@ def places_of(
         work: how; idle, nothing is asked.
         facts: of a problem, those whose rows are moved, from 1.
         sequences: so many pairs.
+
+    Raises:
+        InputError: a run there is damaged, or another than the setup's.
     """
     models = Models(setups, before)
-    there = [setup for setup in models.left if (folder / setup.name / "result.json").exists()]
-    for setup in () if work.idle else there:
-        transformer = single(RunFolder(folder / setup.name).transformer(None), 0)
-        asked = ask_by_place(setup.name, transformer, setup.problem, facts(setup.problem), sequences)
-        models.add(setup.name, asked)
+    for name, run in ({} if work.idle else finished(models.left, folder)).items():
+        if diverged(run):
+            models.add(name, ByPlace(name, (None,) * len(run.problem.target_hops), ()))
+        else:
+            transformer = single(run.transformer(None), 0)
+            models.add(name, ask_by_place(name, transformer, run.problem, facts(run.problem), sequences))
     return models.all
 
 

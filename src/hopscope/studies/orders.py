@@ -12,7 +12,7 @@ Rules:
    asked: none does, the upper bound is below 20%, and with four layers in this order one does. Else inconclusive.
 3. Theory says how: the circuit of what learned it delivers x4 in the simulator. As asked: so in three models or more,
    and in all. Not as asked: a model without a circuit, or with one that the simulator does not understand. Else
-   inconclusive.
+   inconclusive, and so where circuits of models that learned it are missing.
 
     hopscope study orders results/studies/orders
 """
@@ -112,7 +112,8 @@ def judge(result: OrdersResult) -> list[Judgement]:
             others = [other for other in result.arms if other.setup.problem == arm.setup.problem and other.layers > 3]
             control = any(other.steps(other.last) for other in others)
             judgements.append(_learns(arm, control))
-    return [*judgements, _circuits(result.circuits)]
+    learned = sum(len(arm.learned_all) for arm in result.arms if arm.layers == 3)
+    return [*judgements, _circuits(result.circuits, learned)]
 
 
 def _learns(arm: ArmLearned, control: bool) -> Judgement:
@@ -128,8 +129,8 @@ def _learns(arm: ArmLearned, control: bool) -> Judgement:
     return judge(asked, ours, n, happened=bool(learned), rare=NEVER, few=few, lacking=lacking)
 
 
-def _circuits(circuits: Sequence[Seen]) -> Judgement:
-    """Rule 3."""
+def _circuits(circuits: Sequence[Seen], learned: int) -> Judgement:
+    """Rule 3, where so many models learned it."""
     asked = "where x4 is learned with three layers, the circuit delivers it by theory"
     if not circuits:
         return Judgement(asked, "not run")
@@ -138,6 +139,8 @@ def _circuits(circuits: Sequence[Seen]) -> Judgement:
     ours = f"{share_in_words(good, n)}; {certified} certified"
     if good < n:
         return Judgement(asked, "not as asked", ours, n)
+    if n < learned:
+        return Judgement(asked, "inconclusive", ours, n, "circuits are missing")
     if n < LEAST:
         return Judgement(asked, "inconclusive", ours, n, "too few circuits")
     return Judgement(asked, "as asked", ours, n)

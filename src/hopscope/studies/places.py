@@ -192,11 +192,11 @@ def table(result: PlacesResult) -> str:
     """Who learned what, then a row a model: its second look-up as it is, and where rows are moved."""
     lines = ["| model | x2: loss | rows moved | pair | layer | that of the chain at its place |", "|---" * 6 + "|"]
     for one in result.places:
-        worst = max(one.moved, key=lambda moved: moved.loss(2))
-        lines.append(
-            f"| {one.model} | {one.losses[1]:.3f} | {worst.loss(2):.2f} | {worst.fact} | {worst.layer} "
-            f"| {worst.beside:.2f} |"
-        )
+        loss, worst = one.told(2)
+        cells = ["-"] * 4
+        if worst:
+            cells = [f"{worst.loss(2):.2f}", str(worst.fact), str(worst.layer), f"{worst.beside:.2f}"]
+        lines.append(f"| {one.model} | {loss} | {' | '.join(cells)} |")
     return f"{arms.table(arms.Arms(result.arms))}\n" + "\n".join(lines) + "\n"
 
 

@@ -135,7 +135,7 @@ def quick(recipe: Recipe) -> PruningStudy:
 
 def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     """Train what is not trained yet, and find the circuit of every model; a seed's two models one after the other."""
-    from hopscope.training.run import RunFolder
+    from hopscope.training.many import finished
 
     setups = sorted([*study.pruned_models, *study.whole_models, *study.laptop_models], key=lambda setup: setup.seeds)
     before = kept("pruning", folder, PruningResult) or PruningResult(study.search.budget.bar, (), (), ())
@@ -146,16 +146,16 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     pruned, whole, laptop = map(tuple, arms_seen.values())
     counts = zip((*before.pruned, *before.laptop), (*before.left, *before.laptop_left), strict=True)
     left = {one.made: count for one, count in counts}
-    for one in (*pruned, *laptop):
-        if one.made not in left:
-            left[one.made] = int(RunFolder(folder / "runs" / one.model).metrics.heads[-1, 0])
+    new = {one.model: one.made for one in (*pruned, *laptop) if one.made not in left}
+    for name, there in finished([setup for setup in setups if setup.name in new], folder / "runs").items():
+        left[new[name]] = int(there.metrics.heads[-1, 0])
     of_pruned, of_laptop = (tuple(left[one.made] for one in models) for models in (pruned, laptop))
     return PruningResult(study.search.budget.bar, pruned, whole, of_pruned, laptop, of_laptop)
 
 
 def judge(result: PruningResult) -> list[Judgement]:
     """By the rules above."""
-    pruned, laptop = ([one for one in models if one.loss < result.bar] for models in (result.pruned, result.laptop))
+    pruned, laptop = ([one for one in models if one.holds(result.bar)] for models in (result.pruned, result.laptop))
     pairs = [one for pair in result.pairs for one in pair]
     return [
         by_one_rule(most_of("most pruned models have a certified circuit", list(map(_natural, pruned))), pruned),
@@ -183,18 +183,27 @@ def _does_it(pairs: Sequence[tuple[Seen, Seen]]) -> Judgement:
 def _costs(result: PruningResult) -> Judgement:
     """Rule 3."""
     asked = "what holds the bar with all heads holds it pruned"
-    held = [(pruned, whole) for pruned, whole in result.pairs if whole.loss < result.bar]
+    held = [(pruned, whole) for pruned, whole in result.pairs if whole.holds(result.bar)]
     if not held:
         return Judgement(asked, "not run")
-    lost, n = sum(pruned.loss >= result.bar for pruned, _ in held), len(held)
-    rise = [pruned.loss - whole.loss for pruned, whole in held]
-    low, high = t_interval(rise)
-    ours = f"{share_in_words(n - lost, n)}; loss {sum(rise) / n:+.4f} ({low:+.4f} to {high:+.4f})"
+    lost, n = sum(not pruned.holds(result.bar) for pruned, _ in held), len(held)
+    ours = f"{share_in_words(n - lost, n)}; {_rise(held)}"
     if lost:
         return Judgement(asked, "not as asked", ours, n)
     if n >= LEAST:
         return Judgement(asked, "as asked", ours, n)
     return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+
+
+def _rise(pairs: Sequence[tuple[Seen, Seen]]) -> str:
+    """By how much the loss of pruned models is above that of whole ones, in words; some may have diverged."""
+    rise = [one.loss - whole.loss for one, whole in pairs if one.loss is not None and whole.loss is not None]
+    lost = f"{len(pairs) - len(rise)} diverged" if len(rise) < len(pairs) else ""
+    if not rise:
+        return lost
+    low, high = t_interval(rise)
+    told = f"loss {sum(rise) / len(rise):+.4f} ({low:+.4f} to {high:+.4f})"
+    return f"{told}, {lost}" if lost else told
 
 
 def _natural(one: Seen) -> bool:
@@ -206,8 +215,8 @@ def table(result: PruningResult) -> str:
     arms_seen = {"pruned": result.pruned, "all heads": result.whole, "the laptop's recipe": result.laptop}
     rows: dict[str, Callable[[Sequence[Seen]], str]] = {
         "models": lambda seen: str(len(seen)),
-        "hold the bar": lambda seen: share_in_words(sum(one.loss < result.bar for one in seen), len(seen)),
-        "loss": lambda seen: spread_in_words([one.loss for one in seen]),
+        "hold the bar": lambda seen: share_in_words(sum(one.holds(result.bar) for one in seen), len(seen)),
+        "loss": lambda seen: spread_in_words([one.loss for one in seen if one.loss is not None]),
         "with a circuit": lambda seen: str(sum(bool(one.paths) for one in seen)),
         "certified": rules_in_words,
         "certified, natural": lambda seen: share_in_words(sum(map(_natural, seen)), len(seen)),

@@ -182,8 +182,8 @@ def table(found: RowsResult) -> str:
     """Who learned what, then a row a model that made a look-up a layer early."""
     lines = ["| model | made early | loss | highest with rows moved |", "|---" * 4 + "|"]
     for one, hops in found.early():
-        losses = ", ".join(f"{one.losses[hop - 1]:.3f}" for hop in hops)
-        moved = ", ".join(f"{one.losses[hop - 1] + one.rise(hop):.2f}" for hop in hops)
+        losses = ", ".join(f"{one.loss(hop):.3f}" for hop in hops)
+        moved = ", ".join(f"{one.loss(hop) + one.rise(hop):.2f}" for hop in hops)
         lines.append(f"| {one.model} | {', '.join(f'x{hop}' for hop in hops)} | {losses} | {moved} |")
     return f"{arms.table(found)}\n" + "\n".join(lines) + "\n"
 

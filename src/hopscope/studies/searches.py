@@ -18,15 +18,18 @@ import torch
 
 from hopscope.circuits.form import UNIFORM
 from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.kept import model_hash
 from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.search import orders
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.units import Units
+from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import read_record, write_record
+from hopscope.studies.circuits import diverged
 from hopscope.theory.decoys import disguised_witness
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -40,6 +43,10 @@ SEARCHES: dict[str, tuple[Callable[..., Rows], Budget]] = {
     "ACDC's rule": (acdc, Budget.of("quick")),
     "gradient ranking": (attribution, Budget.of("quick")),
 }
+
+
+_IN_FILES = str.maketrans({" ": "-", "/": "-", ",": "", "'": ""})
+"""What stands in a file's name for what may stand in a model's."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +79,25 @@ class SearchFound:
 
 
 def compare(
-    model: str, transformer: Transformer, problem: RetrievalProblem, known: int | None, folder: Path
+    model: str, transformer: Transformer, problem: RetrievalProblem, known: int | None, folder: Path, of: str = ""
 ) -> list[SearchFound]:
-    """Every search on one model; what stands in the folder is not done again."""
+    """Every search on one model; what stands in the folder is not done again.
+
+    Args:
+        model: its name.
+        transformer: with one model.
+        problem: what it answers.
+        known: rows of its circuit; None where none is known.
+        folder: where records are kept.
+        of: hash of a trained model; empty for one built by hand.
+
+    Raises:
+        InputError: a record there is damaged, or of another model.
+    """
     found = []
     for name in SEARCHES:
-        path = folder / f"{model}-{name}.json".replace(" ", "-").replace(",", "").replace("'", "")
-        what = {"kind": "hopscope search comparison", "schema": 1}
+        path = folder / f"{model}-{name}.json".translate(_IN_FILES)
+        what = {"kind": "hopscope search comparison", "schema": 1, "run": of}
         if not path.exists():
             write_record(path, _one(model, name, transformer, problem, known), **what)  # type: ignore[arg-type]
         found.append(read_record(path, SearchFound, **what, what="what a search found"))  # type: ignore[arg-type]
@@ -126,7 +145,11 @@ def _one(model: str, name: str, transformer: Transformer, problem: RetrievalProb
 
 
 def run(folder: Path, hops: Sequence[int], runs: Sequence[Path]) -> list[SearchFound]:
-    """Compare on witnesses of so many hops with decoys, then on the first model of every run."""
+    """Compare on witnesses of so many hops with decoys, then on the first model of every run.
+
+    Raises:
+        InputError: no run is there, or one whose model diverged; or a record there is damaged, or of another model.
+    """
     torch.set_num_threads(1)
     found: list[SearchFound] = []
     for number in hops:
@@ -135,5 +158,9 @@ def run(folder: Path, hops: Sequence[int], runs: Sequence[Path]) -> list[SearchF
         found += compare(f"witness of {number} hops", witness.transformer, witness.problem, known, folder)
     for path in runs:
         trained = RunFolder(path)
-        found += compare(trained.path.name, single(trained.transformer(), 0), trained.problem, None, folder)
+        if trained.finished and diverged(trained):
+            raise InputError(f"the first model of {path} diverged, so there is nothing to search; leave it out")
+        name = f"{trained.path.resolve().parent.name}/{trained.path.name}"
+        model, of = single(trained.transformer(), 0), model_hash(trained, 0, max(trained.checkpoints))
+        found += compare(name, model, trained.problem, None, folder, of)
     return found

@@ -55,6 +55,7 @@ from hopscope.circuits.search.budget import Effort
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
+from hopscope.seals import UNTOUCHED
 from hopscope.studies.judgements import Judgement, all_of
 from hopscope.studies.study import Study
 from hopscope.studies.text_found import ANSWERS, Answered, Grown, TextResult
@@ -142,7 +143,7 @@ def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
     histories = [_history(folder, arm, seed) for arm, seed in models]
     otherwise = [_otherwise(folder, arm, seed) for arm, seed in models]
     return TextResult(
-        tuple(Answered.of(Circuit.load(path), arm.name, seed) for arm, seed, path in records if path.exists()),
+        tuple(Answered.of(_circuit(path), arm.name, seed) for arm, seed, path in records if path.exists()),
         tuple(convert(read_json(path, "how a model grew"), Grown, str(path)) for path in histories if path.exists()),
         tuple(one for path in otherwise if path.exists() for one in _read_otherwise(path)),
     )
@@ -178,7 +179,7 @@ def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
     from hopscope.circuits.language.model import TextModel
 
     steps = range(arm.recipe.checkpoint_every, arm.recipe.steps + 1, arm.recipe.checkpoint_every)
-    circuits = {hops: Circuit.load(_record(folder, arm, seed, hops)) for hops in arm.hops}
+    circuits = {hops: _circuit(_record(folder, arm, seed, hops)) for hops in arm.hops}
     accuracy: dict[str, list[float]] = {str(hops): [] for hops in arm.hops}
     attention: dict[str, dict[str, list[float]]] = {
         str(hops): {one.path.describe(circuit.roles): [] for one in circuit.paths} for hops, circuit in circuits.items()
@@ -271,6 +272,18 @@ def table(result: TextResult) -> str:
 
 def _record(folder: Path, arm: TextArm, seed: int, hops: int) -> Path:
     return folder / "circuits" / f"{arm.name}-seed-{seed}-{hops}-hops.json"
+
+
+def _circuit(path: Path) -> Circuit:
+    """The circuit in a record.
+
+    Raises:
+        InputError: the record is damaged, or of a model of vectors.
+    """
+    circuit = Circuit.load(path)
+    if circuit.text is None:
+        raise InputError(f"{path} holds the circuit of a model of vectors, not of a language model; {UNTOUCHED}")
+    return circuit
 
 
 def _history(folder: Path, arm: TextArm, seed: int) -> Path:

@@ -38,8 +38,8 @@ class ConditionalProblem:
         causal: whether a position sees earlier positions and itself only.
 
     Raises:
-        InputError: a step without a key, a symbol known or looked up twice, a cycle, or a target that no lookup leads
-            to.
+        InputError: no steps, a step without a key, a symbol known or looked up twice, a cycle, or a target that no
+            lookup leads to.
     """
 
     steps: tuple[Step, ...]
@@ -48,6 +48,8 @@ class ConditionalProblem:
     causal: bool = True
 
     def __post_init__(self) -> None:
+        if not self.steps:
+            raise InputError("a conditional problem needs steps, facts with keys and a value, got none")
         given = list(self.known) + [step.value for step in self.steps]
         twice = sorted({symbol for symbol in given if given.count(symbol) > 1})
         if twice:

@@ -91,15 +91,20 @@ class Ensemble:
         return {name: torch.cat([state[name] for state in states]) for name in states[0]}
 
     def state(self) -> dict[str, Tensor]:
-        """Weights and moments: all that the next update depends on."""
+        """Weights and moments: all that the next update depends on, but for which heads are left."""
         state = self.weights()
         for moment in MOMENTS:
             parts = [part.moments(moment) for part in self._parts]
             state |= {f"{moment}.{name}": torch.cat([part[name] for part in parts]) for name in parts[0]}
         return state
 
-    def load_state(self, state: dict[str, Tensor], step: int) -> None:
+    def load_state(self, state: dict[str, Tensor], step: int, left: Left | None = None) -> None:
         """Continue from `state` as it was after `step` updates.
+
+        Args:
+            state: see there.
+            step: updates done.
+            left: the heads that were left; None for those that have weights by which they write.
 
         Raises:
             InputError: tensors missing or of another shape.
@@ -110,4 +115,5 @@ class Ensemble:
             wrong = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
             raise InputError(f"the saved state does not fit this recipe: {wrong[0]} is missing or of another shape")
         for part, where in zip(self._parts, self._slices, strict=True):
-            part.load({name: tensor[where] for name, tensor in state.items()}, step)
+            mine_left = None if left is None else left[where]
+            part.load({name: tensor[where] for name, tensor in state.items()}, step, mine_left)

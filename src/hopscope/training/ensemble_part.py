@@ -146,6 +146,8 @@ class EnsemblePart:
         which go at a lower one go a part of the way."""
         if self._clip is not None:
             self._clip_gradients(self._clip)
+        if not self.left.all():
+            _clear(~self.left, [out.grad for out in self._outs])
         before = [] if alike else [parameter.clone() for parameter in self._parameters]
         self._optimiser.step()
         if self._muon is not None:
@@ -200,17 +202,19 @@ class EnsemblePart:
             }
 
     @torch.no_grad()
-    def load(self, state: dict[str, Tensor], step: int) -> None:
-        """Take over weights and moments."""
+    def load(self, state: dict[str, Tensor], step: int, left: Left | None) -> None:
+        """Take over weights and moments, and which heads are left; None where it is to be seen from the weights."""
         for name, parameter in self.transformer.named_parameters():
             parameter.copy_(state[name])
             own = self._optimiser.state[parameter]
             own["step"].fill_(step)
             for moment in MOMENTS:
                 own[moment].copy_(state[f"{moment}.{name}"])
-        if self._prunes:  # a head that is gone writes nothing
+        if self._prunes and left is None:  # a head that is gone writes nothing
             writes = [_by_head(out, self.left.shape[2]).any(dim=2) for out in self._outs]
-            self._leave(torch.stack(writes, dim=1).cpu())
+            left = torch.stack(writes, dim=1)
+        if left is not None:
+            self._leave(left.cpu())
 
     def _clip_gradients(self, largest: float) -> None:
         """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""
@@ -230,6 +234,14 @@ def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model in
         if rows is None:
             continue
         _by_head(rows, scales.shape[2]).mul_(scales[:, layer, :, None].to(rows.device))
+
+
+def _clear(gone: Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
+    """Zero what is no number in the rows of heads that are gone: all else there is zero, and nothing times NaN is."""
+    for layer, rows in enumerate(by_layer):
+        if rows is not None:
+            numbers = _by_head(rows, gone.shape[2])
+            numbers.masked_fill_(gone[:, layer, :, None].to(rows.device) & numbers.isnan(), 0.0)
 
 
 def _by_head(rows: Float[Tensor, "model inner d_model"], heads: int) -> Float[Tensor, "model head numbers"]:

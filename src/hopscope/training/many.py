@@ -18,7 +18,7 @@ from hopscope.training.memory import check_memory, least_memory, memory_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
-from hopscope.training.together import Together, clear, lay_apart, together
+from hopscope.training.together import Together, alone_with, clear, lay_apart, together
 from hopscope.training.trainer import train
 from hopscope.words import counted
 
@@ -106,14 +106,26 @@ def _train_together(
     workers: int,
     watch: Callable[[dict[str, Progress]], None] | None,
 ) -> None:
-    """Train what can be trained as ensembles, so many at a time, and lay each apart as soon as it is trained."""
+    """Train what can be trained as ensembles: one after the other where the same run is wanted under several names."""
 
     def fits(ensemble: Setup) -> bool:
         engine = choice.engine(ensemble)
         return ROOM * workers * least_memory(ensemble, engine) <= memory_of(engine)
 
     clear(folder)
-    found = together(unfinished(setups, folder, in_order=True), folder, fits)
+    while found := together(unfinished(setups, folder, in_order=True), folder, fits):
+        _train_these_together(found, folder, choice, workers, watch)
+        clear(folder)
+
+
+def _train_these_together(
+    found: Sequence[Together],
+    folder: Path,
+    choice: EngineChoice,
+    workers: int,
+    watch: Callable[[dict[str, Progress]], None] | None,
+) -> None:
+    """Train ensembles, so many at a time, and lay each apart as soon as it is trained."""
     workers = min(workers, len(found))
     if workers < 2:
         for one in found:
@@ -127,14 +139,16 @@ def _train_together(
             watch({name: at for one in under_way for name, at in one.progress(stands[one.setup.name]).items()})
 
         in_processes(_train_and_lay_apart, [(one, folder, choice) for one in found], workers, watch and tick)
-    clear(folder)
 
 
 def _train_and_lay_apart(
     ensemble: Together, folder: Path, choice: EngineChoice, watch: Callable[[Progress], None] | None = None
 ) -> None:
-    train_one(ensemble.setup, folder, choice, watch)
-    lay_apart(ensemble, folder)
+    """Train an ensemble for those of its runs that nobody else has trained by then."""
+    with alone_with(ensemble, folder) as left:
+        if left is not None:
+            train_one(left.setup, folder, choice, watch)
+            lay_apart(left, folder)
 
 
 def _tell_of_wide_runs(setups: Sequence[Setup], folder: Path, share: int) -> None:

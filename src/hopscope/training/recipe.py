@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from hopscope.checks import check_count, check_items, check_number
@@ -145,6 +145,7 @@ class Recipe:
         for weight in self.hop_weights or ():
             check_number("a weight of a hop", weight, 0.0)
         _ = self.initial  # which sees to its values
+        self._take_whole_numbers()
         for name, kind in _CHOICES:
             choices = get_args(kind)
             if getattr(self, name) not in choices:
@@ -152,6 +153,15 @@ class Recipe:
         if not isinstance(self.mlp, bool):
             raise InputError(f"mlp must be true or false, got {self.mlp!r}")
         check_held(self.held, self.layers, self.heads)
+
+    def _take_whole_numbers(self) -> None:
+        """Make floats of whole numbers where the record on disk has floats: 1 and 1.0 are told apart by their hash."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type in ("float", "float | None") and isinstance(value, int):
+                object.__setattr__(self, field.name, float(value))
+        if self.hop_weights is not None:
+            object.__setattr__(self, "hop_weights", tuple(map(float, self.hop_weights)))
 
     @property
     def initial(self) -> InitialWeights:

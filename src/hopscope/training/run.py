@@ -15,9 +15,11 @@ Every file carries the content hash and a checksum (`hopscope.seals`), which are
 
 from __future__ import annotations
 
+import os
 import platform
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -36,12 +38,15 @@ from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
 from hopscope.training.metrics import Metrics, MetricsRow
 from hopscope.training.plans import Plans
-from hopscope.training.run_records import Result, RunRecord, check_hash, run_hash
+from hopscope.training.run_records import Result, RunRecord, check_hash, hash_of
 from hopscope.training.setup import Setup
 from hopscope.version import VERSION
 
 _RUN: dict[str, Any] = {"kind": "hopscope run", "schema": 1}
 _RESULT: dict[str, Any] = {"kind": "hopscope result", "schema": 1}
+
+_DRAFT = ".run.json.new"
+"""What run.json is called until it has its name."""
 
 
 class RunFolder:
@@ -74,14 +79,15 @@ class RunFolder:
                 return cls(path).require(setup)
             raise InputError(f"{path} is in use and holds no hopscope run; choose a new or empty folder")
         problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
-        named = run_hash(asdict(problem), asdict(recipe), list(seeds))
+        named = hash_of(setup)
         versions = {
             "hopscope": VERSION,
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         }
-        write_record(path / "run.json", RunRecord(named, problem, recipe, seeds, engine, versions), **_RUN, run=named)
-        return cls(path)
+        write_record(path / _DRAFT, RunRecord(named, problem, recipe, seeds, engine, versions), **_RUN, run=named)
+        _publish(path / _DRAFT, path / "run.json")
+        return cls(path).require(setup)  # as it was begun: another process may have come first
 
     def require(self, setup: Setup) -> RunFolder:
         """This run, if it is of that setup, whatever its name.
@@ -99,7 +105,8 @@ class RunFolder:
                 )
         return self
 
-    def writing(self, patience: float = 10.0) -> AbstractContextManager[None]:
+    @contextmanager
+    def writing(self, patience: float = 10.0) -> Iterator[None]:
         """Hold the folder as its only writer; the hold ends with the process, however it ends.
 
         Args:
@@ -109,7 +116,9 @@ class RunFolder:
             InputError: another process is still training this run.
         """
         busy = f"another process is training in {self.path}; wait for it, or stop it"
-        return holding(self.path / ".writer", busy, patience)
+        with holding(self.path / ".writer", busy, patience):
+            (self.path / _DRAFT).unlink(missing_ok=True)  # of a process that was killed in between
+            yield
 
     @property
     def finished(self) -> bool:
@@ -143,13 +152,14 @@ class RunFolder:
         Raises:
             InputError: the file is damaged, or a finished run lacks rows.
         """
+        finished = self.finished  # asked first: once it is, all rows are there
         try:
             metrics = Metrics.of_rows(self.rows(), self.seeds, self.problem.target_hops)
         except InputError as error:
             if str(self.path) in str(error):
                 raise
             raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; {UNTOUCHED}") from None
-        if self.finished:
+        if finished:
             self._require(metrics, Plans.of(self.recipe, metrics).end)
         return metrics
 
@@ -295,6 +305,19 @@ class RunFolder:
         held, weights = load_tensors(path, self.record.content_hash)
         check_name(path, held)
         return weights
+
+
+def _publish(draft: Path, path: Path) -> None:
+    """Give a file that is whole its name, unless another process was first: then what that has written counts."""
+    try:
+        os.link(draft, path)
+    except (FileExistsError, FileNotFoundError):
+        pass
+    except OSError:  # a disk that knows no links
+        os.replace(draft, path)
+    draft.unlink(missing_ok=True)
+    if sys.platform != "win32":  # where folders cannot be opened
+        settle(path.parent)
 
 
 def check_name(path: Path, held: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hopscope.errors import InputError
@@ -11,6 +11,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import as_before, content_hash
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
 
 ADDED = {
     "head_dropout": 0.0,
@@ -40,6 +41,11 @@ def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) 
     if problem.get("graph") in REVISED:
         told["revision"] = REVISED[problem["graph"]]
     return content_hash(as_before(told, ADDED | _ADDED_BEFORE))
+
+
+def hash_of(setup: Setup) -> str:
+    """The content hash of the run of a setup, whether it is there or not."""
+    return run_hash(asdict(setup.problem), asdict(setup.recipe), list(setup.seeds))
 
 
 def check_hash(told: dict[str, Any]) -> None:

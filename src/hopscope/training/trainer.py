@@ -33,6 +33,10 @@ _SINCE_ROW = "losses since the last row"
 _ORDER = "order of the training set"
 """In the state of a run that passes through one."""
 
+_LEFT = "heads that are left"
+"""In the state of a run whose heads may go. A head without a weight to write by may still be there, and older states,
+which lack this, do not tell."""
+
 
 def train(
     setup: Setup,
@@ -65,12 +69,21 @@ def train(
         RunFolder.create(folder, setup, engine)
     run = RunFolder(folder).require(setup)
     if not run.finished:
-        engine = engine_here(run.engine, setup)
-        check_memory(setup, engine)
-        with run.writing(), using_threads(engine), deferred() as stop:
+        with run.writing():
+            run = RunFolder(folder).require(setup)  # as whoever wrote here before has left it
             if not run.finished:
-                _continue(run, engine, watch, stop)
+                _train_to_its_end(run, setup, watch)
     return run
+
+
+def _train_to_its_end(run: RunFolder, setup: Setup, watch: Callable[[Progress], None] | None) -> None:
+    """Train a run that nobody else writes, with its own engine where the machine has it."""
+    engine = engine_here(run.engine, setup)
+    check_memory(setup, engine)
+    with using_threads(engine), deferred() as stop:
+        _continue(run, engine, watch, stop)
+        if stop():  # while the result was written: whoever trains several must hear of it
+            raise KeyboardInterrupt
 
 
 def _continue(
@@ -86,7 +99,8 @@ def _continue(
         first, state = saved
         _require_order(run, first, state.pop(_ORDER, None))
         since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(engine.device)
-        ensemble.load_state(state, first)
+        left = state.pop(_LEFT, None)
+        ensemble.load_state(state, first, left)
         run.require_rows(first)
     else:
         run.require_no_lost_state()
@@ -95,13 +109,19 @@ def _continue(
     plans = run.plans
     if saved is None and plans.checkpoints(0):
         run.save_checkpoint(0, ensemble.weights())
-    beside = {} if recipe.examples is None else {_ORDER: torch.tensor(ORDER)}
+
+    def save_state(step: int) -> None:
+        beside = {} if recipe.examples is None else {_ORDER: torch.tensor(ORDER)}
+        if recipe.prune_every is not None:
+            beside[_LEFT] = ensemble.left
+        if since_row:
+            beside[_SINCE_ROW] = torch.stack(since_row)
+        run.save_state(step, ensemble.state() | beside)
 
     saved_at, clock, step = time.monotonic(), _Clock(), first
     while step < plans.end:
         if stop():
-            since = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
-            run.save_state(step, ensemble.state() | since | beside)
+            save_state(step)
             raise KeyboardInterrupt
         scales = None
         if any(leaving := plans.leave_out_heads):
@@ -131,8 +151,7 @@ def _continue(
             run.save_checkpoint(step, ensemble.weights(), last=step == plans.end)
         due = logged and (time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES or step == plans.end)
         if kept or due:  # a state goes with every checkpoint, so that two without one tell that it was lost
-            since = {_SINCE_ROW: torch.stack(since_row)} if since_row else {}
-            run.save_state(step, ensemble.state() | since | beside)
+            save_state(step)
             saved_at = time.monotonic()
     _finish(run, engine.device)
 

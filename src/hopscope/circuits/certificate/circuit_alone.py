@@ -6,7 +6,7 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import Evidence, by_sequence
+from hopscope.circuits.certificate.evidence import CHOSEN, Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.hypotheses import Rows
@@ -24,8 +24,8 @@ def sufficiency(evidence: Evidence) -> Part:
     """The circuit alone, everything else switched off, total and by hop; imposed forms and the model's own patterns.
 
     Passes if the interval of its loss ends below the bar: imposed, and in the natural sense with its own patterns too;
-    in the strict sense only if no row stands at its mean and none in use is without a path. `least_bar` is where its
-    losses would still pass.
+    in the strict sense only if every row in use is imposed, no other stands at its mean and none in use is without a
+    path. `least_bar` is where its losses would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
@@ -41,6 +41,7 @@ def sufficiency(evidence: Evidence) -> Part:
     )
     beside = [f"{len(evidence.background)} rows at their mean"] if evidence.background else []
     beside += [f"{len(evidence.helpers)} helper rows"] if evidence.helpers else []
+    own = [row for row in evidence.rows if evidence.program[row].kind not in CHOSEN]
     if beside:
         says += f"; it stands on {' and '.join(beside)} beside its paths"
     numbers = {
@@ -58,7 +59,9 @@ def sufficiency(evidence: Evidence) -> Part:
         "hops": hops,
         "sequences": errors.shape[1],
     }
-    whole = evidence.sense == "natural" or not beside
+    if evidence.sense == "strict" and own:
+        says += f"; {len(own)} rows in use are not imposed"
+    whole = evidence.sense == "natural" or not (beside or own)
     return Part(whole and all(one.interval[1] < evidence.bar for one in judged), says, numbers)
 
 
@@ -74,7 +77,9 @@ def _holds(evidence: Evidence) -> bool:
 
 
 def necessity(evidence: Evidence) -> Part:
-    """Every row switched off alone, in the circuit; and of a row with several keys each alone knocked out.
+    """Every row switched off alone, in the circuit; and each key of a row that looks elsewhere too knocked out.
+
+    Such is a row with several keys, and one whose form is a whole pattern (its mean, its positional one, its own).
 
     Passes if without any one of them the interval of the loss lies above the bar, and the loss rises for sure by a
     fifth of the bar: a circuit just below the bar must not make every grain of sand necessary. Rows that imposed
@@ -92,13 +97,20 @@ def necessity(evidence: Evidence) -> Part:
         spare += [] if need else [name]
         most.append(min(loss.interval[0], more.interval[0] * evidence.bar / due))
     rows, keys = told[: len(evidence.rows)], told[len(evidence.rows) :]
-    several = f", and of the {len(keys)} keys of rows with several," if keys else ""
+    several = f", and of the {len(keys)} keys of rows that look elsewhere too," if keys else ""
     least = min((loss.mean for loss in without), default=0.0)
-    says = f"without any one of its {len(rows)} rows{several} the circuit has a loss of at least {least:.3f}"
+    own = [row for row in evidence.rows if evidence.sense == "natural" or row in evidence.exempt]
+    with_own = "" if not own else f" ({_own_patterns(len(own), len(rows))})"
+    says = f"without any one of its {len(rows)} rows{several} the circuit{with_own} has a loss of at least {least:.3f}"
     if spare:
         kinds = "rows" if not keys else "rows and keys"
         says = f"{len(spare)} of {len(told)} {kinds} can be done without on fresh sequences: {'; '.join(spare)}"
     return Part(bool(rows) and not spare, says, {"rows": rows, "keys": keys, "most_bar": tidy(min(most, default=0.0))})
+
+
+def _own_patterns(own: int, rows: int) -> str:
+    """Of how many rows what is lost is measured where rows make their own patterns."""
+    return "with the model's own patterns" if own == rows else f"for {own} of them with the model's own patterns"
 
 
 def minimality(evidence: Evidence) -> Part:
@@ -126,7 +138,7 @@ def minimality(evidence: Evidence) -> Part:
     for number in best_first if _holds(evidence) else best_first[:1]:
         if len(holding) == _ENOUGH:
             break
-        if _measured(evidence, programs[number]).interval[1] < evidence.bar:
+        if evidence.sure(programs[number]).interval[1] < evidence.bar:
             holding.append(number)
     says = f"no smaller part of it holds the bar: {tried}; the best has {min(losses, default=1.0):.3f}"
     if holding:
@@ -141,15 +153,6 @@ def minimality(evidence: Evidence) -> Part:
         "fewest_in_theory": minimum_paths(evidence.problem.hops),
     }
     return Part(not holding, says, numbers)
-
-
-def _measured(evidence: Evidence, program: Rows) -> Measured:
-    """The loss of a program; on more sequences where its interval holds the bar."""
-    losses = evidence.until_clear(
-        lambda evaluator: by_sequence(evaluator, [program]), lambda losses: evidence.in_doubt(list(losses)), few=False
-    )
-    (measured,) = evidence.measured(list(losses))
-    return measured
 
 
 def _random_parts(evidence: Evidence, rows: list[Row]) -> list[tuple[Row, ...]]:

@@ -27,6 +27,9 @@ T = TypeVar("T")
 _SURE = 5.0
 """Standard errors on a few sequences beyond which more of them would not change a verdict."""
 
+CHOSEN = (Intervention.ONE_HOT, Intervention.MIXTURE)
+"""Forms that name their keys; all others are whole patterns."""
+
 COUNTS = 0.2
 """Rise of the loss, as a share of the bar, from which a row or path counts as doing something."""
 
@@ -74,10 +77,14 @@ class Evidence:
         ]
 
     @cached_property
-    def shared(self) -> list[AttentionPath]:
-        """The paths of rows that have several: one of them may be idle though its row is not."""
+    def partial(self) -> list[AttentionPath]:
+        """The paths that are a part of what their row does, so that one may be idle though its row is not.
+
+        Those of rows with several, and of rows whose form is a whole pattern: what it puts on other keys, as on a place
+        to rest at, may be all that the row is for.
+        """
         counts = Counter(path.row for path in self.paths)
-        return [path for path in self.paths if counts[path.row] > 1]
+        return [path for path in self.paths if counts[path.row] > 1 or self.program[path.row].kind not in CHOSEN]
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -135,15 +142,15 @@ class Evidence:
         return self.natural if row in self.exempt else self.base
 
     def without(self, path: AttentionPath) -> Rows:
-        """The imposed circuit without one path: its row uniform, or, where it has several keys, without this one."""
+        """The imposed circuit without one path: its row uniform, or, where it looks elsewhere too, without this key."""
         return {**self.program, path.row: self._removed(self.program[path.row], path)}
 
     def _removed(self, form: Form, path: AttentionPath) -> Form:
-        """A form of its row without the key of a path; of a pattern that looks at several, without this one."""
+        """A form of its row without the key of a path; of a pattern that looks elsewhere too, without this one."""
         if form.kind is Intervention.MIXTURE:
             (rest,) = [other for other in form.keys if other != path.key]
             return IDENTITY if rest == path.query else one_hot(rest)
-        return Form(Intervention.KNOCK_OUT, (path.key,)) if path in self.shared else UNIFORM
+        return Form(Intervention.KNOCK_OUT, (path.key,)) if path in self.partial else UNIFORM
 
     @cached_property
     def off(self) -> dict[Row, Form]:
@@ -194,9 +201,9 @@ class Evidence:
 
     @cached_property
     def lost_keys(self) -> dict[AttentionPath, Lost]:
-        """What each key of a row with several does: the row without it, as `lost` has rows."""
-        gone = [(path.row, self._removed(self.around(path.row)[path.row], path)) for path in self.shared]
-        return dict(zip(self.shared, self._without(gone), strict=True))
+        """What each key of a row that looks elsewhere too does: the row without it, as `lost` has rows."""
+        gone = [(path.row, self._removed(self.around(path.row)[path.row], path)) for path in self.partial]
+        return dict(zip(self.partial, self._without(gone), strict=True))
 
     def _without(self, changes: Sequence[tuple[Row, Form]]) -> list[Lost]:
         """What is lost where a row is put into another form, each alone."""
@@ -254,6 +261,14 @@ class Evidence:
         if few and doubtful(found):
             found = measure(self.evaluator)
         return measure(self.more) if doubtful(found) else found
+
+    def sure(self, program: Rows) -> Measured:
+        """The loss of a program; on more sequences where its interval holds the bar."""
+        losses = self.until_clear(
+            lambda evaluator: by_sequence(evaluator, [program]), lambda losses: self.in_doubt(list(losses)), few=False
+        )
+        (measured,) = self.measured(list(losses))
+        return measured
 
     def open(self, lost: Lost, due: float) -> bool:
         """Whether it is in doubt that a loss lies above the bar, or that it has risen by what is due."""

@@ -48,9 +48,7 @@ def places(evidence: Evidence) -> Part:
     def doubtful(moved: list[_Moved]) -> bool:
         return any(one.rise.interval[0] <= evidence.bar <= one.rise.interval[1] for one in moved)
 
-    moved = measure(evidence.rough)
-    if doubtful(moved):
-        moved = evidence.until_clear(measure, doubtful)
+    moved = evidence.until_clear(measure, doubtful)
     if not moved:
         return Part(False, "there is one chain, so that nothing can stand elsewhere", {"moved": []})
     worst, passed = max(moved, key=lambda one: one.rise.mean), all(one.rise.interval[1] < evidence.bar for one in moved)

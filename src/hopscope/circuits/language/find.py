@@ -30,6 +30,9 @@ _SEQUENCES, _CONFIRMING, _DECIDING = 128, 512, 8192
 """Questions behind most decisions, behind the last ones, and behind those that are still in doubt: two and four times
 as many as for vectors, since a question has one answer where a sequence has four, and is either right or wrong."""
 
+TEXT_PROOF = Proof(sequences=_CONFIRMING, few=_SEQUENCES)
+"""What stands behind a certificate where nothing else is asked for."""
+
 
 @dataclass(frozen=True)
 class Named:
@@ -83,12 +86,13 @@ def find_text_circuit(
         raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
     counts = {"sequences": _SEQUENCES, "confirming": _CONFIRMING, "deciding": _DECIDING}
     budget = replace(Budget.of(effort), **counts, most_rows=None)
-    proof, journal = proof or Proof(sequences=_CONFIRMING, few=_SEQUENCES), journal or Journal()
+    proof, journal = proof or TEXT_PROOF, journal or Journal()
     batch = text_batch(task, tokenizer, budget.confirming, derive_seed(seed, "circuit search"))
     evaluator = TextEvaluator(model, tokenizer, task, batch)
     check_memory(evaluator, model.size, proof)
     told = _told(evaluator, named)
-    origin, search = Origin(named.content, seed), {"effort": effort, "faithfulness": faithfulness, "seed": seed}
+    search = {"effort": effort, "faithfulness": faithfulness, "seed": seed, "proof": asdict(proof)}
+    origin = Origin(named.content, seed)
     began = time.monotonic()
     full, guessing = float(evaluator.own.mean()), 1 - 1 / batch.candidates.shape[1]
     forecast = Forecast(evaluator, budget, proof, (time.monotonic() - began) / evaluator.sequences)

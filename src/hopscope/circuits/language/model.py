@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from hopscope.checks import check_path
 from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.kept import kept_circuit
 from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
-from hopscope.circuits.language.find import Named, find_text_circuit
+from hopscope.circuits.language.find import TEXT_PROOF, Named, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.search.journal import Journal, Watch
@@ -110,8 +111,8 @@ class TextModel:
             how = {**search, "proof": proof, "journal": journal}
             return find_text_circuit(self.model, self.tokenizer, task, self.named, **how)
 
-        wanted = search | {"model": self.named.content, "rules": RULES}
-        return kept_circuit(text_circuit_path(self.path, task), wanted, find, proof=proof, watch=watch, anew=anew)
+        wanted = search | {"model": self.named.content, "rules": RULES, "proof": asdict(proof or TEXT_PROOF)}
+        return kept_circuit(text_circuit_path(self.path, task), wanted, find, watch=watch, anew=anew)
 
 
 def text_circuit_path(folder: Path, task: TextTask) -> Path:

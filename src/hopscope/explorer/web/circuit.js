@@ -107,7 +107,7 @@ function arrow(model, place, look, number, twin) {
     class: `arrow ${state}`, "data-path": number, tabindex: 0, role: "button", "aria-pressed": String(number === look.chosen),
     "aria-label": `${model.birth[number]}: ${model.say(path)}, attention ${number2(weight)}${cut ? ", cut" : ""}`,
     "data-tip": tipOf(model, number, weight, cut), onclick: (event) => look.pick(number, event),
-    onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), event.stopPropagation(), look.pick(number, event)),
+    onkeydown: (event) => pressed(event, () => look.pick(number, event)),
   });
   const from = place.levels[level - 1].y, to = place.levels[level].y, ends = [];
   for (const chain of look.axis === "chain" ? [0] : Array.from({ length: model.problem.chains }, (_, c) => c)) {
@@ -115,7 +115,7 @@ function arrow(model, place, look, number, twin) {
     const one = look.live && look.axis === "prompt" ? look.live.along[number][chain] : weight;
     ends.push(shaft(group, find(path.key), from, find(path.query), to, cut ? 0.3 : one, twin, look.axis === "prompt" ? chainColor(chain) : null, place.row));
   }
-  const at = ends[ends.length - 1], mark = svg("g", { class: `mark ${state}`, "data-tip": tipOf(model, number, weight, cut), onclick: (event) => look.pick(number, event) });
+  const at = ends[ends.length - 1], mark = svg("g", { class: `mark ${state}`, "data-key": number, "data-tip": tipOf(model, number, weight, cut), onclick: (event) => look.pick(number, event) });
   if (look.axis === "chain") {
     mark.append(svg("circle", { class: "badge", cx: r1(at.x), cy: r1(at.y), r: 8 }), svg("text", { class: "badge-text", x: r1(at.x), y: r1(at.y + 3.6) }, String(model.birth[number])));
     group.append(svg("circle", { class: "ring", cx: r1(at.x), cy: r1(at.y), r: 11 }));

@@ -9,11 +9,16 @@ function svg(name, attributes = {}, ...children) {
   return dressed(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
 
+/** What elements that were made with handlers do, by the handler's name: `redraw` hands it on. */
+const ACTS = new WeakMap();
+
 function dressed(element, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else element.setAttribute(key, value === true ? "" : value);
+    if (key.startsWith("on")) {
+      ACTS.set(element, { ...ACTS.get(element), [key]: value });
+      element[key] = value;
+    } else element.setAttribute(key, value === true ? "" : value);
   }
   element.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return element;
@@ -51,6 +56,14 @@ function choice(label, choices, value, pick) {
   const buttons = choices.map(([one, words, hint]) =>
     el("button", { type: "button", "aria-pressed": String(one === value), title: hint, onclick: () => pick(one) }, words));
   return el("span", { class: "group", role: "group", "aria-label": label }, buttons);
+}
+
+/** What Enter and Space do on a drawing that is a button. */
+function pressed(event, act) {
+  if (event.key !== "Enter" && event.key !== " ") return;
+  event.preventDefault();
+  event.stopPropagation();
+  act();
 }
 
 /** Words that follow the pointer over elements with data-tip, and those that have the focus. */

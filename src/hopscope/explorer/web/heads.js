@@ -39,14 +39,32 @@ function headsPicture(model, look, width) {
   const down = heads > 1 ? layers : Math.ceil(layers / across), most = Math.max(76, Math.min(132, 520 / down - 20));
   const space = width < 520 ? 5 : 9, tile = Math.floor(Math.min(most, (width - 2) / across - space)), pitch = tile + space, label = tile < 48 ? 11 : 16;
   const high = down * (pitch + label);
-  const canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": `Attention of ${layers} × ${heads} heads. Arrow keys move, the inspector tells.` });
+  const canvas = el("canvas", {
+    tabindex: 0, role: "img", "aria-label": `Attention of ${layers} × ${heads} heads. Arrow keys move, the inspector tells.`,
+    onclick: (event) => at(event) >= 0 && look.pick(at(event)),
+    onpointermove: (event) => {
+      const number = at(event);
+      event.target.dataset.tip = number < 0 ? "" : `layer ${Math.floor(number / heads) + 1} head ${(number % heads) + 1}${inUse.has(number) ? ", in the circuit" : gone.has(number) ? ", taken away in training: it writes nothing in the end" : ""}`;
+    },
+    onkeydown: (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      event.stopPropagation();
+      look.pick(Math.max(0, Math.min(layers * heads - 1, Math.max(0, look.chosen) + step)));
+    },
+  });
   const scale = Math.min(3, window.devicePixelRatio || 1), draw = canvas.getContext("2d"), color = ramp(), style = getComputedStyle(document.documentElement);
   canvas.width = across * pitch * scale;
   canvas.height = high * scale;
   canvas.style.width = across * pitch + "px";
   canvas.style.height = high + "px";
   draw.scale(scale, scale);
-  const inUse = new Set(model.paths.map((path) => path.layer * heads + path.head));
+  const at = (event) => {
+    const column = Math.floor(event.offsetX / pitch), row = Math.floor(event.offsetY / (pitch + label)), number = row * across + column;
+    return column < across && number < layers * heads ? number : -1;
+  };
+  const inUse = new Set(model.paths.map((path) => path.layer * heads + path.head)), gone = new Set(model.gone);
   for (let layer = 0; layer < layers; layer++)
     for (let head = 0; head < heads; head++) {
       const number = layer * heads + head, column = heads > 1 ? head : number % across, row = heads > 1 ? layer : Math.floor(number / across);
@@ -54,27 +72,13 @@ function headsPicture(model, look, width) {
       draw.font = `${inUse.has(number) ? 600 : 400} ${tile < 48 ? 7.5 : 11}px ${style.getPropertyValue("--sans")}`;
       draw.fillStyle = style.getPropertyValue(inUse.has(number) ? "--ink" : "--faint");
       draw.fillText(heads > 1 ? (tile < 48 ? `${layer + 1}.${head + 1}` : `L${layer + 1} H${head + 1}`) : `layer ${layer + 1}`, x, y - 4);
+      draw.globalAlpha = gone.has(number) ? 0.25 : 1;
       paintMap(draw, headMap(model, look, layer, head), x, y, tile, color);
+      draw.globalAlpha = 1;
       draw.lineWidth = number === look.chosen ? 2 : 1;
       draw.strokeStyle = style.getPropertyValue(number === look.chosen ? "--ink" : inUse.has(number) ? "--strong" : "--line");
       draw.strokeRect(x, y, tile, tile);
     }
-  const at = (event) => {
-    const column = Math.floor(event.offsetX / pitch), row = Math.floor(event.offsetY / (pitch + label)), number = row * across + column;
-    return column < across && number < layers * heads ? number : -1;
-  };
-  canvas.addEventListener("click", (event) => at(event) >= 0 && look.pick(at(event)));
-  canvas.addEventListener("pointermove", (event) => {
-    const number = at(event);
-    canvas.dataset.tip = number < 0 ? "" : `layer ${Math.floor(number / heads) + 1} head ${(number % heads) + 1}${inUse.has(number) ? ", in the circuit" : ""}`;
-  });
-  canvas.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    look.pick(Math.max(0, Math.min(layers * heads - 1, Math.max(0, look.chosen) + step)));
-  });
   return canvas;
 }
 

@@ -1,12 +1,12 @@
 // Beside the circuit: losses by hop under the cuts, and what is known of what is chosen.
 
-/** @param {object} look  { base, whole, t, last, x, held } results of the laboratory, checkpoint, cuts, what is held */
+/** @param {object} look  { base, whole, t, last, x, held } results of the laboratory, checkpoint, cuts, what is held as A */
 function lossTable(model, look) {
   const hops = model.problem.target_hops, { result, whole, t, held } = look, changed = look.x.length > 0 || look.base === "alone";
   const single = look.axis === "prompt" && look.live ? look.live.errors : null, end = t === model.steps.length - 1, shown = model.live && (end || changed);
   const recorded = single ? null : model.emergence ? model.emergence.partial_losses[t] : model.held_out ? model.held_out.partial : null;
   const size = model.emergence ? model.emergence.sequences : model.held_out ? model.held_out.n : 0;
-  const heads = ["hop", recorded ? `recorded, n = ${count(size)}` : null, single ? "this prompt" : null, shown ? (end ? "live" : "live, end") : null, changed && model.live ? (look.base === "alone" ? (look.x.length ? "alone, cut" : "alone") : "cut") : null, held ? "A" : null];
+  const heads = ["hop", recorded ? `recorded, n = ${count(size)}` : null, single ? "this prompt" : null, shown ? (end ? "live" : "live, end") : null, changed && model.live ? (look.base === "alone" ? (look.x.length ? "alone, cut" : "alone") : "cut") : null, held ? held.head : null];
   const mean = (values) => values && values.reduce((a, b) => a + b, 0) / values.length;
   const cells = (name, pick, strong) => {
     const now = changed ? pick(result && result.errors) : end ? pick(whole && whole.errors) : pick(recorded), ghost = pick(whole && whole.errors) ?? pick(recorded);
@@ -64,7 +64,7 @@ function aboutHead(model, look, number) {
   const mine = model.paths.map((path, i) => [path, i]).filter(([path]) => path.layer === layer && path.head === head), held = model.shape.held.find((one) => one.layer === layer + 1 && one.head === head + 1);
   const words = look.view === "prompt" && look.live ? "this prompt, position by position" : look.view === "others" ? "to all other chains together" : "within its own chain";
   return el("div", {}, el("h3", {}, `Layer ${layer + 1}, head ${head + 1}`),
-    el("p", { class: "hint" }, mine.length ? `In the circuit with ${mine.length} path${mine.length > 1 ? "s" : ""}.` : "Not in the circuit.", held ? ` Held to “${held.pattern}” in training.` : ""),
+    el("p", { class: "hint" }, mine.length ? `In the circuit with ${mine.length} path${mine.length > 1 ? "s" : ""}.` : model.gone.includes(number) ? "Taken away in training: it writes nothing in the end." : "Not in the circuit.", held ? ` Held to “${held.pattern}” in training.` : ""),
     el("div", { class: "buttons" }, mine.map(([path, i]) => el("button", { type: "button", onclick: () => look.pick(i) }, `${model.birth[i]}: `, roleNodes(path.query, model.problem.hops), " → ", roleNodes(path.key, model.problem.hops)))),
     el("div", { class: "maps" }, el("figure", {}, largeMap(model, look, layer, head, 250), el("figcaption", {}, `rows attend to columns, ${words}`))));
 }
@@ -85,7 +85,7 @@ function aboutCircuit(model) {
 function certificate(circuit) {
   if (!circuit || !circuit.certificate.length) return null;
   const failed = circuit.certificate.filter((part) => !part.passed).length;
-  return el("details", {}, el("summary", {}, `Certificate: ${circuit.certificate.length - failed} of ${circuit.certificate.length} parts pass`),
+  return el("details", {}, el("summary", {}, `Certificate, natural reading: ${circuit.certificate.length - failed} of ${circuit.certificate.length} parts pass`),
     el("ul", { class: "parts" }, circuit.certificate.map((part) => el("li", { class: part.passed ? null : "fail" }, el("b", {}, part.name.replaceAll("_", " ")), ` ${part.says}`))));
 }
 

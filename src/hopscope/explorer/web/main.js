@@ -30,6 +30,10 @@ async function start() {
     const t = one.at === null ? steps.length - 1 : steps.reduce((best, step, i) => (Math.abs(step - one.at) < Math.abs(steps[best] - one.at) ? i : best), 0);
     set({ y: number, t, p: path, q: -1, h: -1, x: [...one.cut], a: model().live ? one.axis : "chain", b: "model", c: null });
   };
+  const hold = () => {
+    const { c, m, t, x } = state.get();
+    go({ c: c ? null : { m, t, x } });
+  };
   const play = (on) => {
     clearInterval(playing);
     playing = on ? setInterval(() => {
@@ -56,10 +60,11 @@ async function start() {
   }
 
   function lookOf(of, now, chosen) {
-    const one = models[of.m], heads = now.v === "prompt" || !one.maps, found = one.arrays ? live(of, { ...now, t: of.t }, heads || now.a === "prompt") : null;
-    const changed = of.x.length > 0 || now.b === "alone", result = one.live && one.arrays && of.t === one.steps.length - 1 && changed ? lab.get([of.m, now.b, ...of.x].join(" ")) : null;
+    const { one, base, changed, end, key } = asked(models, of, now.b);
+    const heads = now.v === "prompt" || !one.maps, found = one.arrays ? live(of, { ...now, t: of.t, b: base }, heads || now.a === "prompt") : null;
+    const result = one.live && one.arrays && end && changed ? lab.get(key) : null;
     const prompt = one.live && one.arrays ? (found ? found.prompt : promptOf(one, now.s)) : null;
-    return { t: of.t, x: of.x, axis: prompt ? now.a : "chain", known: now.k, base: now.b, view: now.v, live: found, prompt, along: result ? result.along : null, chosen: chosen ? now.p : -1, also: chosen ? now.q : -1, pick, cut, at: atStep };
+    return { t: of.t, x: of.x, axis: prompt ? now.a : "chain", known: now.k, base, view: viewOf(one, now.v), live: found, prompt, along: result ? result.along : null, chosen: chosen ? now.p : -1, also: chosen ? now.q : -1, pick, cut, at: atStep };
   }
 
   function render(now) {
@@ -69,8 +74,8 @@ async function start() {
     story(now, one);
     circuit(now, one, look);
     side(now, one, look);
-    $("time").replaceChildren(timePicture(one, look, Math.max(300, $("time").clientWidth)), slider(now, one));
-    $("heads").replaceChildren((one.maps && one.arrays) || look.live ? headsPicture(one, { ...look, chosen: now.h >= 0 ? now.h : now.p >= 0 ? one.paths[now.p].layer * one.shape.heads + one.paths[now.p].head : -1, pick: (h) => go({ h, p: -1, q: -1 }) }, $("heads").clientWidth)
+    redraw($("time"), timePicture(one, look, Math.max(300, room($("time")))), slider(now, one));
+    redraw($("heads"), (one.maps && one.arrays) || look.live ? headsPicture(one, { ...look, chosen: now.h >= 0 ? now.h : now.p >= 0 ? one.paths[now.p].layer * one.shape.heads + one.paths[now.p].head : -1, pick: (h) => go({ h, p: -1, q: -1 }) }, room($("heads")))
       : el("p", { class: "empty" }, one.arrays ? "Neither weights nor role maps are here to show heads by." : "unpacking…"));
     controls(now);
     document.querySelectorAll(".static").forEach((section) => (section.hidden = Number(section.dataset.model) !== now.m));
@@ -81,19 +86,16 @@ async function start() {
   }
 
   function circuit(now, one, look) {
-    const box = $("circuit"), focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.path : null;
-    const was = focused && document.activeElement.closest("#circuit, #time");
-    if (!one.paths.length) box.replaceChildren(el("p", { class: "empty" }, one.circuit ? "This model has no circuit: its loss does not hold the bar." : "No circuit was looked for; all heads are below."));
+    const box = $("circuit");
+    if (!one.paths.length) redraw(box, el("p", { class: "empty" }, one.circuit ? "This model has no circuit: its loss does not hold the bar." : "No circuit was looked for; all heads are below."));
     else {
-      const panes = [], half = now.c && innerWidth > 700, width = Math.max(280, half ? (box.clientWidth - 19) / 2 : box.clientWidth);
-      const titled = (name, of, picture) => el("div", {}, now.c ? el("p", { class: "title" }, `${name}: ${models[of.m].name}, step ${count(models[of.m].steps[of.t])}${of.x.length ? `, ${of.x.length} cut` : ""}`) : null, picture);
-      if (now.c && models[now.c.m].paths.length) panes.push(titled("A", now.c, circuitPicture(models[now.c.m], { ...lookOf(now.c, { ...now, b: now.b }, false), chosen: -1, also: -1 }, width)));
+      const panes = [], half = now.c && innerWidth > 700, width = Math.max(280, half ? (room(box) - 19) / 2 : room(box));
+      const titled = (name, of, picture) => el("div", { "data-key": name }, now.c ? el("p", { class: "title" }, `${name}: ${models[of.m].name}, step ${count(models[of.m].steps[of.t])}${of.x.length ? `, ${of.x.length} cut` : ""}`) : null, picture);
+      if (now.c && models[now.c.m].paths.length) panes.push(titled("A", now.c, circuitPicture(models[now.c.m], { ...lookOf(now.c, now, false), chosen: -1, also: -1 }, width)));
       panes.push(titled("B", now, circuitPicture(one, lookOf(now, now, true), width)));
-      const slid = axisDrawn === look.axis && box.lastElementChild ? box.lastElementChild.scrollLeft : 1e6;  // the queries stand at the end
+      redraw(box, ...panes);
+      if (axisDrawn !== look.axis) box.lastElementChild.scrollLeft = 1e6;  // the queries stand at the end
       axisDrawn = look.axis;
-      box.replaceChildren(...panes);
-      box.lastElementChild.scrollLeft = slid;
-      if (was) { const again = $(was.id).querySelector(`[data-path="${focused}"]`); if (again) again.focus({ preventScroll: true }); }
     }
     $("circuit-legend").textContent = !one.paths.length ? "" : look.axis === "chain"
       ? `An arrow leads from what is read to who reads it. Its number is its place in the order of births${one.emergence ? ", filled once its attention has crossed 0.5" : " (unknown here)"}; its weight is the attention. ` + (now.k ? `Strips: the symbols x0 to x${one.problem.hops} that a position can hold along arrows that are not cut (filled), and at most with so many layers (outlined).` : "")
@@ -101,27 +103,28 @@ async function start() {
   }
 
   function side(now, one, look) {
-    const ready = one.live && one.arrays, last = now.t === one.steps.length - 1, wanted = now.x.length > 0 || now.b === "alone", whole = ready ? lab.get(`${now.m} model`) : null;
+    const mine = asked(models, now, now.b), { base, changed: wanted } = mine, a = now.c && asked(models, now.c, now.b), late = [mine, a].find((one) => one && one.early);
+    const ready = one.live && one.arrays, whole = ready ? lab.get(`${now.m} model`) : null;
     if (ready) {
-      const mine = whole && whole.done === whole.of && wanted ? lab.ask(one, now.m, now.x, now.b) : lab.ask(one, now.m, [], "model");
-      look.result = wanted ? lab.get([now.m, now.b, ...now.x].join(" ")) : mine;
+      const known = whole && whole.done === whole.of && wanted ? lab.ask(one, now.m, now.x, base) : lab.ask(one, now.m, [], "model");
+      look.result = wanted ? lab.get(mine.key) : known;
     }
-    if (now.c && (!wanted || (look.result && look.result.done === look.result.of)) && whole && whole.done === whole.of && models[now.c.m].live && models[now.c.m].arrays)
-      lab.ask(models[now.c.m], now.c.m, now.c.x, now.c.x.length || now.b === "alone" ? now.b : "model");
-    const held = now.c ? (models[now.c.m].emergence && !now.c.x.length ? { errors: models[now.c.m].emergence.partial_losses[now.c.t] } : { errors: (lab.get([now.c.m, now.b, ...now.c.x].join(" ")) || {}).errors }) : null;
+    if (a && (!wanted || (look.result && look.result.done === look.result.of)) && whole && whole.done === whole.of && a.one.live && a.one.arrays)
+      lab.ask(a.one, now.c.m, now.c.x, a.base);
+    const held = a && heldLosses(a, now.c.t, lab.get(a.key));
     const done = look.result || whole, words = !one.live ? "No weights here, so nothing can be cut." : !done ? "computing…" : done.done < done.of ? `live: ${done.done} of ${done.of} prompts` : `live: ${done.of} prompts, weights of step ${count(one.live.step)}` + (lastCut ? `; this prompt in ${Math.max(1, Math.round(lastCut))} ms` : "");
-    $("losses").replaceChildren(el("div", { class: "bar" }, el("h2", { id: "inspector-title" }, "Loss by hop"),
-      one.live && one.live.alone ? choice("What is cut from", [["model", "Model", "Everything that is not cut works"], ["alone", "Circuit alone", "Everything outside the circuit is off"]], now.b, (b) => go({ b })) : ""),
-      lossTable(one, { ...look, whole, x: now.x, base: now.b, held: held && held.errors && held.errors.length === one.problem.target_hops.length ? held : null }),
-      el("p", { class: "progress", role: "status", "data-done": String(Boolean(done && done.done === done.of && (!wanted || done === look.result))) }, words + (last || !now.x.length ? "" : ". Cuts are computed at the last checkpoint.")));
+    redraw($("losses"), el("div", { class: "bar" }, el("h2", { id: "inspector-title" }, "Loss by hop"),
+      one.live && one.live.alone ? choice("What is cut from", [["model", "Model", "Everything that is not cut works"], ["alone", "Circuit alone", "Everything outside the circuit is off"]], base, (b) => go({ b })) : ""),
+      lossTable(one, { ...look, whole, x: now.x, base, held: held && held.errors && held.errors.length === one.problem.target_hops.length ? held : null }),
+      el("p", { class: "progress", role: "status", "data-done": String(Boolean(done && done.done === done.of && (!wanted || done === look.result))) }, words + (!late ? "" : `. ${late.base === "alone" ? "The circuit alone is" : "Cuts are"} computed at the last checkpoint.`)));
     const parts = now.h >= 0 ? [aboutHead(one, look, now.h)] : now.p >= 0 ? [now.p, now.q].filter((p) => p >= 0).map((p) => aboutPath(one, look, p)) : [aboutCircuit(one)];
     if (now.p >= 0 && now.q < 0 && ((one.maps && one.arrays) || look.live)) parts.push(el("div", { class: "maps" }, el("figure", {}, largeMap(one, look, one.paths[now.p].layer, one.paths[now.p].head, 230), el("figcaption", {}, `layer ${one.paths[now.p].layer + 1} head ${one.paths[now.p].head + 1}: rows attend to columns`))));
-    $("inspector").replaceChildren(...parts.map((part) => el("div", { class: "about" }, part)));
+    redraw($("inspector"), ...parts.map((part) => el("div", { class: "about" }, part)));
   }
 
   function story(now, one) {
     const told = one.story[now.y];
-    $("story").replaceChildren(el("ol", {}, one.story.map((step, i) => el("li", {}, el("button", { type: "button", "aria-current": i === now.y ? "step" : null, onclick: () => tell(i) }, el("b", {}, String(i + 1)), el("span", { class: "words" }, step.title))))),
+    redraw($("story"), el("ol", {}, one.story.map((step, i) => el("li", {}, el("button", { type: "button", "aria-current": i === now.y ? "step" : null, onclick: () => tell(i) }, el("b", {}, String(i + 1)), el("span", { class: "words" }, step.title))))),
       el("p", { class: "caption", role: "status" }, told ? told.caption : headline(one), told && told.claim ? el("span", { class: "claim" }, ` Claim: ${told.claim}`, told.holds === null ? "." : told.holds ? ": holds here." : el("span", { class: "fails" }, ": does not hold here.")) : null));
   }
 
@@ -129,20 +132,19 @@ async function start() {
     const { steps } = one;
     if (steps.length < 2) return "";
     const range = el("input", { type: "range", min: 0, max: steps.length - 1, value: now.t, step: 1, "aria-label": "Checkpoint", "aria-valuetext": `step ${count(steps[now.t])}`, oninput: (event) => go({ t: Number(event.target.value) }) });
-    if (document.activeElement && document.activeElement.type === "range") queueMicrotask(() => range.focus({ preventScroll: true }));
-    return el("div", { class: "slider", style: `--left:${$("time").clientWidth < 520 ? 62 : 138}px` }, range, el("output", {}, `step ${count(steps[now.t])}`, el("small", {}, `epoch ${count(steps[now.t] / one.steps_per_epoch)}`)));
+    return el("div", { class: "slider", style: `--left:${room($("time")) < 520 ? 62 : 138}px` }, range, el("output", {}, `step ${count(steps[now.t])}`, el("small", {}, `epoch ${count(steps[now.t] / one.steps_per_epoch)}`)));
   }
 
   function controls(now) {
     const one = models[now.m], axes = one.live && one.paths.length ? choice("Positions", [["chain", "One chain"], ["prompt", "This prompt"]], now.a, (a) => go({ a })) : "";
-    $("circuit-controls").replaceChildren(...[axes,
-      now.a === "prompt" && one.live ? el("button", { type: "button", title: "A new random prompt", onclick: () => go({ s: one.live.count + Math.floor(Math.random() * 9e5) }) }, "New prompt") : "",
-      now.a === "chain" && one.paths.length ? el("button", { type: "button", "aria-pressed": String(now.k), title: "What each position can hold by now, and the theory's bound", onclick: () => go({ k: !now.k }) }, "Who knows what") : "",
-      one.paths.length ? el("button", { type: "button", "aria-pressed": String(Boolean(now.c)), title: "Keep this view as A and change the other, B", onclick: () => go({ c: now.c ? null : { m: now.m, t: now.t, x: now.x } }) }, now.c ? "One pane" : "Hold as A") : "",
-      now.x.length ? el("button", { type: "button", onclick: () => go({ x: [] }) }, `Restore ${now.x.length}`) : ""].filter(Boolean));
-    $("time-controls").replaceChildren(...(one.steps.length > 1 ? [el("span", {}, one.emergence ? "attention " : "", one.emergence ? el("span", { class: "ramp" }) : "", one.emergence ? " 0 to 1" : ""), el("button", { type: "button", "aria-pressed": String(Boolean(playing)), onclick: () => play(!playing) }, playing ? "Pause" : "Play")] : []));
+    redraw($("circuit-controls"), ...[axes,
+      now.a === "prompt" && one.live ? el("button", { type: "button", "data-key": "new", title: "A new random prompt", onclick: () => go({ s: one.live.count + Math.floor(Math.random() * 9e5) }) }, "New prompt") : "",
+      now.a === "chain" && one.paths.length ? el("button", { type: "button", "data-key": "known", "aria-pressed": String(now.k), title: "What each position can hold by now, and the theory's bound", onclick: () => go({ k: !state.get().k }) }, "Who knows what") : "",
+      one.paths.length ? el("button", { type: "button", "data-key": "hold", "aria-pressed": String(Boolean(now.c)), title: "Keep this view as A and change the other, B", onclick: hold }, now.c ? "One pane" : "Hold as A") : "",
+      now.x.length ? el("button", { type: "button", "data-key": "restore", onclick: () => go({ x: [] }) }, `Restore ${now.x.length}`) : ""].filter(Boolean));
+    redraw($("time-controls"), ...(one.steps.length > 1 ? [el("span", {}, one.emergence ? "attention " : "", one.emergence ? el("span", { class: "ramp" }) : "", one.emergence ? " 0 to 1" : ""), el("button", { type: "button", "aria-pressed": String(Boolean(playing)), onclick: () => play(!playing) }, playing ? "Pause" : "Play")] : []));
     const views = [...(one.paths.length ? [["circuit", "Circuit", "Rows of the circuit only"]] : []), ["roles", "Own chain"], ["others", "Other chains"], ...(one.live ? [["prompt", "This prompt", "All positions; weights of the last checkpoint"]] : [])];
-    $("heads-controls").replaceChildren(choice("What heads show", views, now.v, (v) => go({ v, ...(v === "prompt" ? { t: one.steps.length - 1 } : {}) })));
+    redraw($("heads-controls"), choice("What heads show", views, viewOf(one, now.v), (v) => go({ v, ...(v === "prompt" ? { t: one.steps.length - 1 } : {}) })));
   }
 
   toolbar({ models, state, set: go, pristine, model, look: () => lookOf(state.get(), state.get(), true), hash: () => own });
@@ -155,7 +157,7 @@ async function start() {
   addEventListener("hashchange", () => location.hash.slice(1) !== own && set(fromHash(location.hash, limits) || {}));
   let waiting = 0;
   addEventListener("resize", () => (clearTimeout(waiting), (waiting = setTimeout(() => render(state.get()), 80))));
-  addEventListener("beforeprint", () => render(state.get()));
+  onPaper(() => render(state.get()));
   const load = (now) => Promise.all([now.m, ...(now.c ? [now.c.m] : [])].map((m) => loadArrays(models[m])));
   render(state.get());
   document.documentElement.dataset.first = performance.now().toFixed(0);

@@ -51,10 +51,32 @@ function promptOf(model, n) {
   return compose(problem, arrays.symbols.slice(n * size, (n + 1) * size), arrays.places.slice(n * spots, (n + 1) * spots));
 }
 
+/** What is cut from: the circuit alone where there is one, else the whole model. */
+const baseOf = (model, base) => (base === "alone" && model.live && model.live.alone ? "alone" : "model");
+
+/** What heads show: rows of the circuit where there is one. */
+const viewOf = (model, view) => (view === "circuit" && !model.paths.length ? "roles" : view);
+
+/**
+ * What is computed of a view. @param {{m: number, t: number, x: number[]}} of  B, which is the state, or A, which is held
+ * `changed`: anything is cut. `early`: that is computed at the end, and the view is of an earlier checkpoint.
+ */
+function asked(models, of, base) {
+  const one = models[of.m], from = baseOf(one, base), end = of.t === one.steps.length - 1;
+  const changed = of.x.length > 0 || from === "alone";
+  return { one, base: from, changed, end, early: changed && !end && Boolean(one.live), key: [of.m, from, ...of.x].join(" ") };
+}
+
+/** Losses of what is held as A, and their heading: recorded at its checkpoint, or computed at the end. */
+function heldLosses(a, t, result) {
+  if (!a.changed && a.one.emergence) return { head: "A", errors: a.one.emergence.partial_losses[t] };
+  return { head: a.early ? "A, end" : "A", errors: result && result.errors };
+}
+
 /** The program of some cuts, from the whole model or from the circuit alone. @returns {Program} */
 function programOf(model, cuts, base) {
   const program = new Map(), { problem, shape, live, arrays, paths } = model;
-  if (base === "alone" && live.alone) {
+  if (baseOf(model, base) === "alone") {
     for (let layer = 0; layer < shape.layers; layer++)
       for (let head = 0; head < shape.heads; head++)
         for (let query = 0; query <= 2 * problem.hops; query++) program.set(rowName(layer, head, query), { kind: "uniform" });

@@ -11,8 +11,13 @@ function plainSvg(drawn) {
     const style = getComputedStyle(theirs[i]), text = node.tagName === "text" || node.tagName === "tspan";
     for (const { name } of [...node.attributes]) if (/^(class|style|role|tabindex|aria-|data-|on|paint-order)/.test(name)) node.removeAttribute(name);
     if (node.tagName === "g" || node.tagName === "svg") return void (style.opacity !== "1" && node.setAttribute("opacity", style.opacity));
+    if (node.tagName === "text" && style.stroke !== "none") node.before(groundOf(theirs[i], ground));
     for (const name of PRESENTED) {
       if (ONLY_TEXT.has(name) && !text) continue;
+      if (text && name.startsWith("stroke")) {
+        node.removeAttribute(name);
+        continue;
+      }
       let value = style.getPropertyValue(name);
       if (name === "font-family") value = /Iowan/.test(value) ? "Palatino, Georgia, serif" : "Helvetica, Arial, sans-serif";
       if (value && value !== "none" && value !== "normal" || name === "fill" || name === "stroke") node.setAttribute(name, value.replace(/px/g, "").replace("rgba(0, 0, 0, 0)", "none"));
@@ -22,6 +27,12 @@ function plainSvg(drawn) {
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.prepend(svg("rect", { x: 0, y: 0, width: "100%", height: "100%", fill: ground }));
   return new XMLSerializer().serializeToString(copy);
+}
+
+/** In place of the halo of a text, which without paint-order would lie over its letters. */
+function groundOf(text, fill) {
+  const { x, y, width, height } = text.getBBox();
+  return svg("rect", { x: r1(x), y: r1(y + 2), width: r1(width), height: r1(height - 4), fill, "fill-opacity": 0.8 });
 }
 
 function offer(name, type, data) {

@@ -7,17 +7,19 @@ function timePicture(model, look, width) {
   const narrow = width < 520, left = narrow ? 62 : 138, right = 34, tall = 170, strip = 15;
   const rows = model.emergence ? model.order.length : 0, height = tall + 22 + rows * (strip + 3) + 26;
   const x = (step) => left + ((width - left - right) * step) / model.total, y = (loss) => 12 + (tall - 24) * (1 - Math.min(loss, 1.1) / 1.1);
-  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Losses and attention over training", "data-figure": "training" });
+  const picture = svg("svg", {
+    width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Losses and attention over training", "data-figure": "training",
+    onclick: (event) => {
+      if (event.target.closest(".strip") && event.offsetX < left) return;
+      look.at(((event.offsetX - left) / (width - left - right)) * model.total);
+    },
+  });
   picture.append(lossAxes(model, x, y, left, width - right), curves(model, x, y, width - right));
   const bottom = tall + 12 + rows * (strip + 3);
   if (rows) picture.append(strips(model, look, x, tall + 8, strip, left, narrow));
   for (const step of ticks(model.total, narrow ? 3 : 6)) picture.append(svg("text", { class: "quiet", x: x(step), y: bottom + 16, "text-anchor": "middle", "font-size": 11 }, count(step)));
   const now = x(model.steps[look.t]);
   picture.append(svg("line", { class: "playhead", x1: now, x2: now, y1: 6, y2: bottom + 2 }), svg("circle", { cx: now, cy: 6, r: 3.5, fill: "var(--ink)" }));
-  picture.addEventListener("click", (event) => {
-    if (event.target.closest(".strip") && event.offsetX < left) return;
-    look.at(((event.offsetX - left) / (width - left - right)) * model.total);
-  });
   return picture;
 }
 
@@ -75,7 +77,7 @@ function strips(model, look, x, top, tall, left, narrow) {
     const row = svg("g", {
       class: `strip${path === look.chosen ? " chosen" : ""}`, "data-path": path, tabindex: 0, role: "button", "aria-label": `${place + 1}: ${model.say(one)}`,
       "data-tip": tipOf(model, path, weights[look.t], look.x.includes(path)), onclick: (event) => event.offsetX < left && look.pick(path, event),
-      onkeydown: (event) => event.key === "Enter" && look.pick(path, event),
+      onkeydown: (event) => pressed(event, () => look.pick(path, event)),
     });
     row.append(svg("text", { x: 0, y: y + 11.5, "font-size": 11, "font-weight": 600 }, String(place + 1)),
       svg("text", { class: "quiet", x: 18, y: y + 11.5, "font-size": 11 }, narrow ? `L${one.layer + 1}` + (model.shape.heads > 1 ? `.${one.head + 1}` : "") : `L${one.layer + 1}${model.shape.heads > 1 ? `.H${one.head + 1}` : ""}  ${model.roles[one.query]} → ${model.roles[one.key]}`));

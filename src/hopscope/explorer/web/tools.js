@@ -26,7 +26,7 @@ function menu(page) {
   button.addEventListener("click", () => open(list.hidden));
   document.addEventListener("click", (event) => !event.target.closest(".menu") && open(false));
   document.addEventListener("keydown", (event) => event.key === "Escape" && open(false));
-  const name = () => page.model().name.replace(/[^\w-]+/g, "-").toLowerCase(), figure = (which) => document.querySelector(`svg[data-figure="${which}"]`);
+  const name = () => page.model().name.replace(/[^\w-]+/g, "-").toLowerCase(), figure = (which) => [...document.querySelectorAll(`svg[data-figure="${which}"]`)].at(-1);  // of A and B, B
   const picture = async (which, png) => {
     const drawn = figure(which), text = drawn && plainSvg(drawn);
     if (!drawn) return;

@@ -1,0 +1,84 @@
+"""What once passed a certificate and was false: idle keys, patterns nobody imposed, verdicts on a few sequences."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from planted_models import LAST_OF_TWO, evidence_of, witness
+from resting_head import resting
+
+from hopscope.circuits.certificate import PARTS, Evidence, certify
+from hopscope.circuits.certificate.losses import Measured
+from hopscope.circuits.certificate.places import _Moved
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.form import KEEP, POSITIONAL, Form
+from hopscope.circuits.hypotheses import Rows
+
+PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.certificate.{name}"] for name in ("places", "outside"))
+
+
+def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
+    """Planted: a head that rests where it reads nothing, and looks at x0> with a seventh of its weight, for no use."""
+    evidence, head = resting(0.15)
+    assert evidence.paths.count(head) == 1
+    assert evidence.partial == [head]
+    lost = evidence.lost[head.row]
+    assert float(lost.without.mean()) > 4 * evidence.bar  # the row is needed, to rest
+    part = PARTS["necessity"](evidence)
+    assert not part.passed
+    spare = [one["row"] for one in (*part.numbers["rows"], *part.numbers["keys"]) if not one["needed"]]
+    assert spare == [head.describe(evidence.evaluator.names)]
+
+
+@pytest.mark.parametrize("form", [KEEP, POSITIONAL])
+def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Form) -> None:
+    evidence = evidence_of(witness(2), {LAST_OF_TWO.row: form})
+    assert evidence.partial == [LAST_OF_TWO]
+    part = PARTS["necessity"](evidence)
+    assert part.passed
+    assert [one["needed"] for one in part.numbers["keys"]] == [True]
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_a_strict_circuit_in_which_nothing_is_imposed_is_none(mean: bool) -> None:
+    """Planted: every row of the circuit left as the model has it, or at its mean."""
+    made = witness(2)
+    rows = [path.row for path in made.circuit]
+    forms = {row: evidence_of(made).hypotheses.mean(row) if mean else KEEP for row in rows}
+    found = certify(evidence_of(made, forms, sense="strict"))
+    assert found.failed == ("sufficiency",)
+    assert found.parts["sufficiency"].says.endswith(f"; {len(rows)} rows in use are not imposed")
+
+
+def test_random_circuits_stand_on_the_background_of_the_circuit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The circuit's own rows, drawn by chance, do what the circuit does, whatever else that stands on."""
+    evidence, head = resting(0.05)
+    assert evidence.background == [head.row]
+    monkeypatch.setattr(OUTSIDE, "rivals", lambda *_: [frozenset(evidence.rows)])
+    part = PARTS["recovery"](evidence)
+    assert part.numbers["as_good"] == 1
+    assert not part.passed
+
+
+def test_places_does_not_decide_on_a_few_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: what is lost shows in one sequence of eight, and in none of the first."""
+    evidence = evidence_of(witness(1))
+
+    def moved(evidence: Evidence, evaluator: Evaluator, program: Rows) -> list[_Moved]:
+        rise = torch.zeros(evaluator.sequences).double()
+        rise[evidence.proof.rough :: 8] = 0.6
+        return [_Moved(1, 0, 1, evidence.measured([rise])[0])]
+
+    monkeypatch.setattr(PLACES, "_moved", moved)
+    assert moved(evidence, evidence.rough, {})[0].rise.interval == (0, 0)
+    assert not PARTS["places"](evidence).passed
+
+
+def test_outside_holds_the_bar_for_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: the worst half has a loss just below the bar, in doubt."""
+    evidence = evidence_of(witness(1))
+    assert PARTS["outside"](evidence).passed
+    monkeypatch.setattr(evidence, "sure", lambda _: Measured(0.98 * evidence.bar, (0.9 * evidence.bar, evidence.bar)))
+    assert not PARTS["outside"](evidence).passed

@@ -1,0 +1,66 @@
+"""The table of losses in a browser: what is held beside a view, what is cut from, and at which step it is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chromium import Tab
+from explored import witness_recipes
+from known_run import known_run
+
+from hopscope.emergence.history import Emergence
+from hopscope.explorer.page import explore
+from hopscope.training.run import RunFolder
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+
+DONE = "return document.querySelector('.progress').dataset.done === 'true'"
+HEADS = "return [...document.querySelectorAll('.losses thead th')].map((head) => head.textContent)"
+LAST = "return [...document.querySelectorAll('.losses tr.all .number')].at(-1).textContent"
+NOTE = "computed at the last checkpoint"
+
+
+def said(tab: Tab) -> str:
+    return str(tab.ask("return document.querySelector('.progress').textContent"))
+
+
+@pytest.mark.parametrize(
+    ("view", "head", "early"),
+    [("v1.m0.t6.x0.c0-2-1", "A, end", True), ("v1.m0.t6.x0.c0-6-1", "A", False), ("v1.m0.t6.x0.c0-2", "A", False)],
+)
+def test_what_is_held_says_when_it_is_of_the_end(
+    tab: Tab, page: Path, run: RunFolder, view: str, head: str, early: bool
+) -> None:
+    tab.open(page, "v1.m0.t6.x1")
+    tab.until(DONE)
+    cut = tab.ask(LAST)
+    tab.open(page, view)
+    tab.until(f"{HEADS}.some((head) => head.startsWith('A'))")
+    assert tab.ask(HEADS)[-1] == head
+    assert (NOTE in said(tab)) == early
+    recorded = Emergence.load(run.path / "emergence.json").partial_losses[2]
+    expected = cut if view.endswith("-1") else f"{sum(recorded) / len(recorded):.3f}"
+    tab.until(f"{LAST} === '{expected}'")
+
+
+def test_a_cut_at_an_earlier_checkpoint_says_so(tab: Tab, page: Path) -> None:
+    for view, what in (("x0", "Cuts are"), ("b1", "The circuit alone is")):
+        tab.open(page, f"v1.m0.t2.{view}")
+        tab.until(DONE)
+        assert f"{what} {NOTE}" in said(tab)
+
+
+def test_of_a_model_without_a_circuit_the_whole_is_shown(tab: Tab, run: RunFolder, tmp_path: Path) -> None:
+    with witness_recipes():
+        page = explore([run, known_run(tmp_path / "bare")], tmp_path / "both.html")[0].resolve()
+    tab.open(page, "v1.m0.t6.b1.v0")
+    tab.until(DONE)
+    assert tab.ask(HEADS)[-1] == "alone"
+    tab.ask("const one = document.querySelector('select'); one.value = '1'; one.dispatchEvent(new Event('change'))")
+    tab.until("return document.title.startsWith('bare')")
+    tab.until(DONE)
+    assert tab.ask(HEADS)[-1] == "live"
+    assert NOTE not in said(tab)
+    assert tab.ask("return document.querySelector('#heads-controls [aria-pressed=true]').textContent") == "Own chain"
+    assert tab.logs() == []

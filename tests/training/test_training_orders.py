@@ -1,0 +1,53 @@
+"""Orders to stop that come when no update is under way: none is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import Future, ProcessPoolExecutor
+
+import pytest
+from seeds_apart import runs
+
+from hopscope.parallel import in_processes
+from hopscope.training import trainer
+from hopscope.training.engine import EngineChoice
+from hopscope.training.many import train_all
+
+FP32 = EngineChoice(precision="fp32", threads=1, device="cpu")
+
+
+def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, tmp_path):
+    measured, sent = trainer.held_out_errors, []
+
+    def ordered(*given: object):
+        if not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+        return measured(*given)
+
+    monkeypatch.setattr(trainer, "HELD_OUT", 8)
+    monkeypatch.setattr(trainer, "held_out_errors", ordered)
+    with pytest.raises(KeyboardInterrupt):
+        train_all(runs(), tmp_path, workers=1, choice=FP32, in_order=True)
+    assert [path.parent.name for path in tmp_path.rglob("result.json")] == ["seed-0"]
+    assert [path.name for path in (tmp_path / "arm").iterdir()] == ["seed-0"]
+    train_all(runs(), tmp_path, workers=1, choice=FP32, in_order=True)
+    assert len(list(tmp_path.rglob("result.json"))) == 3
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_an_order_while_workers_are_made_stops_what_waits(number, monkeypatch):
+    plain, jobs = ProcessPoolExecutor.submit, list[Future[None]]()
+
+    def submit(pool: ProcessPoolExecutor, *given: object) -> Future[None]:
+        jobs.append(plain(pool, *given))
+        if len(jobs) == number:
+            os.kill(os.getpid(), signal.SIGINT)
+        return jobs[-1]
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
+    with pytest.raises(KeyboardInterrupt):
+        in_processes(time.sleep, [(0.5,)] * 6, 2)
+    assert not [one for one in jobs if one.done() and not one.cancelled() and one.exception() is None]

@@ -1,0 +1,58 @@
+"""Recipes as values: the same one is told by the same hash, however its numbers were written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+from seeds_apart import PROBLEM, RECIPE
+
+from hopscope.check import check
+from hopscope.seals import seal
+from hopscope.training.engine import Engine
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+from hopscope.training.run_records import hash_of, run_hash
+from hopscope.training.setup import Setup
+from hopscope.training.trainer import train
+
+WHOLE = {
+    "learning_rate": 1, "fall": 0, "learned_below": 1, "prune_cost": 2, "head_dropout": 0, "weight_decay": 0,
+    "beta1": 0, "beta2": 0, "clip": 1, "qk_gain": 2, "embedding_gain": 3, "output_gain": 0,
+}  # fmt: skip
+
+
+def setup(recipe: Recipe) -> Setup:
+    return Setup("run", PROBLEM, recipe, (0,))
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_number_is_a_float_where_there_are_floats(name):
+    whole, exact = (replace(RECIPE, **{name: of(WHOLE[name])}) for of in (int, float))
+    assert json.dumps(asdict(whole)) == json.dumps(asdict(exact))
+    assert hash_of(setup(whole)) == hash_of(setup(exact))
+    assert isinstance(getattr(whole, name), float)
+
+
+def test_that_goes_for_weights_and_for_nothing_else():
+    weighted = replace(RECIPE, hop_weights=[1])
+    assert json.dumps(asdict(weighted)["hop_weights"]) == "[1.0]"
+    assert {name for name, value in asdict(replace(RECIPE, **WHOLE)).items() if isinstance(value, float)} == {*WHOLE}
+    assert replace(RECIPE, clip=None).clip is None
+
+
+def test_a_run_whose_record_has_a_whole_number_is_read_by_its_own_hash_and_goes_on(tmp_path):
+    """As older hopscopes wrote them."""
+    recipe = replace(RECIPE, clip=1)
+    run = RunFolder.create(tmp_path / "run", setup(recipe), Engine(threads=1))
+    told = json.loads((run.path / "run.json").read_text())
+    told["recipe"]["clip"] = 1
+    told["content_hash"] = run_hash(told["problem"], told["recipe"], told["seeds"])
+    assert told["content_hash"] != run.record.content_hash
+    del told["seal"]
+    (run.path / "run.json").write_text(json.dumps({**told, "seal": seal(told, told["content_hash"])}))
+    old = train(setup(recipe), run.path, engine=Engine(threads=1))
+    assert old.record.content_hash == told["content_hash"]
+    assert not [one.trouble for one in check(old.path) if one.trouble]
+    assert train(setup(replace(recipe, clip=1.0)), run.path).result == old.result
