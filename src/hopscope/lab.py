@@ -138,7 +138,7 @@ class Model(Subject):
         Raises:
             InputError: no whole number from 0; and when it is used, if the run has no such checkpoint.
         """
-        check_count("step", step, least=0)
+        check_count("the step of a checkpoint", step, least=0)
         return Model(self.run, self.number, step)
 
     def circuit(

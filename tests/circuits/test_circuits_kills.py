@@ -39,7 +39,7 @@ def program(folder):
 def fresh(name):
     return Path(shutil.copytree(root / "run", root / name))
 
-moments, alone = killed_everywhere(program, fresh, every=7)
+moments, alone = killed_everywhere(program, fresh, every=13)
 assert set(alone) - set(contents(root / "run")) == {"circuit.json"}
 print(moments)
 """

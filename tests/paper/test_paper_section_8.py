@@ -245,15 +245,15 @@ class TestC8:
         more: NamedPath = (1, 1, "x0?", "x0>")
         found = judged(*abc()[:2], studied(strict((*SERIAL, more)), "c"))["C8"]
         assert found.verdict == "not reproduced"
-        assert "every pair tied in 3 of 3 certified circuits; something else done there in 1" in found.ours
+        assert "every pair tied in 3 of 3 certified strict circuits; something else done there in 1" in found.ours
 
     def test_a_circuit_that_is_not_certified_says_nothing_of_its_model(self) -> None:
         """For neither verdict: not one that does something else, and not one that ties every pair."""
         for paths in (SERIAL, (*SERIAL, (1, 1, "x0?", "x0>"))):
             doubtful = studied(strict(paths), "d", certified=("natural",))
             found = judged(*abc(), doubtful)["C8"]
-            assert (found.verdict, found.reason) == ("inconclusive", "1 model without a certified circuit")
-            assert found.ours.endswith("; 1 circuit not certified")
+            assert (found.verdict, found.reason) == ("inconclusive", "1 model without a certified strict circuit")
+            assert found.ours.endswith("; 1 strict circuit not certified")
 
     def test_ties_in_two_heads_of_the_layer_count(self) -> None:
         split = (TIES[0], TIES[1], (1, 2, ">x3", "x2>"), *SERIAL[3:])

@@ -155,7 +155,8 @@ def test_a_step_without_a_key() -> None:
     [([], "a graph of lookups: Expected object"), (3, "a graph of lookups: Expected object"), ({}, "field steps"),
      ({"steps": [], "known": "a", "target": "a"}, "known is 'a'"),
      ({"steps": [{"keys": "ab", "value": "c"}], "known": ["a"], "target": "c"}, r"steps\[0\].keys is 'ab'"),
-     ({"steps": [], "known": ["a"], "target": "a", "surplus": 1}, "has no field surplus"),
+     ({"steps": [{"keys": ["a"], "value": "b"}], "known": ["a"], "target": "b", "surplus": 1}, "has no field surplus"),
+     ({"steps": [], "known": ["a"], "target": "a"}, "a conditional problem needs steps"),
      ({"steps": [], "known": ["a"], "target": 3}, "target is 3"),
      ({"steps": [], "known": ["a"], "target": "a", "causal": "yes"}, "causal is 'yes'")],
 )  # fmt: skip
