@@ -12,12 +12,26 @@ if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_seta
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(worker[2:]) % len(cores)]})
 
+import gc
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+SOURCE = Path(__file__).parents[1] / "src"
+
+
+def with_shapes(package: str) -> list[str]:
+    """Modules of a package with shapes in their signatures: to look at other calls takes time, and tells nothing."""
+    files = sorted((SOURCE / package.replace(".", "/")).rglob("*.py"))
+    return [
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        for file in files
+        if file.name != "__init__.py" and "from jaxtyping import" in file.read_text()
+    ]
+
 
 # Tensor signatures are checked at each call. What torch.compile traces is tested uncompiled: the two do not mix.
 install_import_hook(
@@ -43,8 +57,8 @@ install_import_hook(
         "hopscope.theory.witness_both_ways",
         "hopscope.theory.witness_causal",
         "hopscope.theory.witness_unmasked",
-        "hopscope.circuits",
-        "hopscope.emergence",
+        *with_shapes("hopscope.circuits"),
+        *with_shapes("hopscope.emergence"),
         "hopscope.benchmark.local",
         "hopscope.benchmark.weighing",
         "hopscope.benchmark.own_model",
@@ -75,6 +89,12 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     result = CliRunner().invoke(command, asked)
     assert result.exit_code == 0, result.output
     return folder, result.stdout
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: nobody need look through it again and again for what can go."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -103,7 +103,7 @@ class Cases:
 
     def two_at_once(self) -> Iterator[str]:
         """Both come to the bytes of one alone, or one is told that the other is there."""
-        for arguments, times in ((TRAIN, 2), (RESUME, 1), ([*CIRCUIT, "--anew"], 1), (REPRODUCE, 1)):
+        for arguments, times in ((TRAIN, 1), (RESUME, 1), ([*CIRCUIT, "--anew"], 1), (REPRODUCE, 1)):
             wanted = self._alone(arguments)
             for trial in range(times):
                 inside = self._fresh()
