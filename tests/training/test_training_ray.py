@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def cluster():
 def alone(tmp_path_factory):
     """The same setups, trained by this process undisturbed."""
     folder = tmp_path_factory.mktemp("alone")
-    train_all(SETUPS, folder, workers=1, choice=CHOICE)
+    train_all(SETUPS, folder, workers=1, choice=replace(CHOICE, threads=1))  # as a worker has
     return contents(folder)
 
 
