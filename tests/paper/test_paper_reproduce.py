@@ -16,7 +16,7 @@ from hopscope.cli.report import command as report
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
 from hopscope.paper.presets import BY_NAME, TINY, named
-from hopscope.paper.reproduce import read
+from hopscope.paper.reproduce import read, reproduce
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.reproduction import write_report
 from hopscope.studies.work import Work
@@ -176,3 +176,22 @@ def test_the_report_links_to_the_explorer_of_the_followed_model(tiny: tuple[Path
     assert "ic-layers-2-seed-0, seed 0" in page
     assert 'data-chunk="m0-weights"' in page
     assert 'href="./explorer.html"' in (tiny[0] / "report.html").read_text()
+
+
+@pytest.mark.parametrize("preset", [3, None, {"name": "tiny"}])
+def test_what_is_no_preset_is_told(preset: object) -> None:
+    with pytest.raises(InputError, match="a preset is one of laptop, "):
+        reproduce(preset)  # type: ignore[arg-type]
+
+
+def test_neither_a_run_nor_a_file_is_made_a_reproduction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of the preset's name too, where nobody named one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "tiny").mkdir(parents=True)
+    (tmp_path / "runs" / "tiny" / "run.json").write_text("{}")
+    with pytest.raises(InputError, match="is a run"):
+        reproduce("tiny")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="file is a file"):
+        reproduce("tiny", tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"

@@ -106,11 +106,7 @@ def find_circuit(
     batch = held_out(problem, budgets[0].confirming, seed, "circuit search")
     evaluator, proof = _on_vectors(transformer, problem, batch, initial), proof or Proof()
     of, journal = origin or _origin(transformer), journal or Journal()
-    return proven(circuit_in(evaluator, budgets, seed, of, proof, journal, strict=True), proof)
-
-
-def proven(circuit: Circuit, proof: Proof) -> Circuit:
-    """A circuit whose record says how much stands behind its certificate."""
+    circuit = circuit_in(evaluator, budgets, seed, of, proof, journal, strict=True)
     return replace(circuit, search=circuit.search | {"proof": asdict(proof)})
 
 
@@ -222,7 +218,7 @@ def circuit_of_run(
     if not 0 <= number < len(run.seeds):
         raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
     at = max(run.checkpoints, default=0) if step is None else step
-    if step is None and run.finished and run.result.models[number].held_out_loss is None:
+    if step is None and run.finished and run.result.models[number].diverged:
         raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")
     model = model_hash(run, number, at)
 

@@ -12,7 +12,6 @@ import click
 
 from hopscope.cli._common import GivenPath, for_people
 from hopscope.cli._engine import engine_options, say_precision
-from hopscope.keeping import check_no_run
 
 if TYPE_CHECKING:
     from hopscope.paper.claims import Claim
@@ -58,7 +57,6 @@ def command(
     from hopscope.report.reproduction import write_report
     from hopscope.studies.work import Work
 
-    check_no_run(Path("runs") / preset if out is None else out)
     say_precision(device, precision)
     seen = for_people()
     work = Work(workers, device, precision, compiled, study_bars if seen else None, waiting if seen else None)

@@ -19,6 +19,7 @@ from typing import Any
 
 from hopscope.checks import check_path
 from hopscope.errors import InputError
+from hopscope.keeping import check_no_run
 from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
 from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_claims
 from hopscope.paper.groups import read_groups
@@ -79,9 +80,10 @@ def reproduce(
     ask_held_head = options.pop("held_head", False)
     work = work or Work(**options)
     chosen = presets.named(preset) if isinstance(preset, str) else preset
-    folder = check_path("a reproduction", folder if folder is not None else Path("runs") / chosen.name)
     if not isinstance(chosen, Preset):
         raise InputError(f"a preset is one of {', '.join(presets.BY_NAME)}, or a Preset of your own, got {preset!r}")
+    folder = check_path("a reproduction", folder if folder is not None else Path("runs") / chosen.name)
+    check_no_run(folder)
     if folder.is_file():
         raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")

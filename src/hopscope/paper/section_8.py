@@ -89,7 +89,7 @@ def find(path: Path, number: int, effort: Effort) -> None:
     from hopscope.training.run import RunFolder
 
     run = RunFolder(path)
-    if run.result.models[number].held_out_loss is not None:
+    if not run.result.models[number].diverged:
         circuit_of_run(run, number, effort=effort)
 
 

@@ -87,8 +87,8 @@ def follow(path: Path, number: int, effort: Effort) -> None:
     from hopscope.emergence.of_run import emergence_of_run
 
     run = RunFolder(path)
-    if run.result.models[number].held_out_loss is None:
-        return  # it has diverged
+    if run.result.models[number].diverged:
+        return
     if circuit_of_run(run, number, effort=effort).found:
         emergence_of_run(run, number)
     step = all_learned_at(run, number)

@@ -211,7 +211,7 @@ def diverged(run: RunFolder, step: int | None = None) -> bool:
     """Whether the first model of a finished run had diverged, at a checkpoint or in the end."""
     import torch
 
-    if run.result.models[0].held_out_loss is not None:
+    if not run.result.models[0].diverged:
         return False  # nor had it before: what is no number stays none
     weights = () if step is None else run.transformer(step).state_dict().values()
     return step is None or not all(bool(torch.isfinite(weight).all()) for weight in weights)

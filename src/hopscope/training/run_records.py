@@ -103,6 +103,11 @@ class ModelResult:
     held_out_standard_error: float | None
     held_out_partial_losses: tuple[float | None, ...]
 
+    @property
+    def diverged(self) -> bool:
+        """Whether in the end its answers were no numbers."""
+        return self.held_out_loss is None
+
 
 @dataclass(frozen=True)
 class Result:

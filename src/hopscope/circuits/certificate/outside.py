@@ -35,9 +35,8 @@ def recovery(evidence: Evidence) -> Part:
 
     A random circuit keeps as many rows, with the model's own patterns, and has everything else as the circuit has it,
     whose own rows are switched off: it stands on the same background. They are drawn from the rows that attend to some
-    role, in heads that write something; half of them deliver x{D} by theory. Passes
-    if the circuit goes 90% of the way from nothing to the model and at most one in twenty of them does as well; where
-    there are fewer than twenty, none.
+    role, in heads that write something; half of them deliver x{D} by theory. Passes if the circuit goes 90% of the way
+    from nothing to the model and at most one in twenty of them does as well; where there are fewer than twenty, none.
     """
     heavy = [AttentionPath(*row, key) for row in evidence.telling for key in evidence.hypotheses.heavy(row)]
     drawn = rivals(
