@@ -12,9 +12,11 @@ import torch
 from click.testing import CliRunner
 
 from hopscope.check import check
-from hopscope.circuits.form import UNIFORM, one_hot
+from hopscope.circuits.certificate import Sense
+from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.search.units import Units
 from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.lab import train
@@ -24,13 +26,17 @@ from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy, Certified, run
 from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, summary, table
 from hopscope.studies.hosts import Host, cut_down, hand_built
-from hopscope.studies.planting import Kind, label, plant
+from hopscope.studies.planting import KINDS, TRUE, Kind, Planted, label, plant
+from hopscope.studies.resting import Rest, resting
 from hopscope.studies.work import Work
 from hopscope.theory.path import Row
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
-TINY = CalibrationStudy(built=((1, 0), (1, 1)), each=2, sequences=64, proof=calibration.QUICK)
+ONE_HOP = tuple(kind for kind in KINDS["natural"] if kind not in ("at rest", "idle key"))
+"""What there is to plant in models of one hop."""
+
+TINY = CalibrationStudy(built=((1, 0), (1, 1)), kinds=ONE_HOP, each=2, sequences=64, proof=calibration.QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +54,42 @@ def test_hand_built_models_do_what_their_circuits_say(hosts: list[Host]) -> None
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
-def test_what_is_planted_is_false_by_measure(kind: Kind, hosts: list[Host]) -> None:
+def test_what_is_planted_is_what_it_is_called_by_measure(kind: Kind, hosts: list[Host]) -> None:
     host, generator = hosts[0], torch.Generator().manual_seed(3)
     planted = plant(kind, host, hosts, generator)
     assert planted is not None
-    assert label(kind, host, planted) == ("true" if kind == "true" else "false")
+    assert label(kind, host, planted) == ("true" if kind in TRUE else "false")
     assert (planted.program == host.circuit) == (kind in ("true", "deaf tool"))
+
+
+def test_a_head_that_rests_is_needed_and_what_it_looks_at_is_not(hosts: list[Host]) -> None:
+    """Two hops: the second members of pair 1 look at the first ones, and rest at the start."""
+    (host, _), rest = hosts, Rest(0, 1, 0.2, 3)
+    evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, 3)
+    assert path.describe(evaluator.names) == "layer 1 head 4: >x1 -> x0>"
+    units = Units.of(evaluator)
+    assert units.hypotheses.weights(path.row)[path.key] == pytest.approx(0.2)
+    at_rest = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: KEEP}
+    without = {**at_rest, path.row: Form(Intervention.KNOCK_OUT, (path.key,))}
+    with_it, idle, broken = evaluator.mse([at_rest, without, {**at_rest, path.row: UNIFORM}])
+    assert idle < 1e-3
+    assert idle < with_it < broken
+    untrained = evaluator.with_untrained([(0, 3)], 0)
+    assert untrained.mse([at_rest])[0] == pytest.approx(broken, rel=0.01)  # it looks everywhere alike
+
+
+@pytest.mark.parametrize(("kind", "form"), [("idle key", KEEP), ("at rest", POSITIONAL)])
+def test_only_a_whole_pattern_with_one_key_is_an_idle_key(kind: Kind, form: Form, hosts: list[Host]) -> None:
+    """Nothing is planted with a label where the head looks nowhere, or where what it looks at breaks the circuit."""
+    host = hosts[0]
+    labels = {}
+    for weight in (0.03, 0.13, 0.9):
+        rest = Rest(0, 1, weight, 3)
+        evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, 3)
+        program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: form}
+        labels[weight] = label(kind, host, Planted(program, "", path.row, evaluator))
+    assert labels == {0.03: "true" if kind == "at rest" else "undecided", 0.13: "false" if kind == "idle key" else
+                      "undecided", 0.9: "undecided"}  # fmt: skip
 
 
 def test_another_key_of_the_same_symbol_is_not_false(hosts: list[Host]) -> None:
@@ -76,9 +112,21 @@ def test_a_trained_model_is_cut_down_to_what_is_clear(hosts: list[Host]) -> None
     assert 0.02 <= made.bar <= 0.1
 
 
+@pytest.mark.parametrize(
+    ("kind", "sense", "failed"),
+    [("at rest", "natural", ()), ("idle key", "natural", ("necessity",)), ("not imposed", "strict", ("sufficiency",))],
+)
+def test_one_part_alone_stands_against_it(kind: Kind, sense: Sense, failed: tuple[str, ...], hosts: list[Host]) -> None:
+    """What rules 3 certified: all other parts pass it."""
+    study = replace(TINY, sense=sense)
+    made = (calibration._certified(study, hosts[0], hosts, kind, number) for number in range(9))
+    found = next(one for one in made if one is not None and one.label in ("true", "false"))
+    assert found.failed == failed
+
+
 def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run(TINY, tmp_path)
-    kinds = {kind: found.of(kind) for kind in get_args(Kind)}
+    kinds = {kind: found.of(kind) for kind in ONE_HOP}
     assert all(len(some) == 2 for some in kinds.values())
     assert all(one.failed == () for one in kinds["true"])
     assert all(one.failed for kind in kinds for one in kinds[kind] if kind != "true")
@@ -109,7 +157,7 @@ def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monk
 
 def labelled(study: object, host: Host, hosts: object, kind: Kind, number: int) -> Certified:
     """As if it had been planted and certified."""
-    return Certified(host.name, host.family, kind, number, "", "true" if kind == "true" else "false", 0.05, (), 0.0)
+    return Certified(host.name, host.family, kind, number, "", "true" if kind in TRUE else "false", 0.05, (), 0.0)
 
 
 def test_every_model_gets_as_many_until_there_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +165,7 @@ def test_every_model_gets_as_many_until_there_are_enough(tmp_path: Path, monkeyp
     monkeypatch.setattr(calibration, "_certified", labelled)
     study = replace(TINY, each=5)
     found = run(study, tmp_path)
-    for kind in get_args(Kind):
+    for kind in ONE_HOP:
         by_host = [
             sum(one.host == name for one in found.of(kind)) for name in ("hand-built-1-hops-0", "hand-built-1-hops-1")
         ]
@@ -129,7 +177,7 @@ def test_every_model_gets_as_many_until_there_are_enough(tmp_path: Path, monkeyp
     monkeypatch.setattr(calibration, "_certified", none_in_the_first)
     found = run(study, tmp_path / "other")
     assert {one.host for one in found.certified} == {"hand-built-1-hops-1"}
-    assert all(5 <= len(found.of(kind)) <= 6 for kind in get_args(Kind))
+    assert all(5 <= len(found.of(kind)) <= 6 for kind in ONE_HOP)
     monkeypatch.setattr(calibration, "_certified", labelled)
     names = {path.name for path in tmp_path.iterdir()}
     calibration._fill(study, tmp_path, "hand-built-1-hops-0", ("true",), 4)
@@ -209,7 +257,7 @@ def test_a_summary_is_not_replaced_by_one_of_fewer_certificates(
     for more in ([], ["--quick"]):
         refused = CliRunner().invoke(command, ["calibration", str(tmp_path), *more]).exception
         assert isinstance(refused, InputError)
-        assert f"calibration.json tells of {2 * len(get_args(Kind))} results, of which the " in str(refused)
+        assert f"calibration.json tells of {2 * len(ONE_HOP)} results, of which the " in str(refused)
         assert not list(tmp_path.rglob("runs"))
     assert kept_summary(tmp_path) == kept
 

@@ -1,6 +1,6 @@
 """Does the certificate say no to false circuits, and yes to true ones?
 
-False circuits of eight kinds are planted in hand-built and in trained models and certified like any other, on fresh
+False circuits of many kinds are planted in hand-built and in trained models and certified like any other, on fresh
 sequences and with fresh draws each time; so are the true ones. Reported is, for every part and kind, how often it
 passes. A part that passes all false circuits is worth nothing; the whole may pass at most `FALSE_PASSES` of them.
 
@@ -35,7 +35,7 @@ from hopscope.problem.counter import derive_seed
 from hopscope.records import content_hash, plain, read_record, write_record
 from hopscope.statistics import clopper_pearson
 from hopscope.studies.hosts import TRUTH, Host, cut_down, hand_built
-from hopscope.studies.planting import Kind, Label, label, plant
+from hopscope.studies.planting import KINDS, TRUE, Kind, Label, label, plant
 from hopscope.studies.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -64,7 +64,7 @@ class CalibrationStudy:
     Attributes:
         built: hops and seeds of the hand-built models.
         runs: folders of runs with trained models; models above the bar are left out.
-        kinds: of what is planted.
+        kinds: of what is planted; none for all those of its sense.
         each: circuits of each kind, over all models together.
         sequences: behind every label.
         bar: of the hand-built models.
@@ -74,7 +74,7 @@ class CalibrationStudy:
 
     built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(3) for hops in (1, 2, 3))
     runs: tuple[Path, ...] = ()
-    kinds: tuple[Kind, ...] = get_args(Kind)
+    kinds: tuple[Kind, ...] = ()
     each: int = 210
     sequences: int = 512
     bar: float = 0.05
@@ -85,6 +85,11 @@ class CalibrationStudy:
     def strict(self) -> CalibrationStudy:
         """The same asked of strict certificates; of a trained model where its strict circuit is clear."""
         return replace(self, sense="strict")
+
+    @property
+    def planted(self) -> tuple[Kind, ...]:
+        """The kinds."""
+        return self.kinds or KINDS[self.sense]
 
     @property
     def asked(self) -> str:
@@ -130,15 +135,15 @@ class CalibrationResult:
     certified: tuple[Certified, ...]
 
     def of(self, kind: Kind, family: str | None = None) -> list[Certified]:
-        """Those of a kind that have a label: true for `true`, false for the rest."""
-        wanted = "true" if kind == "true" else "false"
+        """Those of a kind that have a label: the one that the kind is planted to have."""
+        wanted = "true" if kind in TRUE else "false"
         chosen = (one for one in self.certified if one.planted == kind and one.label == wanted)
         return [one for one in chosen if family in (None, one.family)]
 
     @property
     def false_passes(self) -> tuple[int, int, float]:
         """False circuits that passed every part, all false ones, and the upper end of the 95% interval of the share."""
-        false = [one for kind in get_args(Kind) if kind != "true" for one in self.of(kind)]
+        false = [one for kind in get_args(Kind) if kind not in TRUE for one in self.of(kind)]
         passed = sum(not one.failed for one in false)
         return passed, len(false), clopper_pearson(passed, len(false))[1]
 
@@ -156,7 +161,7 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
     if work.idle:
         return read(study, folder)
     names = [host.name for host in reversed(_hosts(study, folder))]  # trained ones, the dearest, first
-    kinds: Mapping[Kind, int] = dict.fromkeys(study.kinds, study.each)  # at first all, whatever is there already
+    kinds: Mapping[Kind, int] = dict.fromkeys(study.planted, study.each)  # at first all, whatever is there already
     quota, before = 0, -1
     while kinds:
         quota += -(-max(kinds.values()) // len(names))
@@ -170,7 +175,7 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
 
 def _short(study: CalibrationStudy, found: CalibrationResult) -> Mapping[Kind, int]:
     """How many circuits with a label are missing, of every kind that has not enough."""
-    missing = {kind: study.each - len(found.of(kind)) for kind in study.kinds}
+    missing = {kind: study.each - len(found.of(kind)) for kind in study.planted}
     return {kind: number for kind, number in missing.items() if number > 0}
 
 
@@ -305,7 +310,8 @@ def _certified(study: CalibrationStudy, host: Host, hosts: Sequence[Host], kind:
     failed: tuple[str, ...] = ()
     if truth in _LABELS:
         evaluator = planted.evaluator or host.evaluator
-        evidence = Evidence(evaluator, host.units.hypotheses, planted.program, host.bar, seed, study.proof, study.sense)
+        units = host.units if planted.evaluator is None else Units.of(evaluator)
+        evidence = Evidence(evaluator, units.hypotheses, planted.program, host.bar, seed, study.proof, study.sense)
         failed = certify(evidence).failed
     seconds = round(time.process_time() - start, 2)
     return Certified(host.name, host.family, kind, number, planted.what, truth, host.bar, failed, seconds)

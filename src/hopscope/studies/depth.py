@@ -141,7 +141,7 @@ def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
     if not n:
         return Judgement(asked, "not run")
     learned = sum(step is not None for arm in there for step in arm.everything())
-    ours = f"{least or 'no depth tried'}; at {theory}: {share_in_words(learned, n)}"
+    ours = f"{least or 'none of the depths tried'}; at {theory}: {share_in_words(learned, n)}"
     if least is not None and least < theory:
         return Judgement(asked, "not as asked", ours, n)
     if learned:

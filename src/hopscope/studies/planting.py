@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import torch
 
+from hopscope.circuits.certificate import Sense
 from hopscope.circuits.certificate.rivals import random_deliverable
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.search.units import Units
 from hopscope.studies.hosts import MARGIN, Deaf, Host
+from hopscope.studies.resting import Rest, resting
 from hopscope.theory.path import AttentionPath, Row
 
 Kind = Literal[
-    "true", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable", "deaf tool"
-]
-"""What is planted. `true` is the circuit itself. The false ones: a row's key replaced; a row left out; one or two rows
-put in that attend to something; a second key given to a row, with a tenth of its weight; a row's work credited to
-another head that attends alike; the circuit of another model of the same shape; random paths that deliver by theory, of
-rows that attend there; and the circuit itself, judged with tools that ignore what is done to one layer."""
+    "true", "at rest", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable",
+    "deaf tool", "idle key", "not imposed",
+]  # fmt: skip
+"""What is planted. `true` is the circuit itself, and `at rest` is true too: that of the model with one head more, which
+rests, as a part of the background. The false ones: a row's key replaced; a row left out; one or two rows put in
+that attend to something; a second key given to a row, with a tenth of its weight; a row's work credited to another head
+that attends alike; the circuit of another model of the same shape; random paths that deliver by theory, of rows that
+attend there; the circuit itself, judged with tools that ignore what is done to one layer; a head that rests and looks
+somewhere besides, for no use, and its row with all that it looks at; and the circuit with all its rows left as the
+model has them, or at their mean."""
+
+TRUE: tuple[Kind, ...] = ("true", "at rest")
+"""What is planted to be certified."""
+
+KINDS: Mapping[Sense, tuple[Kind, ...]] = {
+    "natural": tuple(kind for kind in get_args(Kind) if kind != "not imposed"),
+    "strict": tuple(kind for kind in get_args(Kind) if kind not in ("at rest", "idle key")),
+}
+"""What is planted by the sense of the certificate. A head that rests has no strict circuit, for nothing there may be at
+its mean; and what is not imposed is, in the natural sense, the circuit itself."""
 
 Label = Literal["true", "false", "equivalent", "undecided"]
 """By measured effect. `equivalent`: planted as false, but it holds the bar by the margin, so it is not false."""
@@ -55,7 +72,9 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         return "false"
     if kind == "true":
         return "true" if host.clear else "undecided"
-    if kind in ("superfluous", "second key"):
+    if kind in ("at rest", "idle key"):
+        return _label_of_rest(kind, host, planted)
+    if kind in ("superfluous", "second key", "not imposed"):
         return "false" if max(host.losses(host.circuit)) <= low else "undecided"
     natural, imposed = host.losses(planted.program)
     if kind == "wrong key" and planted.row is not None:
@@ -63,6 +82,24 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         (natural,) = host.evaluator.mse([alone])
     worst = max(natural, imposed)
     return "false" if worst >= high else "equivalent" if worst <= low else "undecided"
+
+
+def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
+    """True: the circuit holds the bar with the head at rest. False: it does so too without what the head looks at.
+
+    By the margin, both; and what the head writes where it does not rest must break the circuit.
+    """
+    low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
+    assert evaluator is not None
+    assert planted.row is not None
+    units = Units.of(evaluator)
+    keys, natural = units.hypotheses.heavy(planted.row), units.natural(planted.program)
+    if len(keys) != (kind == "idle key"):
+        return "undecided"
+    without = [{**natural, planted.row: Form(Intervention.KNOCK_OUT, (key,))} for key in keys]
+    *holds, breaks = evaluator.mse([natural, planted.program, *without, {**natural, planted.row: UNIFORM}])
+    truth: Label = "true" if kind in TRUE else "false"
+    return truth if max(holds) <= low and breaks >= high else "undecided"
 
 
 def _true(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
@@ -160,10 +197,46 @@ def _deaf(host: Host, others: Sequence[Host], generator: torch.Generator) -> Pla
     return Planted(host.circuit, f"layer {layer + 1} is deaf", evaluator=evaluator)
 
 
+def _at_rest(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    return _resting(host, generator, (0.02, 0.08), (POSITIONAL,))
+
+
+def _idle(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    return _resting(host, generator, (0.12, 0.35), (POSITIONAL, KEEP))
+
+
+def _resting(
+    host: Host, generator: torch.Generator, weights: tuple[float, float], forms: Sequence[Form]
+) -> Planted | None:
+    """One head more, in any layer but the last, whose row is in one of some forms; of two hops and more."""
+    hops, layers = host.evaluator.problem.hops, host.evaluator.shape.layers
+    if hops < 2 or layers < 2:
+        return None
+    layer, pair, seed = (
+        int(torch.randint(start, stop, (), generator=generator))
+        for start, stop in ((0, layers - 1), (1, hops), (0, 2**31))
+    )
+    low, high = weights
+    rest = Rest(layer, pair, low + (high - low) * float(torch.rand((), generator=generator)), seed)
+    form = _one(forms, generator)
+    assert form is not None
+    evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, host.evaluator.shape.heads)
+    program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: form}
+    said = f"and {_said(host, path)} with {rest.weight:.2f}, at rest, {form.kind.value}"
+    return Planted(program, said, path.row, evaluator)
+
+
+def _not_imposed(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    rows, at_mean = host.units.on(host.circuit), bool(torch.randint(2, (), generator=generator))
+    forms = {row: host.units.hypotheses.mean(row) if at_mean else KEEP for row in rows}
+    return Planted({**host.circuit, **forms}, f"every row {'at its mean' if at_mean else 'as it is'}")
+
+
 _T = TypeVar("_T")
 
 _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted | None]] = {
     "true": _true,
+    "at rest": _at_rest,
     "wrong key": _wrong,
     "missing": _missing,
     "superfluous": _superfluous,
@@ -172,6 +245,8 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
     "other model": _other,
     "deliverable": _deliverable,
     "deaf tool": _deaf,
+    "idle key": _idle,
+    "not imposed": _not_imposed,
 }
 
 
