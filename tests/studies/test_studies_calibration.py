@@ -20,6 +20,8 @@ from hopscope.circuits.search.units import Units
 from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.lab import train
+from hopscope.model.initial import initialise
+from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
 from hopscope.studies import calibration
@@ -30,6 +32,7 @@ from hopscope.studies.planting import KINDS, TRUE, Kind, Planted, label, plant
 from hopscope.studies.resting import Rest, resting
 from hopscope.studies.work import Work
 from hopscope.theory.path import Row
+from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 
@@ -76,6 +79,17 @@ def test_a_head_that_rests_is_needed_and_what_it_looks_at_is_not(hosts: list[Hos
     assert idle < with_it < broken
     untrained = evaluator.with_untrained([(0, 3)], 0)
     assert untrained.mse([at_rest])[0] == pytest.approx(broken, rel=0.01)  # it looks everywhere alike
+
+
+def test_a_head_at_rest_leaves_a_model_as_it_is() -> None:
+    """One with norms and MLPs, which no hand built."""
+    problem = RetrievalProblem(hops=2)
+    model = Transformer(Recipe(layers=2, heads=2, d_model=16, steps=1, batch_size=4).architecture(problem))
+    initialise(model, [0])
+    known = VectorEvaluator(model.requires_grad_(False), problem, held_out(problem, 8))
+    for weight, same in ((0.0, True), (0.2, False)):
+        found = resting(known, Rest(0, 1, weight, 3)).plain_errors()
+        assert torch.allclose(found, known.plain_errors(), atol=1e-6) == same
 
 
 @pytest.mark.parametrize(("kind", "form"), [("idle key", KEEP), ("at rest", POSITIONAL)])

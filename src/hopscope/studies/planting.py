@@ -85,16 +85,16 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
 
 
 def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
-    """True: the circuit holds the bar with the head at rest. False: it does so too without what the head looks at.
+    """True: a clear circuit holds the bar with the head at rest. False: one does, and without what the head looks at too.
 
-    By the margin, both; and what the head writes where it does not rest must break the circuit.
+    By the margin; and what the head writes where it does not rest must break the circuit.
     """
     low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
     assert evaluator is not None
     assert planted.row is not None
     units = Units.of(evaluator)
     keys, natural = units.hypotheses.heavy(planted.row), units.natural(planted.program)
-    if len(keys) != (kind == "idle key"):
+    if len(keys) != (kind == "idle key") or (kind in TRUE and not host.clear):
         return "undecided"
     without = [{**natural, planted.row: Form(Intervention.KNOCK_OUT, (key,))} for key in keys]
     *holds, breaks = evaluator.mse([natural, planted.program, *without, {**natural, planted.row: UNIFORM}])

@@ -93,7 +93,8 @@ class _Beside(nn.Module):
         pattern: Tensor = self.seen(torch.cat([theirs, self.own.expand(len(x), 1, *self.own.shape)], dim=1))
         brought: Tensor = attention.write(pattern[None, :, :-1], normed)[0]
         read = pattern[:, -1, :, 1:].sum(dim=-1)  # of what it sees, all but the place to rest at
-        return x + brought + (read * self.writes)[..., None] * self.direction
+        x = x + brought + (read * self.writes)[..., None] * self.direction
+        return x if self.block.mlp is None else x + self.block.mlp(self.block.mlp_norm(x[None]))[0]
 
 
 class _Whole(nn.Module):
