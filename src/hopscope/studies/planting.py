@@ -85,7 +85,7 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
 
 
 def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
-    """True: a clear circuit holds the bar with the head at rest. False: one does, and without what the head looks at too.
+    """True: a clear circuit holds the bar with the head at rest. False: one does, and without what the head sees too.
 
     By the margin; and what the head writes where it does not rest must break the circuit.
     """
