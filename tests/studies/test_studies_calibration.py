@@ -27,7 +27,7 @@ from hopscope.records import plain
 from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy, Certified, run
 from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, summary, table
-from hopscope.studies.hosts import Host, cut_down, hand_built
+from hopscope.studies.hosts import Deaf, Host, cut_down, hand_built
 from hopscope.studies.planting import KINDS, TRUE, Kind, Planted, label, plant
 from hopscope.studies.resting import Rest, resting
 from hopscope.studies.work import Work
@@ -115,6 +115,19 @@ def test_another_key_of_the_same_symbol_is_not_false(hosts: list[Host]) -> None:
     assert label("twin", host, same) == "equivalent"
 
 
+def test_tools_that_are_deaf_where_nothing_is_said_are_good_enough(hosts: list[Host]) -> None:
+    """As in a layer all of whose heads training took away."""
+    host = hosts[0]
+    planted = plant("deaf tool", host, hosts, torch.Generator().manual_seed(3))
+    assert planted is not None
+    deaf = int(planted.what.split()[1]) - 1
+    assert label("deaf tool", host, planted) == "false"
+    mute = Deaf.copy(host.evaluator.transformer, -1)
+    mute.blocks[deaf].attention.out.weight.zero_()
+    without = replace(host, evaluator=VectorEvaluator(mute, host.evaluator.problem, host.evaluator.batch))
+    assert label("deaf tool", without, planted) == "equivalent"
+
+
 def test_a_trained_model_is_cut_down_to_what_is_clear(hosts: list[Host]) -> None:
     """Rows that do nothing go, those that do stay, and the bar stands in the gap."""
     host = hosts[0]
@@ -160,6 +173,7 @@ def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monk
     assert counted.upper == pytest.approx(1 - 0.025 ** (1 / counted.false))
     assert plain(counted)["counts"][0]["passed"]["harness"] >= 0
     lines = table(counted).splitlines()
+    assert [line for line in lines if "true (" in line] == lines[:1]
     assert lines[0].startswith("| hand-built | true (2) |")
     assert any(line.startswith("| every part | 100% | 0% |") for line in lines)
     assert not [one for one in check(tmp_path) if one.trouble or not one.sealed]

@@ -114,6 +114,8 @@ def table(found: CalibrationSummary) -> str:
     lines = []
     for title, of_training in (("hand-built", False), ("trained", True)):
         rows = [count for count in found.counts if count.family.startswith("trained") == of_training]
+        if not rows:
+            continue
         kinds = [kind for kind in get_args(Kind) if any(count.planted == kind for count in rows)]
         of = {kind: [count for count in rows if count.planted == kind] for kind in kinds}
         number = {kind: sum(count.certified for count in of[kind]) for kind in kinds}

@@ -9,6 +9,7 @@ import torch
 
 from hopscope.circuits.certificate import Sense
 from hopscope.circuits.certificate.rivals import random_deliverable
+from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Rows
@@ -69,7 +70,7 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
     """The truth about a planted circuit, by what it does on many sequences."""
     low, high = host.bar / MARGIN, host.bar * MARGIN
     if kind == "deaf tool":
-        return "false"
+        return _label_of_deaf(host, planted)
     if kind == "true":
         return "true" if host.clear else "undecided"
     if kind in ("at rest", "idle key"):
@@ -82,6 +83,15 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         (natural,) = host.evaluator.mse([alone])
     worst = max(natural, imposed)
     return "false" if worst >= high else "equivalent" if worst <= low else "undecided"
+
+
+def _label_of_deaf(host: Host, planted: Planted) -> Label:
+    """Where no head of a layer writes anything, tools that do nothing there do all that there is to do."""
+    assert planted.evaluator is not None
+    deaf = planted.evaluator.transformer
+    assert isinstance(deaf, Deaf)
+    silent = silent_heads(host.evaluator.part(8))
+    return "equivalent" if all((deaf.deaf, head) in silent for head in range(deaf.shape.heads)) else "false"
 
 
 def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
