@@ -9,7 +9,7 @@ reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
 
 test: $(VENV)/.installed-dev
-	$(RUN)/pytest -n 3 --dist loadgroup
+	$(RUN)/pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.installed-dev
 	$(RUN)/ruff check .

@@ -7,12 +7,10 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, a process a core
 
-# A core each: what would use several threads of one process takes one, where two would wait for each other. A worker
-# more than there are cores takes what the others leave while they wait for a browser, or for a process they killed.
+# A core each: what would use several threads of one process takes one, where two would wait for each other.
 if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))
-    if int(worker[2:]) < len(cores):
-        os.sched_setaffinity(0, {cores[int(worker[2:])]})
+    os.sched_setaffinity(0, {cores[int(worker[2:]) % len(cores)]})
 
 import gc
 import signal
