@@ -144,7 +144,7 @@ def test_a_trained_model_is_cut_down_to_what_is_clear(hosts: list[Host]) -> None
     [("at rest", "natural", ()), ("idle key", "natural", ("necessity",)), ("not imposed", "strict", ("sufficiency",))],
 )
 def test_one_part_alone_stands_against_it(kind: Kind, sense: Sense, failed: tuple[str, ...], hosts: list[Host]) -> None:
-    """What rules 3 certified: all other parts pass it."""
+    """Against what rules 3 certified, and nothing against a head at rest: all other parts pass."""
     study = replace(TINY, sense=sense)
     made = (calibration._certified(study, hosts[0], hosts, kind, number) for number in range(9))
     found = next(one for one in made if one is not None and one.label in ("true", "false"))

@@ -24,10 +24,10 @@ Kind = Literal[
     "deaf tool", "idle key", "not imposed",
 ]  # fmt: skip
 """What is planted. `true` is the circuit itself, and `at rest` is true too: that of the model with one head more, which
-rests, as a part of the background. The false ones: a row's key replaced; a row left out; one or two rows put in
-that attend to something; a second key given to a row, with a tenth of its weight; a row's work credited to another head
-that attends alike; the circuit of another model of the same shape; random paths that deliver by theory, of rows that
-attend there; the circuit itself, judged with tools that ignore what is done to one layer; a head that rests and looks
+rests, as a part of the background. The false ones: a row's key replaced; a row left out; one or two rows put in that
+attend to something; a second key given to a row, with a tenth of its weight; a row's work credited to another head that
+attends alike; the circuit of another model of the same shape; random paths that deliver by theory, of rows that attend
+there; the circuit itself, judged with tools that ignore what is done to one layer; a head that rests and looks
 somewhere besides, for no use, and its row with all that it looks at; and the circuit with all its rows left as the
 model has them, or at their mean."""
 
@@ -42,7 +42,8 @@ KINDS: Mapping[Sense, tuple[Kind, ...]] = {
 its mean; and what is not imposed is, in the natural sense, the circuit itself."""
 
 Label = Literal["true", "false", "equivalent", "undecided"]
-"""By measured effect. `equivalent`: planted as false, but it holds the bar by the margin, so it is not false."""
+"""By measured effect. `equivalent`: planted as false, but it holds the bar by the margin, or its tools do all that
+there is to do; so it is not false."""
 
 
 class Planted(NamedTuple):
@@ -102,13 +103,13 @@ def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
     low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
     assert evaluator is not None
     assert planted.row is not None
+    truth: Label = "true" if kind in TRUE else "false"
     units = Units.of(evaluator)
     keys, natural = units.hypotheses.heavy(planted.row), units.natural(planted.program)
-    if len(keys) != (kind == "idle key") or (kind in TRUE and not host.clear):
+    if len(keys) != (truth == "false") or (truth == "true" and not host.clear):
         return "undecided"
     without = [{**natural, planted.row: Form(Intervention.KNOCK_OUT, (key,))} for key in keys]
     *holds, breaks = evaluator.mse([natural, planted.program, *without, {**natural, planted.row: UNIFORM}])
-    truth: Label = "true" if kind in TRUE else "false"
     return truth if max(holds) <= low and breaks >= high else "undecided"
 
 

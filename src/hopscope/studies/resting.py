@@ -56,7 +56,12 @@ class Rest:
 
 
 def resting(evaluator: VectorEvaluator, rest: Rest) -> ForeignEvaluator:
-    """A known model with one more head, on the same sequences."""
+    """A known model with one more head in every layer, the last of each, on the same sequences.
+
+    Args:
+        evaluator: of the known model, of chains deepest first.
+        rest: which of those heads rests, and how; the others write nothing.
+    """
     problem, inputs = evaluator.problem, evaluator.batch.inputs
     whole = _Whole(evaluator.transformer, _pattern(problem, rest), rest)
 
