@@ -1,18 +1,20 @@
 """M models at once against the other ways to train M models: same tensors, same updates, one run.
 
-    python race/many_models.py [--models 1,8] [--layers 4] [--batch 512] [--device cuda] [--seconds 60] [--json FILE]
+    python race/many_models.py [--models 1,8] [--layers 4] [--batch 512] [--device cuda] [--precision bf16]
+                                [--seconds 60] [--json FILE]
 
 The recipe is the depth sweep's (d_model 128, 8 heads, D = 5 with the implicit curriculum). Who races:
 
     one by one       GPT-2 as people write it, a Python loop over models
     hugging face     the same with transformers' GPT2Model (where it is installed)
     compiled         the first, each model through torch.compile
+    CUDA graphs      the same with mode="reduce-overhead" (on a GPU)
     torch.func       stack_module_state and vmap, the ensembling of torch's own tutorials
-    jax vmap         a jitted step in JAX, vmapped over models (where it is installed)
+    jax vmap         a jitted step in JAX, vmapped over models (in fp32, where it is installed)
     hopscope         M models along a leading axis
 
-All start from the same weights and see the same batches; over the first fp32 steps their losses must agree. Then they
-step in turns, so that a machine that slows down slows all.
+All start from the same weights and see the same batches; how far apart their losses are over the first steps is told,
+and in fp32 it must be nothing to speak of. Then they step in turns, so that a machine that slows down slows all.
 """
 
 from __future__ import annotations
@@ -22,15 +24,19 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from trainers import PlainGPT2
 
 from hopscope import own_process
+from hopscope.model.precision import Precision
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -41,6 +47,7 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 Step = Callable[[Batch], list[float]]
+Cast = Callable[[], AbstractContextManager[object]]
 
 
 class FaceGPT2(nn.Module):
@@ -85,24 +92,27 @@ def optimiser(parameters: list[Tensor], recipe: Recipe) -> torch.optim.AdamW:
     )
 
 
-def one_by_one(models: list[nn.Module], recipe: Recipe) -> Step:
+def one_by_one(models: list[nn.Module], recipe: Recipe, cast: Cast) -> Step:
     """A Python loop over models."""
     optimisers = [optimiser([p for p in model.parameters() if p.requires_grad], recipe) for model in models]
 
     def step(batch: Batch) -> list[float]:
         losses = []
         for number, (model, updates) in enumerate(zip(models, optimisers, strict=True)):
-            loss = F.mse_loss(model(batch.inputs[number]), batch.targets[number])
+            torch.compiler.cudagraph_mark_step_begin()
+            with cast():
+                answers = model(batch.inputs[number])
+            loss = F.mse_loss(answers.float(), batch.targets[number])
             updates.zero_grad()
             loss.backward()
             updates.step()
-            losses.append(loss.detach())
+            losses.append(loss.detach().clone())
         return torch.stack(losses).tolist()
 
     return step
 
 
-def functional(models: list[nn.Module], recipe: Recipe) -> Step:
+def functional(models: list[nn.Module], recipe: Recipe, cast: Cast) -> Step:
     """torch.func: one stacked set of weights, vmap over it."""
     weights, _ = torch.func.stack_module_state(models)
     weights = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
@@ -110,12 +120,15 @@ def functional(models: list[nn.Module], recipe: Recipe) -> Step:
     skeleton = models[0]
 
     def loss_of(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
-        return F.mse_loss(torch.func.functional_call(skeleton, weights, (inputs,)), targets)
+        return F.mse_loss(torch.func.functional_call(skeleton, weights, (inputs,)).float(), targets)
 
     over_models = torch.func.vmap(loss_of)
+    on_gpu = next(iter(weights.values())).is_cuda
+    attention = partial(sdpa_kernel, SDPBackend.MATH) if on_gpu else nullcontext  # the fused fail under vmap there
 
     def step(batch: Batch) -> list[float]:
-        losses = over_models(weights, batch.inputs, batch.targets)
+        with attention(), cast():
+            losses = over_models(weights, batch.inputs, batch.targets)
         updates.zero_grad()
         losses.sum().backward()
         updates.step()
@@ -129,10 +142,11 @@ def ensemble(ours: Ensemble, recipe: Recipe, models: int) -> Step:
     return lambda batch: ours.update(batch, [recipe.learning_rate] * models).mean(dim=1).tolist()
 
 
-def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str) -> dict[str, Step]:
-    """All racers, from the same weights."""
+def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, precision: Precision) -> dict[str, Step]:
+    """All racers, from the same weights; in bf16 the others by autocast."""
     seeds = list(range(models))
-    engine = EngineChoice(device=device, precision="fp32").engine(Setup("race", problem, recipe, tuple(seeds)))
+    cast = partial(torch.autocast, torch.device(device).type, torch.bfloat16, precision == "bf16")
+    engine = EngineChoice(device=device, precision=precision).engine(Setup("race", problem, recipe, tuple(seeds)))
     first = Ensemble(problem, recipe, seeds, replace(engine, compiled=False))
     weights = first.weights()
 
@@ -144,23 +158,26 @@ def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str) -
             found.append(model)
         return found
 
-    racers = {"one by one": one_by_one(list(plain()), recipe)}
+    racers = {"one by one": one_by_one(list(plain()), recipe, cast)}
     try:
         faces = [FaceGPT2(model, recipe, problem.sequence_length).to(device) for model in plain()]
-        racers["hugging face"] = one_by_one(list(faces), recipe)
+        racers["hugging face"] = one_by_one(list(faces), recipe, cast)
     except ImportError:
         print("transformers is not installed: hugging face does not race")
-    compiled = plain()
-    for model in compiled:
-        model.compile()
-    racers["compiled"] = one_by_one(list(compiled), recipe)
-    racers["torch.func"] = functional(list(plain()), recipe)
-    try:
-        from jax_rival import jax_trainer
+    modes = {"compiled": None, **({"CUDA graphs": "reduce-overhead"} if device.startswith("cuda") else {})}
+    for name, mode in modes.items():
+        compiled = plain()
+        for model in compiled:
+            model.compile(mode=mode)
+        racers[name] = one_by_one(list(compiled), recipe, cast)
+    racers["torch.func"] = functional(list(plain()), recipe, cast)
+    if precision == "fp32":
+        try:
+            from jax_rival import jax_trainer
 
-        racers["jax vmap"] = jax_trainer(problem, recipe, weights)
-    except ImportError:
-        print("jax is not installed: jax vmap does not race")
+            racers["jax vmap"] = jax_trainer(problem, recipe, weights)
+        except ImportError:
+            print("jax is not installed: jax vmap does not race")
     racers["hopscope"] = ensemble(Ensemble(problem, recipe, seeds, engine), recipe, models)
     return racers
 
@@ -204,8 +221,9 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--batch", type=int, default=512, help="sequences a model [default: 512, the paper's]")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of all [default: fp32]")
     parser.add_argument("--seconds", type=float, default=60.0, help="of racing, each [default: 60]")
-    parser.add_argument("--check-steps", type=int, default=5, help="fp32 steps that must agree [default: 5]")
+    parser.add_argument("--check-steps", type=int, default=5, help="steps whose losses are compared [default: 5]")
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers to this file")
     arguments = parser.parse_args()
     own_process.claim()
@@ -214,10 +232,11 @@ def main() -> None:
     recipe = replace(recipes.SWEEP, layers=arguments.layers, batch_size=arguments.batch)
     results = []
     for models in map(int, arguments.models.split(",")):
-        engine = EngineChoice(device=arguments.device, precision="fp32").engine(Setup("race", problem, recipe))
+        choice = EngineChoice(device=arguments.device, precision=arguments.precision)
+        engine = choice.engine(Setup("race", problem, recipe))
         with using_threads(engine):
             data = Data(problem, recipe, list(range(models)), arguments.device)
-            racers = field(problem, recipe, models, arguments.device)
+            racers = field(problem, recipe, models, arguments.device, arguments.precision)
             found = race(racers, data, arguments.seconds, arguments.check_steps, arguments.device)
         best = max(one["steps_per_second"] for name, one in found.items() if name != "hopscope")
         results.append({"models": models, "racers": found, "times_the_best_rival":
@@ -229,7 +248,8 @@ def main() -> None:
             print(f"  {name:<14}{each}  differs by {one['differs_by']:.0e}")
         print(f"  hopscope is {results[-1]['times_the_best_rival']:.2f} times as fast as the best rival")
     if arguments.json is not None:
-        setting = {"layers": arguments.layers, "batch": arguments.batch, "device": arguments.device}
+        on = torch.cuda.get_device_name() if arguments.device.startswith("cuda") else arguments.device
+        setting = {"layers": arguments.layers, "batch": arguments.batch, "device": on, "precision": arguments.precision}
         arguments.json.write_text(json.dumps({**setting, "races": results}, indent=1) + "\n")
 
 

@@ -134,6 +134,7 @@ def test_the_study_of_orders_trains_what_theory_tells_apart():
         "1-2-4-3/4-layers": 3,
         "deepest-first/4-layers": 4,
         "1-2-4-3/3-layers-wide": 3,
+        "1-2-4-3/6-layers": 3,
     }
     assert arms["1-2-4-3/3-layers-wide"].recipe.d_model == 128
     assert all(one.name != two.name for one, two in pairwise(arms.values()))

@@ -2,14 +2,15 @@
 
 Four hops deepest first need four layers; with the pair blocks in the order 1,2,4,3 three suffice (Theorem 6 of
 docs/theory.md). Asked with three layers in both orders and, as the positive control, with four; and with three and
-twice the width and heads. Twenty seeds each, four times the steps of the plain recipe.
+twice the width and heads. Twenty seeds each, four times the steps of the plain recipe. When no seed had learned x4 with
+four layers in the best order either, six layers were added there as its control, before any of them was trained.
 
 Rules:
 
 1. Deepest first, no seed learns x4 with three layers. As asked: none does and the upper 95% Clopper-Pearson bound on
    how often one would is below 20%, and with four layers one does. Not as asked: one does. Else inconclusive.
 2. In the best order a seed learns x4 with three layers, by the recipe and by the wide one. As asked: one does. Not as
-   asked: none does, the upper bound is below 20%, and with four layers in this order one does. Else inconclusive.
+   asked: none does, the upper bound is below 20%, and with more layers in this order one does. Else inconclusive.
 3. Theory says how: the circuit of what learned it delivers x4 in the simulator. As asked: so in three models or more,
    and in all. Not as asked: a model without a circuit, or with one that the simulator does not understand. Else
    inconclusive, and so where circuits of models that learned it are missing.
@@ -59,7 +60,7 @@ class OrdersStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """By order and layers; the wide one last."""
+        """By order and layers; the wide one and the deep one last."""
         best = ",".join(map(str, best_order(self.hops)))
         wide = replace(self.recipe, d_model=2 * self.recipe.d_model, heads=2 * self.recipe.heads)
         asked = [(order, 3 + more, self.recipe) for more in (0, 1) for order in (best, "deepest-first")]
@@ -70,7 +71,7 @@ class OrdersStudy:
                 replace(recipe, layers=layers),
                 self.seeds,
             )
-            for order, layers, recipe in (*asked, (best, 3, wide))
+            for order, layers, recipe in (*asked, (best, 3, wide), (best, 6, self.recipe))
         ]
 
 
@@ -123,7 +124,7 @@ def _learns(arm: ArmLearned, control: bool) -> Judgement:
     learned, n = len(arm.steps(arm.last)), len(arm.seeds)
     if not n:
         return Judgement(asked, "not run")
-    lacking = "" if control else "no positive control: no seed learned it with four layers"
+    lacking = "" if control else "no positive control: no seed learned it with more layers"
     ours, few = share_in_words(learned, n), "too few seeds"
     judge = at_all if allowed else never
     return judge(asked, ours, n, happened=bool(learned), rare=NEVER, few=few, lacking=lacking)
