@@ -18,6 +18,8 @@ from hopscope.training.recipe import Recipe
 Weights = dict[str, jax.Array]
 """Of M models, along a leading axis; inside `vmap`, of one."""
 
+jax.config.update("jax_default_matmul_precision", "highest")  # fp32 as torch has it; by default it is TF32 on a GPU
+
 
 def _norm(x: jax.Array, weights: Weights, name: str) -> jax.Array:
     centred = x - x.mean(-1, keepdims=True)

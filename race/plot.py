@@ -28,7 +28,8 @@ def main() -> None:
             axes.set_title(f"{race['models']} model{'s' if race['models'] > 1 else ''}")
             axes.set_xlabel("steps a second, all models together")
             axes.set_xlim(0, 1.15 * max(rates.values()))
-        setting = f"{told['layers']} layers, d_model 128, 8 heads, batch {told['batch']}, {told['device']}"
+        where = f"{told['device']}, {told.get('precision', 'fp32')}"
+        setting = f"{told['layers']} layers, d_model 128, 8 heads, batch {told['batch']}, {where}"
         figure.suptitle(setting, fontsize=8)
         figure.savefig(path.with_suffix(".png"), dpi=200)
 
