@@ -15,7 +15,7 @@ import hopscope as hs
 from hopscope.cli import VERBS, main, program
 
 SOURCE = Path(hs.__file__).parent
-HEAVY = ("torch", "matplotlib", "numpy", "rich", "inspect_ai", "transformers", "ray", "lm_eval")
+HEAVY = ("torch", "matplotlib", "numpy", "scipy", "rich", "inspect_ai", "transformers", "ray", "lm_eval")
 
 ROOMS = [
     "problem",
@@ -49,6 +49,11 @@ def heavy_after(code: str) -> set[str]:
 def test_importing_the_package_imports_nothing_heavy():
     assert heavy_after("import hopscope; hopscope.RetrievalProblem(hops=3)") == set()
     assert heavy_after("import hopscope; hopscope.sample") >= {"torch"}  # this test can fail
+
+
+def test_what_trains_loads_torch_and_nothing_else_that_is_heavy():
+    """Every worker and every verb loads it."""
+    assert heavy_after("import hopscope.lab, hopscope.training.many") == {"torch", "numpy"}
 
 
 def test_help_imports_nothing_heavy():

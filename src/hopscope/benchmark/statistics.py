@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import ceil, floor
 
 import numpy as np
-from scipy import stats
 
 from hopscope.errors import InputError
 from hopscope.statistics import check_successes, wilson
@@ -17,18 +16,22 @@ def at_least(successes: float, trials: float, rate: float) -> float:
 
     Of expected numbers, successes are rounded down and trials up, which is cautious.
     """
+    from scipy.stats import binomtest
+
     check_successes(successes, trials)
     if not 0 < rate < 1:
         raise InputError(f"rate must lie strictly between 0 and 1, got {rate}")
     right, whole = floor(successes + 1e-9), ceil(trials - 1e-9)
-    return float(stats.binomtest(right, whole, rate, alternative="greater").pvalue) if whole else 1.0
+    return float(binomtest(right, whole, rate, alternative="greater").pvalue) if whole else 1.0
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
     """Exact two-sided p-value of McNemar's test, from the questions that one model alone got right."""
+    from scipy.stats import binomtest
+
     discordant = only_first + only_second
     check_successes(only_first, discordant)
-    return float(stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0
+    return float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
 
 
 def paired_interval(
@@ -39,10 +42,12 @@ def paired_interval(
     Where all differences are equal a bootstrap knows no spread; then Wilson's interval at none of n says how many
     questions might tell the two apart unseen.
     """
+    from scipy.stats import bootstrap
+
     if np.ptp(differences) == 0:
         unseen = wilson(0, sum(weights), confidence)[1]
         return max(-1.0, differences[0] - unseen), min(1.0, differences[0] + unseen)
-    found = stats.bootstrap(
+    found = bootstrap(
         (np.asarray(differences), np.asarray(weights)),
         lambda values, shares, axis=-1: (values * shares).sum(axis) / shares.sum(axis),
         confidence_level=confidence, method="percentile", paired=True, vectorized=True, batch=1000,
@@ -53,4 +58,6 @@ def paired_interval(
 
 def uniform(counts: Sequence[int]) -> float:
     """p-value of Pearson's chi-square test that counts come from equal chances."""
-    return float(stats.chisquare(counts).pvalue)
+    from scipy.stats import chisquare
+
+    return float(chisquare(counts).pvalue)

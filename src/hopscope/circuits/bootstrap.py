@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
 from torch import Tensor
 
 Interval = tuple[float, float]
@@ -20,9 +19,11 @@ def intervals(values: Float[Tensor, "measurement sequence"], seed: int, level: f
         seed: of the resampling.
         level: how often such an interval should hold the mean of all sequences there could be.
     """
+    from scipy.stats import bootstrap
+
     if not len(values):
         return []
-    found = stats.bootstrap(
+    found = bootstrap(
         (values.double().cpu().numpy(),), np.mean, axis=-1, confidence_level=level, n_resamples=2000, batch=100,
         method="percentile", vectorized=True, rng=np.random.default_rng(seed),
     ).confidence_interval  # fmt: skip
