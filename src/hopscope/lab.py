@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-import torch
 from torch import nn
 
 from hopscope.checks import check_count, check_path
@@ -30,7 +29,7 @@ from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.emergence.settings import Following
 from hopscope.errors import InputError
-from hopscope.model.foreign import Foreign, Parts
+from hopscope.model.foreign import Parts
 from hopscope.model.lens import to_transformer_lens
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -106,31 +105,7 @@ class Model(Subject):
             InputError: a module that does not take such inputs, or none, parts that do not make the module, or patterns
                 that do not pass where they are said to.
         """
-        if not isinstance(module, nn.Module):
-            raise InputError(f"a module of torch is looked at, got {_kind(module)}")
-        if not callable(parts):
-            raise InputError(f"parts is a function from the module, or a copy, to its hs.Parts, got {_kind(parts)}")
-        if untrain is not None and not callable(untrain):
-            raise InputError(f"untrain is a function of a module, a layer and a head, got {_kind(untrain)}")
-        if not isinstance(problem, RetrievalProblem):
-            raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
-        batch = held_out(problem, 2, purpose="notebook")
-        try:
-            with torch.no_grad():
-                answers = module.eval()(batch.inputs)
-        except Exception as error:  # whatever somebody's module says
-            raise InputError(
-                f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
-                f"{next(iter(str(error).splitlines()), 'it fails')}"
-            ) from error
-        asked = problem.target_dim
-        if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != asked:
-            given = tuple(answers.shape) if isinstance(answers, torch.Tensor) else _kind(answers)
-            raise InputError(f"the module must answer with a tensor [sequence, position, {asked}], got {given}")
-        if not bool(torch.isfinite(answers).all()):
-            raise InputError("the module gives answers that are not finite; see that its weights are")
-        seen = Foreign.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
-        return ForeignModel(seen, problem)
+        return ForeignModel.of(module, problem, parts, untrain)
 
     def at(self, step: int) -> Model:
         """The model as it was after `step` updates.
@@ -351,8 +326,3 @@ def _folder(path: Path | str) -> Path:
     if file is not None:
         raise InputError(f"{path} cannot be a folder, since {file} is a file; choose another")
     return path
-
-
-def _kind(thing: object) -> str:
-    """What something is, for a sentence that refuses it."""
-    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"

@@ -92,7 +92,7 @@ def _import_all(whole: bool) -> None:
 
     from hopscope.cli import VERBS
 
-    others = ("filelock", "matplotlib.pyplot", "pytest", "scipy.stats", "torch._dynamo")
+    others = ("filelock", "matplotlib.pyplot", "pytest", "scipy.stats")
     ours = (
         *(f"cli.{verb}" for verb in VERBS), "check", "circuits.find", "cli._studies", "emergence.of_run",
         "paper.reproduce", "plot.figure_2", "plot.figure_4", "problem.text.blind", "report.reproduction",

@@ -213,7 +213,7 @@ def main(name: str, good: str, room: str) -> int:
     import filelock
     import matplotlib.pyplot
     import scipy.stats
-    import torch._dynamo
+    import torch
 
     from hopscope.cli import circuit, emergence, report, reproduce, train
 

@@ -12,7 +12,7 @@ import pytest
 SCRIPT = """
 import shutil, sys
 from pathlib import Path
-import torch
+import filelock, scipy.stats, torch  # or each fork would import them anew
 from killing import contents, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.certificate import Proof

@@ -110,7 +110,7 @@ def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) ->
     drawn: list[int] = []
 
     def evaluated(ensemble: Ensemble, batch: object) -> Tensor:
-        done = int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
+        done = int(next(iter(ensemble._parts[0]._state.values()))["step"])
         return torch.tensor([[0.1 if done >= step else 0.7, 0.1 if done >= (first or step) else 0.7]])
 
     def watched(seeds: object, step: int, *rest: object) -> Tensor:

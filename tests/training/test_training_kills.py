@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 ONE_RUN = """
 import os, sys
 from pathlib import Path
-import filelock, torch._dynamo  # or each fork would import them anew
+import filelock  # or each fork would import it anew
 from killing import killed_everywhere
 import hopscope.training.trainer as trainer
 from hopscope.problem.retrieval import RetrievalProblem

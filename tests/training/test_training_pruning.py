@@ -143,7 +143,7 @@ def test_when_heads_go():
 
 
 def _step(ensemble: Ensemble) -> int:
-    return int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"])
+    return int(next(iter(ensemble._parts[0]._state.values()))["step"])
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def diverges_at_22(monkeypatch) -> None:
     plain = Ensemble.update
 
     def update(ensemble: Ensemble, *given: object) -> Tensor:
-        if int(next(iter(ensemble._parts[0]._optimiser.state.values()))["step"]) == 22:
+        if int(next(iter(ensemble._parts[0]._state.values()))["step"]) == 22:
             _spoil(ensemble, 0)
         return plain(ensemble, *given)
 

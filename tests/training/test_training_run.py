@@ -343,7 +343,7 @@ def test_compiled_and_plain_steps_agree():
         "    data = Data(PROBLEM, TINY, [4, 5])\n"
         "    first = ensemble.update(data.training(0), [1e-2] * 2)\n"
         "    (part,) = ensemble._parts\n"
-        "    gradients = [moments['exp_avg'] for moments in part._optimiser.state.values()]\n"
+        "    gradients = [moments['exp_avg'] for moments in part._state.values()]\n"
         "    found.append([each.clone() for each in (first, *gradients)])\n"
         "    losses.append(torch.stack([ensemble.update(data.training(step), [1e-2] * 2) for step in range(1, 20)]))\n"
         "assert len(found[0]) > 10\n"

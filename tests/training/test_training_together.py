@@ -223,7 +223,7 @@ def test_everybody_is_told_where_a_run_stands(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-import filelock, torch._dynamo
+import filelock
 from killing import killed_everywhere
 import hopscope.training.engine as engine
 import hopscope.training.trainer as trainer

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
@@ -22,7 +22,7 @@ from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import Journal
 from hopscope.errors import InputError
-from hopscope.model.foreign import Foreign
+from hopscope.model.foreign import Foreign, Parts
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.theory.path import AttentionPath, Row
@@ -166,6 +166,41 @@ class ForeignModel(Subject):
     def __init__(self, transformer: Foreign, problem: RetrievalProblem) -> None:
         self.transformer, self.problem = transformer, problem
 
+    @classmethod
+    def of(
+        cls,
+        module: nn.Module,
+        problem: RetrievalProblem,
+        parts: Callable[[Any], Parts],
+        untrain: Callable[[Any, int, int], None] | None,
+    ) -> ForeignModel:
+        """That of a module, if it is one that can be looked at; all as in `Model.from_torch`."""
+        if not isinstance(module, nn.Module):
+            raise InputError(f"a module of torch is looked at, got {_kind(module)}")
+        if not callable(parts):
+            raise InputError(f"parts is a function from the module, or a copy, to its hs.Parts, got {_kind(parts)}")
+        if untrain is not None and not callable(untrain):
+            raise InputError(f"untrain is a function of a module, a layer and a head, got {_kind(untrain)}")
+        if not isinstance(problem, RetrievalProblem):
+            raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
+        batch = held_out(problem, 2, purpose="notebook")
+        try:
+            with torch.no_grad():
+                answers = module.eval()(batch.inputs)
+        except Exception as error:  # whatever somebody's module says
+            raise InputError(
+                f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
+                f"{next(iter(str(error).splitlines()), 'it fails')}"
+            ) from error
+        asked = problem.target_dim
+        if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != asked:
+            given = tuple(answers.shape) if isinstance(answers, torch.Tensor) else _kind(answers)
+            raise InputError(f"the module must answer with a tensor [sequence, position, {asked}], got {given}")
+        if not bool(torch.isfinite(answers).all()):
+            raise InputError("the module gives answers that are not finite; see that its weights are")
+        seen = Foreign.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
+        return cls(seen, problem)
+
     def __repr__(self) -> str:
         shape = self.transformer.shape
         return f"<{type(self.transformer.module).__name__}: {shape.layers} x {shape.heads} heads, {self.problem.named}>"
@@ -195,3 +230,8 @@ class ForeignModel(Subject):
         """
         how: dict[str, Any] = {"effort": effort, "bar": bar, "seed": seed, "proof": proof, "journal": journal}
         return find_circuit(self.transformer, self.problem, **how)
+
+
+def _kind(thing: object) -> str:
+    """What something is, for a sentence that refuses it."""
+    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"

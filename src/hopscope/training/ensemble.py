@@ -13,8 +13,9 @@ from hopscope.errors import InputError
 from hopscope.model.pruning import Left, prune
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
+from hopscope.training.adamw import MOMENTS
 from hopscope.training.engine import Engine
-from hopscope.training.ensemble_part import MOMENTS, EnsemblePart
+from hopscope.training.ensemble_part import EnsemblePart
 from hopscope.training.head_dropout import HeadScales
 from hopscope.training.recipe import Recipe
 

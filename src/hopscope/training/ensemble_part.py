@@ -15,15 +15,14 @@ from hopscope.model.pruning import Left
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
+from hopscope.training import adamw
+from hopscope.training.adamw import MOMENTS
 from hopscope.training.engine import Engine
 from hopscope.training.graphed import CudaGraph
 from hopscope.training.head_dropout import HeadScales
 from hopscope.training.losses import partial_losses
 from hopscope.training.muon import Muon
 from hopscope.training.recipe import Recipe
-
-MOMENTS = ("exp_avg", "exp_avg_sq")
-"""What an optimiser keeps of every weight."""
 
 
 class EnsemblePart:
@@ -44,7 +43,7 @@ class EnsemblePart:
             self.transformer.fuse()
         if engine.fused_blocks:
             self.transformer.fuse_blocks(engine.precision)
-        self._clip, self._device = recipe.clip, torch.device(engine.device)
+        self._recipe, self._clip, self._device = recipe, recipe.clip, torch.device(engine.device)
         self._autocast = engine.precision == "bf16"
         self._symbol_dim = problem.symbol_dim
         weights = recipe.hop_weights
@@ -59,25 +58,18 @@ class EnsemblePart:
         others = {*self._muon.parameters} if self._muon else set()
         # A graph reads the rate, the share of it that each model goes, and the batch where they are. Muon's rate is a
         # number.
-        graphed = engine.graphed and self._muon is None
-        self._rate = torch.tensor(recipe.learning_rate, device=engine.device) if graphed else None
+        self._graphed = engine.graphed and self._muon is None
+        self._rate = torch.tensor(recipe.learning_rate, device=engine.device) if self._graphed else None
         self._shares = torch.ones(len(seeds), device=engine.device)
         self._batch: Batch | None = None
         self._graphs: dict[bool, CudaGraph] = {}
-        self._optimiser = torch.optim.AdamW(
-            [parameter for parameter in self._parameters if parameter not in others],
-            lr=recipe.learning_rate if self._rate is None else self._rate,
-            betas=(recipe.beta1, recipe.beta2),
-            weight_decay=recipe.weight_decay,
-            capturable=graphed,
-            fused=True,
-        )
+        self._adamws = [parameter for parameter in self._parameters if parameter not in others]
+        self._state: dict[Tensor, dict[str, Tensor]] = {one: self._fresh(one) for one in self._parameters}
         if engine.compiled:
             # Block by block: all blocks of all depths share one compiled piece, so that it is paid for once.
             torch.compiler.reset()
             for block in self.transformer.blocks:
                 block.compile(dynamic=False)
-        self.reset_moments()
 
     def losses(self, batch: Batch) -> Float[Tensor, "model hop"]:
         """Losses by hop."""
@@ -117,7 +109,7 @@ class EnsemblePart:
             return losses.detach()
 
         if alike not in self._graphs:
-            kept = [number for one in self._optimiser.state.values() for number in one.values()]
+            kept = [number for one in self._state.values() for number in one.values()]
             self._graphs[alike] = CudaGraph(work, [*self._parameters, *kept], self._device)
         return self._graphs[alike]().clone()
 
@@ -133,9 +125,6 @@ class EnsemblePart:
         highest, alike = max(rates), min(rates) == max(rates)
         if self._rate is not None:
             self._rate.fill_(highest)
-        else:
-            for group in self._optimiser.param_groups:
-                group["lr"] = highest
         if not alike:
             self._shares.copy_(torch.tensor([rate / highest for rate in rates]))
         return alike
@@ -149,9 +138,10 @@ class EnsemblePart:
         if not self.left.all():
             _clear(~self.left, [out.grad for out in self._outs])
         before = [] if alike else [parameter.clone() for parameter in self._parameters]
-        self._optimiser.step()
+        shown = rate if self._rate is None else self._rate
+        adamw.step(self._adamws, self._state, shown, self._recipe, capturable=self._graphed)
         if self._muon is not None:
-            self._muon.step(rate, self._optimiser.state)
+            self._muon.step(rate, self._state)
         for parameter, was in zip(self._parameters if before else (), before, strict=True):
             parameter.copy_(torch.lerp(was, parameter, self._shares.view(-1, *[1] * (was.dim() - 1))))
         for parameter in self._parameters:
@@ -163,7 +153,7 @@ class EnsemblePart:
         self._leave(left)
         _scale(left, self._outs)
         for moment in MOMENTS:
-            _scale(left, [self._optimiser.state[out][moment] for out in self._outs])
+            _scale(left, [self._state[out][moment] for out in self._outs])
 
     def _leave(self, left: Left) -> None:
         """These heads are left; others are not computed, but where that would be compiled anew each time."""
@@ -189,24 +179,19 @@ class EnsemblePart:
 
     def moments(self, name: str) -> dict[str, Tensor]:
         """One of the optimiser's moments of every weight."""
-        return {
-            weight: self._optimiser.state[parameter][name] for weight, parameter in self.transformer.named_parameters()
-        }
+        return {weight: self._state[parameter][name] for weight, parameter in self.transformer.named_parameters()}
 
-    def reset_moments(self) -> None:
-        """The optimiser's state before the first step, there from the start so that saving needs no special case."""
-        for parameter in self._parameters:
-            self._optimiser.state[parameter] = {
-                "step": torch.zeros((), dtype=torch.float32, device=self._device),
-                **{moment: torch.zeros_like(parameter) for moment in MOMENTS},
-            }
+    def _fresh(self, parameter: Tensor) -> dict[str, Tensor]:
+        """A weight's state before the first step, there from the start so that saving needs no special case."""
+        step = torch.zeros((), dtype=torch.float32, device=self._device)
+        return {"step": step, **{moment: torch.zeros_like(parameter) for moment in MOMENTS}}
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], step: int, left: Left | None) -> None:
         """Take over weights and moments, and which heads are left; None where it is to be seen from the weights."""
         for name, parameter in self.transformer.named_parameters():
             parameter.copy_(state[name])
-            own = self._optimiser.state[parameter]
+            own = self._state[parameter]
             own["step"].fill_(step)
             for moment in MOMENTS:
                 own[moment].copy_(state[f"{moment}.{name}"])

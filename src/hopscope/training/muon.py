@@ -9,7 +9,6 @@ al. 2025), so that one learning rate and one weight decay serve both.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.model.transformer import Transformer
+from hopscope.training.adamw import State
 
 MOMENTUM = 0.95
 
@@ -30,7 +30,6 @@ _LIKE_ADAMW = 0.2
 """Root mean square of AdamW's updates, in learning rates."""
 
 Matrices = Float[Tensor, "model matrix short long"]
-Moments = Mapping[Tensor, Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +79,13 @@ class Muon:
         return [weight.parameter for weight in self._weights]
 
     @torch.no_grad()
-    def step(self, rate: float, moments: Moments) -> None:
+    def step(self, rate: float, state: State) -> None:
         """One update of all that have a gradient; the momentum is kept where AdamW has its first moment."""
         alike: dict[torch.Size, list[tuple[_Weight, Matrices]]] = {}
         for weight in self._weights:
             gradient = weight.parameter.grad
             if gradient is not None:
-                momentum = moments[weight.parameter]["exp_avg"].lerp_(gradient, 1 - MOMENTUM)
+                momentum = state[weight.parameter]["exp_avg"].lerp_(gradient, 1 - MOMENTUM)
                 ahead = weight.matrices(gradient.lerp(momentum, MOMENTUM))
                 alike.setdefault(ahead.shape[2:], []).append((weight, ahead))
         for shape, several in alike.items():  # of all layers at once: they are small
