@@ -95,15 +95,15 @@ def test_a_slow_click_counts_while_it_plays(tab: Tab, page: Path, selector: str,
     mouse.do("Pressed")
     after(tab, "window.tick()")
     mouse.do("Released")
-    tab.until(f"return {effect}", 2)
+    tab.until(f"return {effect}")
 
 
 def test_a_certificate_that_was_opened_stays_open(tab: Tab, page: Path) -> None:
     tab.open(page)
+    tab.until(DONE)
     Mouse(tab, "#inspector summary").click()
     opened = "return document.querySelector('#inspector details').open"
-    tab.until(opened, 2)
-    tab.until(DONE)
+    tab.until(opened)
     tab.press(HOME)
     assert tab.ask(opened)
 

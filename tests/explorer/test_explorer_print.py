@@ -29,7 +29,7 @@ def test_it_is_printed_light_and_dark_again_after(tab: Tab, page: Path, toggled:
     pdf = base64.b64decode(tab.tell("Page.printToPDF")["data"])
     assert pdf.startswith(b"%PDF")
     assert tab.ask("return window.printed") == 255
-    tab.until(f"return {BRIGHTEST} < 240", 2)
+    tab.until(f"return {BRIGHTEST} < 240")
     assert tab.ask("return document.documentElement.dataset.theme || ''") == ("dark" if toggled else "")
 
 

@@ -63,9 +63,9 @@ class Tab:
         """What a script in the page returns."""
         return self.driver.execute_script(script, *given)
 
-    def until(self, script: str, seconds: float = 30) -> Any:
-        """The first true value that a script returns."""
-        end = time.monotonic() + seconds
+    def until(self, script: str) -> Any:
+        """The first true value that a script returns, within half a minute."""
+        end = time.monotonic() + 30
         while time.monotonic() < end:
             found = self.ask(script)
             if found:
