@@ -200,6 +200,22 @@ def test_lost_and_changed_rows_of_a_finished_run_are_noticed(tmp_path):
             _ = RunFolder(run.path).metrics
 
 
+def test_a_finished_run_without_all_its_rows_is_not_told_as_a_whole_one(tmp_path, capsys):
+    asked, rows = ["train", str(tmp_path / "run"), *SHAPE], tmp_path / "run" / "metrics.jsonl"
+
+    def told() -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(asked)
+        return stop.value.code, *capsys.readouterr()
+
+    whole = told()
+    assert (whole[0], told()) == (0, whole)
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[1:]))
+    status, out, error = told()
+    assert (status, out) == (2, "")
+    assert "metrics.jsonl is damaged: it lacks the row of step 1" in error
+
+
 def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
     run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
     changed = replace(run.record, recipe=replace(run.recipe, learning_rate=2e-3))

@@ -89,6 +89,7 @@ def command(
     say_precision(engine.device, engine.precision)
     with training_bar(setup, engine) as watch:
         run = train(setup, folder, engine=engine, watch=watch)
+    _ = run.metrics  # where the run was finished before, damage there would not be seen
     if as_json:
         click.echo(json.dumps({"folder": str(run.path), **plain(run.result)}))
         return
