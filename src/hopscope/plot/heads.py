@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,11 @@ def heads(result: HeadsResult) -> Figure:
         for number, chains in enumerate(result.chains):
             color = _COLORS[number % len(_COLORS)]
             for layers, inside in ((1, color), (2, "white")):
-                models = result.of(chains, layers)
-                x = [one.heads * 1.04 ** (number - 1) for one in models]
-                axes.plot(x, [one.loss for one in models], "o", markersize=3, color=color, markerfacecolor=inside)
-            models = result.of(chains, 1)
-            counts = sorted({one.heads for one in models})
-            means = [mean(one.loss for one in models if one.heads == count) for count in counts]
-            axes.plot(counts, means, color=color, linewidth=1, label=f"N = {chains}")
+                found = result.losses(chains, layers)
+                x = [heads * 1.04 ** (number - 1) for heads, losses in found.items() for _ in losses]
+                axes.plot(x, [*chain(*found.values())], "o", markersize=3, color=color, markerfacecolor=inside)
+            means = {heads: mean(losses) for heads, losses in result.losses(chains, 1).items()}
+            axes.plot([*means], [*means.values()], color=color, linewidth=1, label=f"N = {chains}")
             axes.axhline(1 - 1 / chains, color=color, linewidth=0.7, linestyle=":")
         axes.plot([], [], "o", markersize=3, color=INK, label="one layer")
         axes.plot([], [], "o", markersize=3, color=INK, markerfacecolor="white", label="two layers")

@@ -87,8 +87,8 @@ class CalibrationStudy:
         return replace(self, sense="strict")
 
     @property
-    def planted(self) -> tuple[Kind, ...]:
-        """The kinds."""
+    def wanted(self) -> tuple[Kind, ...]:
+        """The kinds that are planted."""
         return self.kinds or KINDS[self.sense]
 
     @property
@@ -161,7 +161,7 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
     if work.idle:
         return read(study, folder)
     names = [host.name for host in reversed(_hosts(study, folder))]  # trained ones, the dearest, first
-    kinds: Mapping[Kind, int] = dict.fromkeys(study.planted, study.each)  # at first all, whatever is there already
+    kinds: Mapping[Kind, int] = dict.fromkeys(study.wanted, study.each)  # at first all, whatever is there already
     quota, before = 0, -1
     while kinds:
         quota += -(-max(kinds.values()) // len(names))
@@ -175,7 +175,7 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
 
 def _short(study: CalibrationStudy, found: CalibrationResult) -> Mapping[Kind, int]:
     """How many circuits with a label are missing, of every kind that has not enough."""
-    missing = {kind: study.each - len(found.of(kind)) for kind in study.planted}
+    missing = {kind: study.each - len(found.of(kind)) for kind in study.wanted}
     return {kind: number for kind, number in missing.items() if number > 0}
 
 

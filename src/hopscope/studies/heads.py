@@ -115,17 +115,6 @@ class OneModel:
 
 
 @dataclass(frozen=True)
-class Ended(OneModel):
-    """One that did not diverge.
-
-    Attributes:
-        loss: on held-out sequences.
-    """
-
-    loss: float
-
-
-@dataclass(frozen=True)
 class HeadsResult:
     """What all came to.
 
@@ -145,13 +134,13 @@ class HeadsResult:
         found = [one for one in self.models if (one.chains, one.layers) == (chains, layers)]
         return sorted(found, key=lambda one: (one.heads, one.seed))
 
-    def of(self, chains: int, layers: int) -> list[Ended]:
-        """Those of them that did not diverge."""
-        return [
-            Ended(one.chains, one.layers, one.heads, one.seed, one.loss, one.made)
-            for one in self.every(chains, layers)
-            if one.loss is not None
-        ]
+    def losses(self, chains: int, layers: int) -> dict[int, list[float]]:
+        """Of those that did not diverge, by heads, rising."""
+        found: dict[int, list[float]] = {}
+        for one in self.every(chains, layers):
+            if one.loss is not None:
+                found.setdefault(one.heads, []).append(one.loss)
+        return found
 
 
 def standard(recipe: Recipe) -> HeadsStudy:
