@@ -17,7 +17,6 @@ import gc
 import signal
 from pathlib import Path
 
-import jaxtyping
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
@@ -91,12 +90,6 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     result = CliRunner().invoke(command, asked)
     assert result.exit_code == 0, result.output
     return folder, result.stdout
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """To check the shapes of a hundred thousand small calls takes a quarter of the time."""
-    jaxtyping.config.update("jaxtyping_disable", item.get_closest_marker("shapes_elsewhere") is not None)
 
 
 def pytest_collection_finish() -> None:

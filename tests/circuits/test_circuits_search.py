@@ -33,8 +33,6 @@ from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
-pytestmark = pytest.mark.shapes_elsewhere
-
 QUICK = Budget(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
 LITTLE = Proof(sequences=32, deciding=32, few=16, draws=6)
 

@@ -40,8 +40,6 @@ from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
-pytestmark = pytest.mark.shapes_elsewhere
-
 BUDGET = Budget(orders=1, growing=0, sequences=16, confirming=32, deciding=32)
 PROOF = replace(LITTLE, draws=4, halves=8)
 LAST = 2

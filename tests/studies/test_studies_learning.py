@@ -230,7 +230,6 @@ FROM_RECORD = ("learning", "depth", "heads", "plateau", "curriculum", "census", 
 
 
 @pytest.mark.slow
-@pytest.mark.shapes_elsewhere
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_study_runs_quick_and_goes_on(name, tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 64)
