@@ -15,8 +15,12 @@ if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_seta
 
 import gc
 import signal
+import sys
+from collections import Counter
 from pathlib import Path
+from typing import ClassVar
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
@@ -66,6 +70,31 @@ install_import_hook(
     ],
     "beartype.beartype",
 )
+
+CHECKED = 10
+"""Of every function the first so many calls are checked, in each test. Some are called a hundred thousand times, and a
+check takes longer than what they do."""
+
+
+class Sparing(type(jaxtyping.config)):
+    """Asked at each call whether checks are off, it counts the calls."""
+
+    calls: ClassVar[Counter[object]] = Counter()
+
+    @property
+    def jaxtyping_disable(self) -> bool:
+        called = sys._getframe(1).f_locals["fn"]
+        self.calls[called] += 1
+        return self.calls[called] > CHECKED
+
+
+jaxtyping.config.__class__ = Sparing
+
+
+@pytest.fixture(autouse=True)
+def _shapes_are_checked_anew() -> None:
+    Sparing.calls.clear()
+
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and what they start would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

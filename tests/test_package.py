@@ -272,3 +272,18 @@ def test_tests_of_a_group_are_kept_together(request: pytest.FixtureRequest) -> N
     """A pytest whose nodes pytest-xdist cannot rename ignores groups without a word."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         assert request.node.nodeid.endswith("@kept together")
+
+
+@pytest.mark.parametrize("calls", [0, 9])
+def test_shapes_are_checked(calls: int) -> None:
+    """As the tests have it: `conftest.py` counts calls."""
+    import torch
+    from jaxtyping import TypeCheckError
+
+    from hopscope.training.losses import partial_losses
+
+    right, wrong = torch.zeros(1, 2, 3, 8), torch.zeros(2, 3, 8)
+    for _ in range(calls):
+        partial_losses(right, right, 4)
+    with pytest.raises(TypeCheckError):
+        partial_losses(wrong, wrong, 4)
