@@ -15,15 +15,13 @@ if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and hasattr(os, "sched_seta
 
 import gc
 import signal
-import sys
-from collections import Counter
 from pathlib import Path
-from typing import ClassVar
 
 import jaxtyping
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+from unchecked import Sparing
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -38,7 +36,7 @@ def with_shapes(package: str) -> list[str]:
     ]
 
 
-# Tensor signatures are checked at each call. What torch.compile traces is tested uncompiled: the two do not mix.
+# Tensor signatures are checked at calls. What torch.compile traces is tested uncompiled: the two do not mix.
 install_import_hook(
     [
         "hopscope.problem.counter",
@@ -70,23 +68,6 @@ install_import_hook(
     ],
     "beartype.beartype",
 )
-
-CHECKED = 10
-"""Of every function the first so many calls are checked, in each test. Some are called a hundred thousand times, and a
-check takes longer than what they do."""
-
-
-class Sparing(type(jaxtyping.config)):
-    """Asked at each call whether checks are off, it counts the calls."""
-
-    calls: ClassVar[Counter[object]] = Counter()
-
-    @property
-    def jaxtyping_disable(self) -> bool:
-        called = sys._getframe(1).f_locals["fn"]
-        self.calls[called] += 1
-        return self.calls[called] > CHECKED
-
 
 jaxtyping.config.__class__ = Sparing
 
