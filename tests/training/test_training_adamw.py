@@ -34,7 +34,7 @@ def test_to_the_bit_what_the_class_does(shown):
         rate = 0.1 / (1 + step)
         one.param_groups[0]["lr"] = shown(rate)
         one.step()
-        adamw.step(ours[:2], state, shown(rate), RECIPE, capturable=False)
+        adamw.step(ours[:2], state, shown(rate), RECIPE)
         assert all(mine.equal(other) for mine, other in zip(ours, theirs, strict=True))
         for mine, other in zip(ours[:2], theirs[:2], strict=True):
             assert all(state[mine][name].equal(number) for name, number in one.state[other].items())
@@ -45,6 +45,6 @@ def test_to_the_bit_what_the_class_does(shown):
 def test_without_a_gradient_nothing_moves():
     weight = torch.ones(3)
     state = {weight: fresh(weight)}
-    adamw.step([weight], state, 0.1, RECIPE, capturable=False)
+    adamw.step([weight], state, 0.1, RECIPE)
     assert weight.equal(torch.ones(3))
     assert not state[weight]["step"]

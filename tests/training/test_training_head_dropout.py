@@ -10,6 +10,7 @@ import torch
 from cut_short import contents, train_in_two
 from torch import Tensor
 from torch.func import functional_call
+from updates import updates
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
@@ -110,7 +111,7 @@ def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) ->
     drawn: list[int] = []
 
     def evaluated(ensemble: Ensemble, batch: object) -> Tensor:
-        done = int(next(iter(ensemble._parts[0]._state.values()))["step"])
+        done = updates(ensemble)
         return torch.tensor([[0.1 if done >= step else 0.7, 0.1 if done >= (first or step) else 0.7]])
 
     def watched(seeds: object, step: int, *rest: object) -> Tensor:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from cut_short import contents, train_in_two
 from torch import Tensor
+from updates import updates
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -42,7 +43,7 @@ def test_how_well_is_the_recipes_to_say(tmp_path, monkeypatch):
     """Learned at step 10 as the paper counts, and well enough for the rate to fall at 30."""
 
     def as_if(ensemble: Ensemble, batch: Batch) -> Tensor:
-        step = int(next(iter(ensemble._parts[0]._state.values()))["step"])
+        step = updates(ensemble)
         return torch.full((1, 2), 0.6 if step < 10 else 0.4 if step < 30 else 0.2)
 
     monkeypatch.setattr(Ensemble, "evaluate", as_if)
@@ -62,7 +63,7 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
     )
 
     def as_if_learned(ensemble: Ensemble, batch: Batch) -> Tensor:
-        step = int(next(iter(ensemble._parts[0]._state.values()))["step"])
+        step = updates(ensemble)
         return torch.tensor([[0.4 if step >= 30 else 0.6] * 2, [0.4 if step >= 45 else 0.6] * 2])
 
     monkeypatch.setattr(Ensemble, "evaluate", as_if_learned)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from cut_short import contents, train_in_two
 from torch import Tensor
+from updates import updates
 
 from hopscope.model.fast import FastTransformer
 from hopscope.model.pruning import Left, prune
@@ -142,19 +143,15 @@ def test_when_heads_go():
     assert not any(Plan(replace(TINY, prune_every=None), 30).prunes(step, LEARNED) for step in range(101))
 
 
-def _step(ensemble: Ensemble) -> int:
-    return int(next(iter(ensemble._parts[0]._state.values()))["step"])
-
-
 @pytest.fixture
 def learned_at_20(monkeypatch) -> None:
     """Every hop of both models counts as learned from step 20 on; without a head of layer 1 the loss rises for sure."""
 
     def evaluated(ensemble: Ensemble, batch: Batch) -> Tensor:
-        return torch.full((2, 1), 0.1 if _step(ensemble) >= 20 else 0.7)
+        return torch.full((2, 1), 0.1 if updates(ensemble) >= 20 else 0.7)
 
     def losses_with(ensemble: Ensemble, left: Left, batch: Batch) -> Tensor:
-        step = _step(ensemble)
+        step = updates(ensemble)
         missed = torch.tensor([[[9.0, 9.0], [0.2, 0.25]], [[0.2, 9.0], [9.0, 0.3 if step < 40 else 0.0]]])
         return (missed.double() * ~left).flatten(1).sum(dim=1) * (~left != ~ensemble.left).flatten(1).any(dim=1)
 
@@ -203,8 +200,9 @@ def test_what_was_forgotten_is_learned_again_before_more_heads_go(tmp_path, monk
     """Else a hop that is lost with the first heads costs nothing any more, and all that it needs goes too."""
 
     def evaluated(ensemble: Ensemble, batch: Batch) -> Tensor:
-        forgotten = 25 <= _step(ensemble) < 55  # by one of two models
-        return torch.tensor([[0.1], [0.7]]) if forgotten else torch.full((2, 1), 0.1 if _step(ensemble) >= 20 else 0.7)
+        step = updates(ensemble)
+        forgotten = 25 <= step < 55  # by one of two models
+        return torch.tensor([[0.1], [0.7]]) if forgotten else torch.full((2, 1), 0.1 if step >= 20 else 0.7)
 
     monkeypatch.setattr(Ensemble, "evaluate", evaluated)
     run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", engine=ENGINE)

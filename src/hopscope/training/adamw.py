@@ -17,15 +17,14 @@ State = Mapping[Tensor, Mapping[str, Tensor]]
 """Of every weight its moments, in its shape, and `step`, how many updates it has had."""
 
 
-def step(weights: Sequence[Tensor], state: State, rate: float | Tensor, recipe: Recipe, *, capturable: bool) -> None:
+def step(weights: Sequence[Tensor], state: State, rate: float | Tensor, recipe: Recipe) -> None:
     """One update of all weights that have a gradient, and of their moments; in place.
 
     Args:
         weights: those that are AdamW's.
         state: of these, and maybe of others.
-        rate: of learning; a tensor where a graph is to read it.
+        rate: of learning; a tensor where the update is recorded as a CUDA graph, which is to read it.
         recipe: has the decays.
-        capturable: whether it is being recorded as a CUDA graph.
     """
     moved = [(weight, weight.grad, state[weight]) for weight in weights if weight.grad is not None]
     first, second = MOMENTS
@@ -37,7 +36,7 @@ def step(weights: Sequence[Tensor], state: State, rate: float | Tensor, recipe: 
         [],
         [kept["step"] for _, _, kept in moved],
         fused=True,
-        capturable=capturable,
+        capturable=isinstance(rate, Tensor),
         amsgrad=False,
         beta1=recipe.beta1,
         beta2=recipe.beta2,

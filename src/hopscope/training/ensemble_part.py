@@ -43,7 +43,7 @@ class EnsemblePart:
             self.transformer.fuse()
         if engine.fused_blocks:
             self.transformer.fuse_blocks(engine.precision)
-        self._recipe, self._clip, self._device = recipe, recipe.clip, torch.device(engine.device)
+        self._recipe, self._device = recipe, torch.device(engine.device)
         self._autocast = engine.precision == "bf16"
         self._symbol_dim = problem.symbol_dim
         weights = recipe.hop_weights
@@ -52,14 +52,14 @@ class EnsemblePart:
         # What takes heads to the stream, by layer: `d_head` rows a head.
         named = self.transformer.named_parameters()
         self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
-        self._prunes, self._compiled = recipe.prune_every is not None, engine.compiled
+        self._compiled = engine.compiled
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._muon = Muon(self.transformer, recipe.weight_decay) if recipe.optimiser == "muon" else None
         others = {*self._muon.parameters} if self._muon else set()
         # A graph reads the rate, the share of it that each model goes, and the batch where they are. Muon's rate is a
         # number.
-        self._graphed = engine.graphed and self._muon is None
-        self._rate = torch.tensor(recipe.learning_rate, device=engine.device) if self._graphed else None
+        graphed = engine.graphed and self._muon is None
+        self._rate = torch.tensor(recipe.learning_rate, device=engine.device) if graphed else None
         self._shares = torch.ones(len(seeds), device=engine.device)
         self._batch: Batch | None = None
         self._graphs: dict[bool, CudaGraph] = {}
@@ -133,13 +133,12 @@ class EnsemblePart:
     def _step(self, rate: float, alike: bool) -> None:
         """An update by the gradients, which are gone then. It is linear in the rate, decay included, so that models
         which go at a lower one go a part of the way."""
-        if self._clip is not None:
-            self._clip_gradients(self._clip)
+        if self._recipe.clip is not None:
+            self._clip_gradients(self._recipe.clip)
         if not self.left.all():
             _clear(~self.left, [out.grad for out in self._outs])
         before = [] if alike else [parameter.clone() for parameter in self._parameters]
-        shown = rate if self._rate is None else self._rate
-        adamw.step(self._adamws, self._state, shown, self._recipe, capturable=self._graphed)
+        adamw.step(self._adamws, self._state, rate if self._rate is None else self._rate, self._recipe)
         if self._muon is not None:
             self._muon.step(rate, self._state)
         for parameter, was in zip(self._parameters if before else (), before, strict=True):
@@ -195,7 +194,7 @@ class EnsemblePart:
             own["step"].fill_(step)
             for moment in MOMENTS:
                 own[moment].copy_(state[f"{moment}.{name}"])
-        if self._prunes and left is None:  # a head that is gone writes nothing
+        if self._recipe.prune_every is not None and left is None:  # a head that is gone writes nothing
             writes = [_by_head(out, self.left.shape[2]).any(dim=2) for out in self._outs]
             left = torch.stack(writes, dim=1)
         if left is not None:
