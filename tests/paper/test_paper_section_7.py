@@ -119,11 +119,23 @@ class TestC4:
         assert found.verdict == "inconclusive"
         assert found.reason == "x2 was learned at no depth tried"
 
-    @pytest.mark.parametrize(("seeds", "verdict"), [(8, "not reproduced"), (2, "inconclusive")])
-    def test_hops_that_are_equally_hard_are_not_harder(self, seeds: int, verdict: str):
-        """x2 and x3 are learned by the same runs."""
+    @pytest.mark.parametrize("seeds", [2, 8, 40])
+    def test_hops_learned_by_the_same_runs_are_not_told_apart(self, seeds: int):
+        """x2 and x3 need three layers both: nothing speaks for the claim, however many runs, and nothing against it."""
         groups = [learners(layers, *[count] * seeds, hops=3) for layers, count in ((1, 0), (2, 1), (3, 3), (4, 3))]
-        assert judged(*groups)["C4"].verdict == verdict
+        found = judged(*groups, scale="laptop")["C4"]
+        assert (found.verdict, found.reason) == ("inconclusive", "x3 was learned no more rarely than x2")
+
+    @pytest.mark.parametrize(("turned", "verdict"), [(6, "inconclusive"), (7, "not reproduced")])
+    def test_a_hop_that_is_easier_than_the_one_before_it_refutes(self, turned: int, verdict: str):
+        """x3 without x2, in six runs of 26 (p = 0.016) and in seven (0.008)."""
+        losses = [[LOW, HIGH, LOW]] * turned + [[LOW, LOW, LOW]] * 20
+        assert judged(group(4, hops=3, losses=losses), scale="laptop")["C4"].verdict == verdict
+
+    def test_what_speaks_for_the_order_is_held_against_what_turns_it(self):
+        """Seven runs know x3 without x2, seven x2 without x3: no hop is easier, and the trend is gone."""
+        losses = [[LOW, HIGH, LOW], [LOW, LOW, HIGH]] * 7
+        assert judged(group(4, hops=3, losses=losses), scale="laptop")["C4"].verdict == "inconclusive"
 
     @pytest.mark.parametrize(
         ("learned", "verdict"),
@@ -138,7 +150,7 @@ class TestC4:
         """As x3 does, where x1, x2 and x4 are learned in 24 of 24 runs."""
         losses = [[LOW if one else HIGH for one in learned]] * 8
         assert judged(*(group(layers, hops=5, losses=losses) for layers in (4, 5, 6)))["C4"].verdict == verdict
-        assert judged(*(group(layers, hops=5, losses=losses) for layers in (4, 5)))["C4"].verdict == "inconclusive"
+        assert judged(group(4, hops=5, losses=losses[:6]))["C4"].verdict == "inconclusive"
 
     def test_all_hops_learned_by_every_run_says_nothing(self):
         """Nothing there speaks for the claim, nor against it: nobody tried a depth at which hops could differ."""
@@ -146,9 +158,9 @@ class TestC4:
         assert (found.verdict, found.n) == ("inconclusive", 32)
         assert "shallower models are missing" in found.reason
 
-    def test_hops_learned_alike_by_some_runs_alone_are_not_harder(self):
+    def test_hops_learned_alike_by_some_runs_alone_are_not_told_apart(self):
         found = judged(*(learners(layers, *[5] * 7, 0) for layers in range(5, 9)))["C4"]
-        assert found.verdict == "not reproduced"
+        assert (found.verdict, found.reason) == ("inconclusive", "x2 was learned no more rarely than x1")
 
     def test_a_hop_that_theorem_1_forbids_refutes(self):
         impossible = replace(PAPERS[0], final_partial_losses=(((LOW, LOW, HIGH, HIGH, HIGH),) * 8))
@@ -165,9 +177,9 @@ class TestC4:
     def test_the_other_order_is_refuted(self):
         turned = [
             replace(one, final_partial_losses=tuple(tuple(reversed(row)) for row in one.final_partial_losses))
-            for one in PAPERS[4:]
+            for one in PAPERS[2:]
         ]
-        assert judged(*PAPERS[4:5], *turned)["C4"].verdict == "not reproduced"
+        assert judged(*turned)["C4"].verdict == "not reproduced"
 
     def test_hops_that_need_no_more_layers_leave_it_open(self):
         """Later hops are learned ever more rarely, but no shallow run is there to say that depth is why."""

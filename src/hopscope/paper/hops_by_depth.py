@@ -16,8 +16,8 @@ FAILED = 0.7
 RARE = 0.10
 """What happens less often than this, at 95%, counts as never (C3), and its complement as always (C5)."""
 
-ENOUGH_RUNS = 20
-"""From so many runs on, hops that are learned as often count as equally hard (C4)."""
+SURELY = 0.01
+"""Below this p-value hops are learned ever more rarely, or a later one more often than the one before it (C4)."""
 
 
 def judge_groups(groups: Sequence[Group], preset: str) -> list[Finding]:
@@ -94,20 +94,19 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
         + (f"; {diverged} diverged" if diverged else "")
     )
     interval = ", ".join(f"x{hop} {_share(total, len(runs))}" for hop, total in zip(hops, totals, strict=True))
-    pairs = [(one, after) for one, after in pairwise(totals) if after]  # what nobody learned breaks no order
-    in_order = all(one > after for one, after in pairs)
-    broken = any(one <= after for one, after in pairs if one < len(runs))
+    tied = [hop for hop, (one, after) in enumerate(pairwise(totals), start=2) if one <= after]
+    turned = min((_more_often(table, hop) for hop in hops[1:]), default=1.0)
     verdict: Verdict = "inconclusive"
     reason = ""
-    if forbidden or (broken and len(runs) >= ENOUGH_RUNS):
+    if forbidden or turned < SURELY:
         verdict = "not reproduced"
     elif not all(totals):
         reason = f"x{totals.index(0) + 1} was learned at no depth tried"
-    elif broken:
-        reason = f"too few runs ({len(runs)}) to tell hops apart that are learned as often"
-    elif not in_order:
+    elif tied and totals[tied[0] - 1] == len(runs):
         reason = "every run learned hops that are to be told apart: shallower models are missing"
-    elif trend >= 0.01 or depth >= 0.05:
+    elif tied:
+        reason = f"x{tied[0]} was learned no more rarely than x{tied[0] - 1}"
+    elif trend >= SURELY or depth >= 0.05:
         reason = "too few runs for the tests"
     elif scale.startswith("paper") and len(hops) != 5:
         reason = f"the paper's scale has D = 5, this is D = {len(hops)}"
@@ -124,6 +123,15 @@ def _trend(table: Sequence[Sequence[bool]]) -> float:
     if len(telling) < 2 or len(telling[0]) < 3:
         return 1.0
     return float(page_trend_test(telling, method="asymptotic").pvalue)
+
+
+def _more_often(table: Sequence[Sequence[bool]], hop: int) -> float:
+    """Exact sign test that a hop is learned by more runs than the one before it; one-sided."""
+    from scipy.stats import binomtest
+
+    pairs = [(row[hop - 2], row[hop - 1]) for row in table]
+    alone, without = pairs.count((False, True)), pairs.count((True, False))
+    return float(binomtest(alone, alone + without, alternative="greater").pvalue) if alone else 1.0
 
 
 def _needs_depth(runs: Sequence[tuple[Group, int]], hop: int) -> float:
