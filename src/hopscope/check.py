@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hopscope.circuits.kept import check_place, circuits_in
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_bytes, read_json
 from hopscope.records import read_rows
-from hopscope.seals import UNTOUCHED, unseal, unsealed_row, unsealed_table
+from hopscope.seals import unseal, unsealed_row, unsealed_table
 from hopscope.tensor_files import read_tensors
 from hopscope.training.run import RunFolder, check_name
 from hopscope.training.together import is_being_laid_apart

@@ -18,6 +18,10 @@ class InputError(ValueError):
     """
 
 
+UNTOUCHED = "it was left untouched, move it away or restore it"
+"""The end of every sentence that names a damaged or foreign file."""
+
+
 class MachineError(OSError):
     """Trouble of the machine and not of the input: a disk that is full, a worker that was killed; status 1."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 
 
 @contextmanager
@@ -92,9 +92,7 @@ def read_json(path: Path, what: str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not readable as {what} ({error}); it was left untouched, move it away or restore it"
-        ) from None
+        raise InputError(f"{path} is not readable as {what} ({error}); {UNTOUCHED}") from None
 
 
 def json_lines(rows: Iterable[Any]) -> str:

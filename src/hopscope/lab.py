@@ -23,7 +23,7 @@ from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
-from hopscope.circuits.search.journal import Journal, Watch
+from hopscope.circuits.search.journal import SILENT, Watch
 from hopscope.circuits.subject import SEQUENCES, ForeignModel, Subject
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
@@ -124,7 +124,7 @@ class Model(Subject):
         seed: int = 0,
         proof: Proof | None = None,
         anew: bool = False,
-        watch: Watch = Journal.watch,
+        watch: Watch = SILENT,
     ) -> Circuit:
         """Its circuit, found and certified; kept beside the run, so that the second call reads it.
 
@@ -143,8 +143,9 @@ class Model(Subject):
         Raises:
             InputError: no checkpoint to look at, a value out of range, or a circuit that is certified at another bar.
         """
-        how: dict[str, Any] = {"effort": effort, "bar": bar, "seed": seed, "proof": proof, "anew": anew, "watch": watch}
-        return circuit_of_run(self.run, self.number, self.step, **how)
+        return circuit_of_run(
+            self.run, self.number, self.step, effort=effort, bar=bar, seed=seed, proof=proof, anew=anew, watch=watch
+        )
 
     def emergence(
         self,
@@ -250,8 +251,9 @@ class Run(RunFolder, Sequence[Model]):
 
 @overload
 def train(
-    recipe: Setup,
-    problem: Path | str,
+    setup: Setup,
+    folder: Path | str,
+    /,
     *,
     engine: Engine | EngineChoice = FASTEST,
     watch: Callable[[Progress], None] | None = None,

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_bytes, read_json, write_json
-from hopscope.seals import UNTOUCHED, ends_whole, say_unsealed, seal, sealed_row, unseal, unsealed_row
+from hopscope.seals import ends_whole, say_unsealed, seal, sealed_row, unseal, unsealed_row
 
 T = TypeVar("T")
 

@@ -17,9 +17,7 @@ from typing import Any
 
 import msgspec
 
-from hopscope.errors import InputError
-
-UNTOUCHED = "it was left untouched, move it away or restore it"
+from hopscope.errors import UNTOUCHED, InputError
 
 _ROW_SEAL = b', "seal": "'
 _CHECKSUM = 16

@@ -12,9 +12,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from hopscope.errors import InputError, MachineError, lacking
+from hopscope.errors import UNTOUCHED, InputError, MachineError, lacking
 from hopscope.files import read_bytes, write_bytes
-from hopscope.seals import UNTOUCHED, check_run, checksum, say_unsealed
+from hopscope.seals import check_run, checksum, say_unsealed
 
 _MARK = re.compile(r"(\d{1,18})(?: of run (\w+))?(?: with checksum (\w+))?", re.ASCII)
 """A file's one mark holds step, run and checksum: the order of several would differ from file to file. Files of the

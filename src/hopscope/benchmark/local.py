@@ -43,7 +43,7 @@ class LocalModel:
     def __init__(
         self, folder: Path, device: str | None = None, batch: int = 64, trust_remote_code: bool = False
     ) -> None:
-        opened = open_model_folder(folder, trust_remote_code)
+        opened = open_model_folder(folder, trust_remote_code=trust_remote_code)
         import transformers as library
 
         transformers: Any = library

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hopscope.circuits.certificate import Evidence, tidy
 from hopscope.circuits.certificate.evidence import by_sequence
 from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.elements import CircuitPath, Feed, Helper
 from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.patching import Patcher, Use
+from hopscope.circuits.patching import Patcher
 from hopscope.theory.path import AttentionPath, Row
 
 _LEAST_ATTENTION = 0.1
@@ -26,7 +27,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     lost: list[tuple[Row | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
     measured = evidence.measured([one.without for _, one in lost])
     natural = {where: loss for (where, _), loss in zip(lost, measured, strict=True)}
-    uses: dict[Row, list[Use]] = {}
+    uses: dict[Row, list[Feed]] = {}
     if isinstance(evidence.few, VectorEvaluator):
         patcher = Patcher(evidence.few, evidence.natural)
         uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
@@ -50,10 +51,10 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     return paths, helpers
 
 
-def _feeds(uses: Sequence[Use], bar: float) -> tuple[Feed, ...]:
+def _feeds(uses: Sequence[Feed], bar: float) -> tuple[Feed, ...]:
     """The uses that count."""
     return tuple(
-        Feed(use.into, use.reader, tidy(use.change), tidy(use.attention) if use.reader else 0.0)
+        replace(use, change=tidy(use.change), attention=tidy(use.attention))
         for use in uses
         if use.change >= _LEAST_CHANGE * bar or use.attention >= _LEAST_ATTENTION
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from hopscope.checks import check_seed
 from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
+from hopscope.circuits.compare import overlap
 from hopscope.circuits.elements import OtherCircuit
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
@@ -18,7 +19,7 @@ from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.bars import Bars, budgets_at, search_at
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
-from hopscope.circuits.search.journal import Journal, Watch
+from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.circuits.search.orders import Found
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
@@ -188,7 +189,7 @@ def circuit_of_run(
     bar: float | tuple[float, ...] | None = None,
     seed: int = 0,
     proof: Proof | None = None,
-    watch: Watch = Journal.watch,
+    watch: Watch = SILENT,
     anew: bool = False,
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `circuit_path`).
@@ -263,8 +264,7 @@ def _described(searched: Bars, evaluator: Evaluator, seed: int) -> dict[str, Any
 def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
     """Another circuit the search ended in, briefly."""
     mine, theirs = units.paths(found.program), units.paths(first.program)
-    overlap = len({*mine} & {*theirs}) / len({*mine} | {*theirs})
-    return OtherCircuit(tuple(mine), tidy(found.mse), found.orders, tidy(overlap))
+    return OtherCircuit(tuple(mine), tidy(found.mse), found.orders, tidy(overlap({*mine}, {*theirs})))
 
 
 def _strict(

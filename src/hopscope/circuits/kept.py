@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hopscope.checks import check_seed
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.interrupted import Interrupted
-from hopscope.circuits.search.journal import Journal, Watch
-from hopscope.errors import InputError
+from hopscope.circuits.search.journal import SILENT, Journal, Watch
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.records import content_hash
-from hopscope.seals import UNTOUCHED
 
 if TYPE_CHECKING:
     from hopscope.training.run import RunFolder
@@ -103,7 +102,7 @@ def kept_circuit(
     find: Callable[[Journal], Circuit],
     *,
     run: str = "",
-    watch: Watch = Journal.watch,
+    watch: Watch = SILENT,
     anew: bool = False,
 ) -> Circuit:
     """The circuit in `path`, if it is what is asked for; else it is looked for and kept there.

@@ -9,33 +9,15 @@ This happens in the natural circuit: its rows make their own patterns, so that a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
-from hopscope.circuits.elements import Into
+from hopscope.circuits.elements import Feed, Into
 from hopscope.circuits.form import UNIFORM, Program
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.model.edit import Edit, Pattern, Stream
 from hopscope.model.transformer import Block
 from hopscope.theory.path import AttentionPath, Row
-
-
-@dataclass(frozen=True)
-class Use:
-    """One use of a path, cut.
-
-    Attributes:
-        into: `query`, `key`, `value` or `answer`.
-        reader: the later path; None for the answer.
-        change: rise of the loss.
-        attention: fall of the reader's mean attention.
-    """
-
-    into: Into
-    reader: AttentionPath | None
-    change: float
-    attention: float
 
 
 class _Watched(Edit):
@@ -79,7 +61,7 @@ class Patcher:
             self.loss = self._loss(self._streams[-1])
 
     @torch.no_grad()
-    def uses(self, paths: Sequence[AttentionPath], row: Row) -> list[Use]:
+    def uses(self, paths: Sequence[AttentionPath], row: Row) -> list[Feed]:
         """What reads from the query position of `row`, among the answer and the later ones of `paths`."""
         cut = self._cut(row)
         found = []
@@ -90,10 +72,10 @@ class Patcher:
                 if reader.key == row.query:
                     found += [self._use(into, cut, reader) for into in ("key", "value")]
         if row.query == self._evaluator.where.roles - 1:
-            found.append(Use("answer", None, self._loss(cut[-1]) - self.loss, 0.0))
+            found.append(Feed("answer", change=self._loss(cut[-1]) - self.loss))
         return sorted(found, key=lambda use: -use.change)
 
-    def _use(self, into: Into, cut: list[Stream], reader: AttentionPath) -> Use:
+    def _use(self, into: Into, cut: list[Stream], reader: AttentionPath) -> Feed:
         """Cut one use: the reader's part of what its layer writes, with one of its three inputs from the cut stream."""
         layer, block = reader.layer, self._block(reader.layer)
         clean, spoiled = (block.attention_norm(streams[layer]) for streams in (self._streams, cut))
@@ -107,7 +89,7 @@ class Patcher:
         patched = _Watched(self._edit, {layer: self._clean.written_by[layer] + after - before})
         x = self._transformer.run(self._streams[layer], start=layer, edit=patched)
         lost = self._attention(own, reader) - self._attention(changed, reader)
-        return Use(into, reader, self._loss(x) - self.loss, lost)
+        return Feed(into, reader, self._loss(x) - self.loss, lost)
 
     def _cut(self, row: Row) -> list[Stream]:
         """What enters every layer and the read-out when this row is uniform and every other head writes what it did."""

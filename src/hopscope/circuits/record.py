@@ -37,7 +37,7 @@ from hopscope.circuits.language.asked import Asked
 from hopscope.circuits.naming import named, numbered
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.strict_reading import StrictReading
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.records import check_replaces, convert, plain, read_record, write_record
@@ -240,7 +240,7 @@ class Circuit:
         try:
             return _circuit(fields)
         except InputError as error:
-            raise InputError(f"{path} is damaged: {error}; it was left untouched, move it away or restore it") from None
+            raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
     def _fields(self) -> dict[str, Any]:
         """As on disk: paths by layer and head from 1 and names of roles."""

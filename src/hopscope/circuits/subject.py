@@ -20,7 +20,7 @@ from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
-from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.errors import InputError
 from hopscope.model.foreign import Foreign, Parts
 from hopscope.problem.retrieval import RetrievalProblem
@@ -217,19 +217,21 @@ class ForeignModel(Subject):
         bar: float | tuple[float, ...] | None = None,
         seed: int = 0,
         proof: Proof | None = None,
-        journal: Journal | None = None,
+        watch: Watch = SILENT,
     ) -> Circuit:
         """Its circuit, found and certified. Keep it with `circuit.save(path)`.
 
         Args:
-            effort: as for `find_circuit`, like the others.
-            bar: as there.
-            seed: as there.
-            proof: as there.
-            journal: as there.
+            effort: `quick`, `thorough`, or a budget of your own.
+            bar: the mean squared error that a circuit may have at most; the paper's 0.05 by default. Of several the one
+                at which the circuit stands clearest is chosen.
+            seed: seed of the search; its sequences and random orders follow from it.
+            proof: how much stands behind the certificate.
+            watch: told where the search stands: what is being done, stages finished, stages in all.
         """
-        how: dict[str, Any] = {"effort": effort, "bar": bar, "seed": seed, "proof": proof, "journal": journal}
-        return find_circuit(self.transformer, self.problem, **how)
+        return find_circuit(
+            self.transformer, self.problem, effort=effort, bar=bar, seed=seed, proof=proof, journal=Journal(watch)
+        )
 
 
 def _kind(thing: object) -> str:

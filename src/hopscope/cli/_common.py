@@ -168,4 +168,5 @@ def _argument_texts(record: type) -> dict[str, str]:
     section = (inspect.getdoc(record) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, flags=re.MULTILINE)
     texts = {name: " ".join(text.split()).rstrip(".") for name, text in entries}
-    return {name: (text[:1].upper() + text[1:]).replace("`", "") for name, text in texts.items()}
+    told = {name: re.sub(r"`?\bNone\b`?", "none", text) for name, text in texts.items()}  # as it is typed here
+    return {name: text[:1].upper() + text[1:] for name, text in told.items()}

@@ -198,7 +198,7 @@ def _of_language_model(
         search["faithfulness"] = asked["faithfulness"]
     before = _written_at(path)
     with using_threads(Engine(threads=available_cores())), _progress() as watch:
-        model = TextModel(folder, trust_remote_code)
+        model = TextModel(folder, trust_remote_code=trust_remote_code)
         circuit = model.circuit(asked["formulation"], asked["hops"], anew=anew, watch=watch, **search)
     draws = before != _written_at(path) if figures is None else figures
     return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []

@@ -12,6 +12,7 @@ from hopscope.emergence.history import Emergence
 from hopscope.explorer.gather import Exhibit
 from hopscope.paper.rules import LEAST_PLATEAU
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.words import counted
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def story(one: Exhibit) -> list[dict[str, Any]]:
 
 
 def _task(problem: RetrievalProblem) -> Chapter:
-    hops = "1 hop" if problem.hops == 1 else f"{problem.hops} hops"
+    hops = counted(problem.hops, "hop")
     before = "every symbol up to " if problem.curriculum and problem.hops > 1 else ""
     if problem.asked is not None:
         before = "".join(f"x{hop} and " for hop in problem.asked[:-1])

@@ -39,7 +39,7 @@ def is_model_folder(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
-def open_model_folder(folder: Path, trust_remote_code: bool = False) -> ModelFolder:
+def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> ModelFolder:
     """A causal language model and its tokenizer; weights in safetensors only.
 
     Args:

@@ -87,7 +87,7 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
     forbidden = sum(group.forbidden(hop) for group, hop in learned)
     too_shallow = sum(group.too_shallow(hop) for group, hop in learned)
     trend, depth = _trend(table), _needs_depth(runs, hops[-1])
-    by_depth = "; ".join(f"{_layers(group.layers)} {_successes(group, hops)}" for group in groups)
+    by_depth = "; ".join(f"{counted(group.layers, 'layer')} {_successes(group, hops)}" for group in groups)
     ours = (
         f"runs that learned x1, x2, ...: {by_depth}; {forbidden} with t < log3(2D), {too_shallow} below the exact "
         f"minimum; in order p = {trend:.2g} (Page), x{hops[-1]} by depth p = {depth:.2g} (Fisher)"
@@ -207,7 +207,3 @@ def _successes(group: Group, hops: range) -> str:
 def _share(successes: int, trials: int) -> str:
     low, high = clopper_pearson(successes, trials)
     return f"{low:.2f} to {high:.2f}"
-
-
-def _layers(number: int) -> str:
-    return counted(number, "layer")

@@ -9,6 +9,7 @@ from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure, shares_at_or_below
 from hopscope.studies.census import CensusResult, between
 from hopscope.theory.depth import minimum_paths
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,4 +71,4 @@ def _drift(axes: Axes, result: CensusResult) -> None:
     axes.set_xlim(-0.3, 1.3)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("paths, natural reading")
-    axes.set_title(f"{len(result.pairs)} model{'s' * (len(result.pairs) != 1)}", fontsize=7.5)
+    axes.set_title(counted(len(result.pairs), "model"), fontsize=7.5)

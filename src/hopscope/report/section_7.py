@@ -50,7 +50,7 @@ def _partial_losses(result: DepthResult, figures: Path) -> PageFigure:
 def _training(result: DepthResult, figures: Path) -> PageFigure:
     stem = figures / "training"
     every = result.study.recipe.log_every
-    save(training(*[Panel(_layers(layers), metrics, every) for layers, metrics in result.curves]), stem)
+    save(training(*[Panel(counted(layers, "layer"), metrics, every) for layers, metrics in result.curves]), stem)
     return PageFigure(
         stem,
         "Losses over time with the implicit curriculum, a panel for each number of layers: hops are learned in order. "
@@ -72,7 +72,7 @@ def _final_losses(result: DepthResult, figures: Path) -> PageFigure:
 
 
 def _theory_says(layers: tuple[int, ...]) -> str:
-    reached = ", ".join(f"{_layers(number)} {counted(reach(number), 'hop')}" for number in layers)
+    reached = ", ".join(f"{counted(number, 'layer')} {counted(reach(number), 'hop')}" for number in layers)
     return (
         "The exact minimum depth under a causal mask, floor(log2 D) + 2 (under Assumptions 1 and 2, deepest or "
         "shallowest pairs first), says how far each can reach: "
@@ -100,10 +100,6 @@ def _row(group: Group, model: int, hops: range) -> list[object]:
         *(_number(losses[hop]) if hop in losses else "–" for hop in hops),
         " · ".join(steps),
     ]
-
-
-def _layers(number: int) -> str:
-    return counted(number, "layer")
 
 
 def _number(value: float | None) -> str:

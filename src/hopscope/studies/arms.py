@@ -93,7 +93,7 @@ class ArmLearned:
     def tells_of(self, *, planned: bool) -> set[str]:
         """Its runs, whatever their budget: that may grow, and what is learned in the shorter one is known."""
         runs = [run for run in runs_of(self.setup) if planned or run.seeds[0] in self.seeds]
-        return {made_by(replace(run, recipe=replace(run.recipe, steps=1))) for run in runs}
+        return {_of(run) for run in runs}
 
     @property
     def learned_what_they_may(self) -> int:

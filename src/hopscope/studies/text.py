@@ -52,10 +52,9 @@ from pathlib import Path
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
-from hopscope.seals import UNTOUCHED
 from hopscope.studies.judgements import Judgement, all_of
 from hopscope.studies.study import Study
 from hopscope.studies.text_found import ANSWERS, Answered, Grown, TextResult

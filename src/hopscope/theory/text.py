@@ -11,6 +11,7 @@ from hopscope.theory.depth import theorem_1_bound
 from hopscope.theory.information_flow import Flow, minimum_layers, simulate
 from hopscope.theory.path import AttentionPath
 from hopscope.theory.schedule import shortest_schedule
+from hopscope.words import counted
 
 _WIDEST = 100
 
@@ -21,7 +22,7 @@ def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
     layers = schedule[-1].layer + 1
     mask = f"a causal mask, {problem.order_in_words}" if problem.causal else "no mask"
     heads = "one head a layer" if one_place else "any number of heads"
-    hops = "1 hop" if problem.hops == 1 else f"{problem.hops} hops"
+    hops = counted(problem.hops, "hop")
     parts = [f"{hops} under {mask} and {heads}: {layers} layers (Theorem 1 asks for {theorem_1_bound(problem.hops)})"]
     # What one place a layer brings is a little less on the way; the growth shown is the most that any schedule can do.
     most = minimum_layers(problem)

@@ -29,11 +29,10 @@ import torch
 from torch import Tensor
 
 from hopscope.checks import check_count, check_path
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import holding, settle, write_text
 from hopscope.model.fast import FastTransformer
 from hopscope.records import content_hash, read_record, read_rows, row_lines, unmarked, write_record
-from hopscope.seals import UNTOUCHED
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
 from hopscope.training.metrics import Metrics, MetricsRow

@@ -14,7 +14,7 @@ from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_b
 from hopscope.circuits.language.find import TEXT_PROOF, Named, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
-from hopscope.circuits.search.journal import Journal, Watch
+from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.model.language import LanguageModel
 from hopscope.model.model_folder import open_model_folder
 from hopscope.problem.roles import text_role_names
@@ -43,9 +43,9 @@ class TextModel:
         InputError: the folder holds no such model, or one whose attention cannot be shown.
     """
 
-    def __init__(self, folder: Path | str, trust_remote_code: bool = False) -> None:
+    def __init__(self, folder: Path | str, *, trust_remote_code: bool = False) -> None:
         self.path = check_path("a language model", folder)
-        opened = open_model_folder(self.path, trust_remote_code)
+        opened = open_model_folder(self.path, trust_remote_code=trust_remote_code)
         self.tokenizer: Any = opened.tokenizer
         self.named = Named(opened.name, opened.content)
         self._model = opened.model
@@ -82,7 +82,7 @@ class TextModel:
         seed: int = 0,
         proof: Proof | None = None,
         anew: bool = False,
-        watch: Watch = Journal.watch,
+        watch: Watch = SILENT,
     ) -> Circuit:
         """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/`, so that it is read again.
 

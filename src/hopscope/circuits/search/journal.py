@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 Watch = Callable[[str, int, int], None]
 """Told what is being done, how many stages are finished, and how many there are."""
 
+SILENT: Watch = lambda stage, done, stages: None
+"""Nobody is told."""
+
 Memory = dict[str, Any]
 """What was finished, by name, as plain JSON."""
 
@@ -29,7 +32,7 @@ class Journal:
         remember: called after `memory` has grown.
     """
 
-    watch: Watch = lambda stage, done, stages: None
+    watch: Watch = SILENT
     memory: Memory = field(default_factory=dict)
     remember: Callable[[Memory], None] = lambda memory: None
 
