@@ -8,12 +8,14 @@ import pytest
 import torch
 from planted_models import LAST_OF_TWO, evidence_of, witness
 from resting_head import resting
+from two_keys import two_keys
 
 from hopscope.circuits.certificate import PARTS, Evidence, certify
 from hopscope.circuits.certificate.losses import Measured
+from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.places import _Moved
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, POSITIONAL, Form
+from hopscope.circuits.form import KEEP, POSITIONAL, Form, knock_out
 from hopscope.circuits.hypotheses import Rows
 
 PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.certificate.{name}"] for name in ("places", "outside"))
@@ -82,3 +84,26 @@ def test_outside_holds_the_bar_for_sure(monkeypatch: pytest.MonkeyPatch) -> None
     assert PARTS["outside"](evidence).passed
     monkeypatch.setattr(evidence, "sure", lambda _: Measured(0.98 * evidence.bar, (0.9 * evidence.bar, evidence.bar)))
     assert not PARTS["outside"](evidence).passed
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+@pytest.mark.parametrize("share", [0.5, 0.15, 0.001])
+def test_a_key_has_no_backup_in_its_own_row(share: float, sense: Sense) -> None:
+    """Planted: the query looks at both members of the pair, and the answer can be read from either."""
+    evidence = evidence_of(two_keys(share), sense=sense)
+    *_, claimed = evidence.paths
+    without = evidence.few.mse([{}, {claimed.row: knock_out(claimed.key)}, evidence.without(claimed)])
+    assert without == [pytest.approx(0, abs=1e-6), pytest.approx(0, abs=1e-6), pytest.approx(1.7, abs=0.3)]
+    found = certify(evidence)
+    assert found.failed == ("completeness",)
+    keys = found.number("completeness", "keys")
+    assert keys[claimed.describe(evidence.evaluator.names)] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_key_of_its_own_is_missed_by_the_model_too() -> None:
+    """The control: without any one key of the witness the model loses what the circuit does."""
+    evidence = evidence_of(witness(2))
+    part = PARTS["completeness"](evidence)
+    assert part.passed
+    assert [*part.numbers["keys"]] == [path.describe(evidence.evaluator.names) for path in evidence.paths]
+    assert min(part.numbers["keys"].values()) > 0.5

@@ -107,5 +107,10 @@ def one_hot(key: int) -> Form:
     return Form(Intervention.ONE_HOT, (key,))
 
 
+def knock_out(*keys: int) -> Form:
+    """The row's own pattern without these roles of the same chain."""
+    return Form(Intervention.KNOCK_OUT, keys)
+
+
 Program = Mapping[Row, Form]
 """What is put in the place of which rows; rows not named are kept."""

@@ -17,7 +17,7 @@ from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.foreign import ForeignEvaluator
-from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention, knock_out
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import SILENT, Journal, Watch
@@ -125,7 +125,7 @@ class Subject(ABC):
         if isinstance(form, Form):
             return dict.fromkeys(rows, form)
         if form == "knock_out" and path is not None:
-            return {path.row: Form(Intervention.KNOCK_OUT, (path.key,))}
+            return {path.row: knock_out(path.key)}
         if not isinstance(form, str) or form not in ABLATIONS:
             names = ", ".join(ABLATIONS)
             raise InputError(f"an ablation is one of {names}, or knock_out of a path, got {form!r} for {place}")
@@ -156,7 +156,7 @@ class Subject(ABC):
 def _both(before: Form, now: Form) -> Form:
     """What is put in place of a row of which two things are said: the last, but what is knocked out stays out."""
     if before.kind is now.kind is Intervention.KNOCK_OUT:
-        return Form(Intervention.KNOCK_OUT, tuple(dict.fromkeys((*before.keys, *now.keys))))
+        return knock_out(*dict.fromkeys((*before.keys, *now.keys)))
     return now
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import UNIFORM, Form, Intervention, Program
+from hopscope.circuits.form import UNIFORM, Program, knock_out
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.role_maps import RoleMaps, role_maps
 from hopscope.emergence.settings import Ablation
@@ -117,4 +117,4 @@ def _ablated(
 
 
 def _without(path: AttentionPath, ablation: Ablation) -> Program:
-    return {path.row: UNIFORM if ablation == "uniform" else Form(Intervention.KNOCK_OUT, (path.key,))}
+    return {path.row: UNIFORM if ablation == "uniform" else knock_out(path.key)}

@@ -51,7 +51,8 @@ RULES: Mapping[str, Rule] = {
         "trained runs put to the test",
         "Simulated for every D: after each layer each residual stream holds one contiguous run of at most 3^t + 1 "
         "pieces, and before any layer only neighbours share one. In training with the curriculum: no run learns a hop "
-        "with t < log3(2D), nor a hop without all hops before it. A run puts this to the test if it learned a hop. "
+        "with t < log3(2D), nor a hop without all hops before it. A run puts this to the test if it learned two hops, "
+        "of which it might have left one out, or one and was asked for one with t < log3(2D). "
         "Reproduced: no exception in either, and three runs or more put it to the test. Not reproduced: an exception. "
         "Inconclusive: fewer than three runs, or simulated to less than D = 64.",
     ),

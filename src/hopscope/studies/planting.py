@@ -11,7 +11,7 @@ from hopscope.circuits.certificate import Sense
 from hopscope.circuits.certificate.rivals import random_deliverable
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
 from hopscope.circuits.hypotheses import Rows
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
@@ -108,7 +108,7 @@ def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
     keys, natural = units.hypotheses.heavy(planted.row), units.natural(planted.program)
     if len(keys) != (truth == "false") or (truth == "true" and not host.clear):
         return "undecided"
-    without = [{**natural, planted.row: Form(Intervention.KNOCK_OUT, (key,))} for key in keys]
+    without = [{**natural, planted.row: knock_out(key)} for key in keys]
     *holds, breaks = evaluator.mse([natural, planted.program, *without, {**natural, planted.row: UNIFORM}])
     return truth if max(holds) <= low and breaks >= high else "undecided"
 

@@ -17,7 +17,7 @@ from hopscope.circuits.certificate.part import Sense, tidy
 from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, Form, Intervention, one_hot
+from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
 from hopscope.circuits.hypotheses import Hypotheses, Rows
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
@@ -145,12 +145,17 @@ class Evidence:
         """The imposed circuit without one path: its row uniform, or, where it looks elsewhere too, without this key."""
         return {**self.program, path.row: self._removed(self.program[path.row], path)}
 
+    def without_key(self, path: AttentionPath) -> Form:
+        """The form of a path's row, in the program that it is judged in, without the key."""
+        form = self.around(path.row)[path.row]
+        return knock_out(path.key) if form == KEEP else self._removed(form, path)
+
     def _removed(self, form: Form, path: AttentionPath) -> Form:
         """A form of its row without the key of a path; of a pattern that looks elsewhere too, without this one."""
         if form.kind is Intervention.MIXTURE:
             (rest,) = [other for other in form.keys if other != path.key]
             return IDENTITY if rest == path.query else one_hot(rest)
-        return Form(Intervention.KNOCK_OUT, (path.key,)) if path in self.partial else UNIFORM
+        return knock_out(path.key) if path in self.partial else UNIFORM
 
     @cached_property
     def off(self) -> dict[Row, Form]:

@@ -13,7 +13,7 @@ from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.rivals import rivals
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM
+from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Form, knock_out
 from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.path import AttentionPath, Row
 
@@ -119,9 +119,9 @@ def outside(evidence: Evidence) -> Part:
 def completeness(evidence: Evidence) -> Part:
     """The same rows knocked out of the model and of the circuit: if the circuit is all there is, both suffer alike.
 
-    Single rows and random sets of them. Passes if the damage in the model is at least half of that in the circuit all
-    in all, and for sure at least a quarter for every row alone that does some; less means that something outside steps
-    in.
+    Single rows, random sets of them, and single keys. Passes if the damage in the model is at least half of that in the
+    circuit all in all, and for sure at least a quarter for every row, and for every key, that does some alone. Less
+    means that something outside steps in: another head, or, for a key, another key of the same row.
     """
     generator, rows = evidence.random("completeness"), evidence.rows
     sets: list[Rows] = []
@@ -131,21 +131,29 @@ def completeness(evidence: Evidence) -> Part:
         sets += [some] if some else []
     model = [loss - evidence.levels.full for loss in evidence.few.mse(sets)]
     circuit = [loss - evidence.levels.own for loss in evidence.few.mse([{**evidence.base, **one} for one in sets])]
-    alone = [_knocked_out(evidence, row) for row in rows]
-    model, circuit = [one.model for one in alone] + model, [one.circuit for one in alone] + circuit
-    telling = {
-        evidence.name(row): one for row, one in zip(rows, alone, strict=True) if one.circuit > COUNTS * evidence.bar
+    alone = {evidence.name(row): _knocked_out(evidence, row, evidence.off[row], evidence.off[row]) for row in rows}
+    model, circuit = [one.model for one in alone.values()] + model, [one.circuit for one in alone.values()] + circuit
+    names = evidence.evaluator.names
+    keys = {
+        path.describe(names): _knocked_out(evidence, path.row, knock_out(path.key), evidence.without_key(path))
+        for path in evidence.paths
     }
-    shares = {name: tidy(one.model / one.circuit) for name, one in telling.items()}
-    all_in_all, least = sum(model) / max(sum(circuit), 1e-12), min(shares.values(), default=0.0)
+    telling, telling_keys = (
+        {name: one for name, one in some.items() if one.circuit > COUNTS * evidence.bar} for some in (alone, keys)
+    )
+    all_in_all = sum(model) / max(sum(circuit), 1e-12)
+    least, least_key = (min((one.share for one in some.values()), default=0.0) for some in (telling, telling_keys))
+    every = [*telling.values(), *telling_keys.values()]
     return Part(
-        bool(telling) and all_in_all >= _ALIKE and all(one.enough for one in telling.values()),
+        bool(telling) and all_in_all >= _ALIKE and all(one.enough for one in every),
         f"knocked out of the model, its rows do {all_in_all:.0%} of the damage they do in the circuit; the least of "
-        f"them does {least:.0%}",
+        f"them does {least:.0%}, the least of their keys {least_key:.0%}",
         {
             "share": tidy(all_in_all),
             "least": tidy(least),
-            "rows": shares,
+            "least_key": tidy(least_key),
+            "rows": {name: tidy(one.share) for name, one in telling.items()},
+            "keys": {name: tidy(one.share) for name, one in telling_keys.items()},
             "model": [tidy(one) for one in model],
             "circuit": [tidy(one) for one in circuit],
         },
@@ -153,17 +161,21 @@ def completeness(evidence: Evidence) -> Part:
 
 
 class _Damage(NamedTuple):
-    """Rises of the loss without a row, and whether that of the model is for sure a quarter of the circuit's."""
+    """Rises of the loss without something, and whether that of the model is for sure a quarter of the circuit's."""
 
     model: float
     circuit: float
     enough: bool
 
+    @property
+    def share(self) -> float:
+        """The model's rise as a share of the circuit's."""
+        return self.model / self.circuit
 
-def _knocked_out(evidence: Evidence, row: Row) -> _Damage:
-    """What a row does, on as many sequences as it takes to see whether the model feels it too."""
-    off: Rows = {row: evidence.off[row]}
-    programs = [off, {**evidence.around(row), **off}]
+
+def _knocked_out(evidence: Evidence, row: Row, in_model: Form, in_circuit: Form) -> _Damage:
+    """What is lost with a row in these forms, on as many sequences as it takes to see whether the model feels it."""
+    programs: list[Rows] = [{row: in_model}, {**evidence.around(row), row: in_circuit}]
 
     def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
         own = torch.stack([evidence.full(evaluator), evidence.own(evaluator, row)])

@@ -15,7 +15,7 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
-RULES = 4
+RULES = 5
 """Version of what the parts ask, in every record; higher from each change on by which they refuse what they passed.
 
 1: the first. 2: each key of a row with several is needed by itself; a strict row is switched off in the way that costs
@@ -23,7 +23,8 @@ least; parts that few sequences leave in doubt are measured on more; rows at the
 untrained heads are drawn as the recipe draws them. 3: `places`. 4: the key of a row whose form is a whole pattern is
 needed by itself; a strict circuit has every row in use imposed; random circuits stand on the circuit's background;
 `places` and `outside` decide on as many sequences as it takes to be sure; a position of no chain attends to itself
-where a row is put at itself.
+where a row is put at itself. 5: `completeness` asks for every key by itself, so that no other key of its row may stand
+in for it.
 """
 
 
