@@ -1,5 +1,4 @@
-"""Language models on the retrieval problem (Section 4): asking, judging, counting. This package knows nothing of
-training.
+"""Language models on the retrieval problem (Section 4): asking, judging, counting; nothing of training.
 
 `hopscope.benchmark(...)` is `hopscope.benchmark.run.benchmark`: Python binds a package's module over a function of its
 name, so the module itself can be called.

@@ -11,8 +11,7 @@ _WRAPPERS = ("**", "`", '"', "'", "“”", "‘’")
 
 
 def exact(text: str, acceptable: Sequence[str]) -> str | None:
-    """The text without surrounding white space, if that is one of the acceptable answers (the paper's rule); else
-    None."""
+    """The text without surrounding white space, if it is an acceptable answer (the paper's rule); else None."""
     stripped = text.strip()
     return stripped if stripped in acceptable else None
 

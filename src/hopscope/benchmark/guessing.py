@@ -1,5 +1,4 @@
-"""What can be reached without retrieval (claim C15): blind solvers on fresh questions; how evenly answers are
-spread."""
+"""What can be reached without retrieval (claim C15): blind solvers on fresh questions; the spread of answers."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from hopscope.problem.text.questions import Question, questions
 from hopscope.statistics import wilson
 
 FRESH = 1_015
-"""Seed of questions that no benchmark asks by default; the next seed gives those that `remembered answer` learns
-from."""
+"""Seed of questions that no benchmark asks by default; `remembered answer` learns from those of the next seed."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class BlindScore:
 
 @dataclass(frozen=True)
 class AnswerSpread:
-    """How often each acceptable answer, ascending, was the right one; `p` of the chi-square test that all are equally
+    """How often each acceptable answer, ascending, was right; `p` of the chi-square test that all are equally
     likely."""
 
     formulation: str

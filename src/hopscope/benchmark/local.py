@@ -140,8 +140,8 @@ class LocalModel:
     def _following(
         self, prompts: Sequence[list[int]], temperature: float, branches: Sequence[tuple[int, TokenIds]]
     ) -> Float[Tensor, "branch token"]:
-        """For each branch, the distribution over the token that follows a prompt, given by number, and what was written
-        after it."""
+        """For each branch, the distribution over the token after a prompt, given by number, and what was written so
+        far."""
         ids, mask = self._pad_left([prompts[number] + list(tokens) for number, tokens in branches])
         extra = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0), "logits_to_keep": 1}
         taken = {name: value for name, value in extra.items() if name in self._takes}

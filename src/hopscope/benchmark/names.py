@@ -52,8 +52,7 @@ def all_redacted(value: Any) -> Any:
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether plain values, however deep, have a field with the name of a secret, or contain a secret of the
-    environment.
+    """Whether plain values, however deep, have a field named like a secret, or contain a secret of the environment.
 
     >>> holds_secret({"headers": [{"authorization": "x"}]}), holds_secret({"max_tokens": 5, "tokenizer": "t"})
     (True, False)

@@ -88,8 +88,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Place:
-    """Accuracy, with its 95% Wilson interval, over questions whose fact read at a `lookup` (from 1) stood in a `line`
-    (from 1)."""
+    """Accuracy, with its 95% Wilson interval, where the fact read at a `lookup` stood in a `line`, both from 1."""
 
     model: str
     formulation: str
@@ -238,8 +237,7 @@ def places(model: str, cell: Cell, records: Sequence[Record], settings: Settings
 
 
 def compare(first: Sequence[Record], second: Sequence[Record], settings: Settings) -> Pair | None:
-    """Compare the records of two models at one point, paired by question; None where no question was answered by
-    both."""
+    """Compare two models' records at one point, paired by question; None where no question was answered by both."""
     there, attempts = {record.id: record for record in second}, settings.attempts
     pairs = [(a, b, a.acceptance(attempts) * b.acceptance(attempts)) for a in first if (b := there.get(a.id))]
     kept = [(a.rate, b.rate, chance) for a, b, chance in pairs if chance]

@@ -143,8 +143,7 @@ def _with_spent(record: Record, before: Record) -> Record:
 
 
 def _free_of_secrets(record: Record) -> Record:
-    """The record with texts from outside redacted. The other fields are ours, and stay even where they contain a
-    secret."""
+    """The record with texts from outside redacted. All other fields stay, even where a word of ours is a secret."""
     return replace(
         record,
         error=None if record.error is None else redacted(record.error),
@@ -159,6 +158,5 @@ def _name(settings: Settings) -> str:
 
 
 def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Upgrade a header from before records said their kind, which named its schema and hopscope's version among its
-    fields."""
+    """Upgrade a header from before records said their kind: its schema and hopscope's version were fields."""
     return {name: value for name, value in there.items() if name not in {"schema", "hopscope"}}

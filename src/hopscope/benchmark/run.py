@@ -20,8 +20,7 @@ from hopscope.problem.text.questions import Question, formulation
 
 @runtime_checkable
 class Respondent(Protocol):
-    """Something that can be asked; its `identity`, in plain JSON values, tells it from another model of the same
-    name."""
+    """Something that can be asked; its `identity`, plain JSON values, tells it from another model of its name."""
 
     name: str
     identity: dict[str, Any]

@@ -84,8 +84,7 @@ class Record:
         return self.p_correct / self.p_acceptable if self.p_acceptable > 0 else self.guess
 
     def acceptance(self, attempts: int) -> float:
-        """Probability of an acceptable answer within so many attempts: 0 or 1 for a sampled question, which had
-        them."""
+        """Probability of an acceptable answer within so many attempts: 0 or 1 for a sampled question."""
         if self.error is not None:
             return 0.0
         return float(self.accepted is not None) if self.weights is None else 1 - (1 - self.p_acceptable) ** attempts

@@ -58,8 +58,7 @@ def _see_comparable(circuits: Mapping[str, Circuit]) -> None:
     """Check that circuits can be compared.
 
     Raises:
-        InputError: a record says that its model has no circuit, or two circuits are of different problems, with
-            different roles.
+        InputError: a record says that its model has no circuit, or two circuits are of different problems.
     """
     for name, circuit in circuits.items():
         if not circuit.found:

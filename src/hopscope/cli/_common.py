@@ -27,8 +27,7 @@ _MOST = 100_000
 def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bool = False) -> Callable[[Any], Any]:
     """Options for every field of a dataclass, each absent by default: `--learning-rate 3e-3`, `--no-mlp`.
 
-    The help of each option is the field's own entry in the dataclass's docstring, with its default where that will be
-    the value.
+    Each option's help is the field's entry in the dataclass's docstring, with the default where it will be the value.
     """
     hints = get_type_hints(record)
     texts = _argument_texts(record)
@@ -53,8 +52,8 @@ def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bo
 
 
 def given(values: dict[str, Any], record: type) -> dict[str, Any]:
-    """Those of the parsed options that belong to `record` and that the user gave; `none` becomes None where a field may
-    be that."""
+    """The parsed options that belong to `record` and that the user gave; `none` becomes None where a field may be
+    None."""
     hints = get_type_hints(record)
     kinds = {field.name: _members(hints[field.name]) for field in dataclasses.fields(record)}
     chosen = {name: value for name, value in values.items() if name in kinds and value is not None}

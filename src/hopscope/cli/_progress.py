@@ -23,8 +23,7 @@ _SECONDS_BEFORE_JUDGING = 20.0
 
 
 def crowded(progress: Progress, engine: Engine, seconds: float) -> str | None:
-    """The warning for a run whose threads wait for one another because other work is on their cores; None if none is
-    due.
+    """A warning for a run whose threads wait for one another since other work is on their cores; None without need.
 
     When one of two threads is held up, both stand still: beside other work, a run on several threads can be ten times
         slower than on one.

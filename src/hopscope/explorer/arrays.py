@@ -1,5 +1,4 @@
-"""Arrays as text inside the page: bytes by plane, differences where time runs, zlib, base64; decoded by
-`web/bytes.js`."""
+"""Arrays as text inside the page: bytes by plane, deltas where time runs, zlib, base64; decoded by `web/bytes.js`."""
 
 from __future__ import annotations
 

@@ -33,8 +33,7 @@ class Exhibit:
         emergence: how that circuit came to be, over the checkpoints.
         maps: the role maps of every head at the same checkpoints.
         metrics: the metrics of training; None where they cannot be read or have no rows.
-        transformer: the model as it was at the last checkpoint, without the others of its run; None without finite
-            weights.
+        transformer: the model at the last checkpoint, without the others of its run; None without finite weights.
         result: the result of the run; None where it is not finished or its result cannot be read.
         missing: what is missing and how to get it, a sentence each.
     """
@@ -78,8 +77,7 @@ class Exhibit:
 
 
 def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibit]:
-    """The models of some runs: of each, the one with the given number; else all with a record of a circuit, else the
-    first.
+    """The models of some runs: of each the one of the given number; else all with a circuit's record, else the first.
 
     Raises:
         InputError: there is no run, a run is given twice, there is no such model, a run is not of chains, or there is

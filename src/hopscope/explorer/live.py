@@ -1,5 +1,4 @@
-"""What the page's own network needs: weights in half precision, the circuit as rows, and prompts that no training
-saw."""
+"""What the page's own network needs: half-precision weights, the circuit as rows, and prompts that no training saw."""
 
 from __future__ import annotations
 

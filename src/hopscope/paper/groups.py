@@ -92,8 +92,8 @@ class Group:
         )
 
     def joined(self, other: Group, order: Sequence[int]) -> Group:
-        """This group with the seeds of `other` that it lacks, in the given order; seeds that the order does not name
-        are left out."""
+        """This group with the seeds of `other` that it lacks, in the given order; seeds not in the order are left
+        out."""
         entries = {seed: (group, model) for group in (other, self) for model, seed in enumerate(group.seeds)}
         seeds = tuple(seed for seed in order if seed in entries)
         by_seed: dict[str, Any] = {
@@ -122,7 +122,7 @@ class Group:
         return self.layers < depths(hop).theorem_1
 
     def too_shallow(self, hop: int) -> bool:
-        """Whether so few layers are below the exact minimum for a hop: our own, for heads that bring what they look at
+        """Whether so few layers are below a hop's exact minimum, ours for heads that bring what they look at
         (docs/theory.md)."""
         return self.layers < depths(hop).causal
 

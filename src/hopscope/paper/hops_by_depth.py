@@ -17,8 +17,7 @@ RARE = 0.10
 """What happens less often than this, with 95% confidence, counts as never (C3), and its complement as always (C5)."""
 
 SURELY = 0.01
-"""The p-value below which hops surely are learned ever more rarely, or a later one by more runs than the one before
-(C4)."""
+"""The p-value below which hops are surely learned ever more rarely, or one by more runs than the one before (C4)."""
 
 
 def judge_groups(groups: Sequence[Group], preset: str) -> list[Finding]:

@@ -101,8 +101,8 @@ class Studied:
 
     @property
     def lost(self) -> bool:
-        """Whether the search was completed and there is no circuit: none at all, or none in the strict reading where
-        that was made."""
+        """Whether the search ended and found no circuit: none at all, or none in the strict reading where it was
+        made."""
         if self.circuit is None or self.strict is not None or self.at_another_bar or self.given_up:
             return False
         return not self.circuit.found or self.circuit.strict is not None
@@ -149,8 +149,7 @@ def read_circuit(
         path: the path of the record.
         setup: the setup that the model was trained by.
         number: the number of the model within its run, from 0.
-        run: the model's run; None where it is missing, so that only the record itself says that it belongs to the
-            setup.
+        run: the model's run; None where it is missing, and only the record says that it is of the setup.
         step: the step of the checkpoint at which the circuit was searched for; None for the end.
 
     Raises:

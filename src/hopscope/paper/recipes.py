@@ -46,8 +46,7 @@ every update from the first hop learned to the last. Then heads that a model can
 does the work can be certified, and the rate falls. `hopscope study learning` asks how surely a run learns."""
 
 PLAIN = replace(LAPTOP, heads=8, head_dim=None, prune_every=None, head_dropout=0.0, head_dropout_after=0)
-"""`LAPTOP` with eight heads that all take part in every update and stay to the end: the recipe that the studies
-vary."""
+"""`LAPTOP` with eight heads that are all there in every update and to the end: the recipe that the studies vary."""
 
 A = Setup(
     "a",

@@ -132,8 +132,7 @@ def _fault(points: Sequence[Point], extensions: str, settings: Settings) -> str:
 
 
 def _solvers(models: Mapping[str, Sequence[Point]], asked: int) -> list[str]:
-    """The models that meet all nine points, by Holm's procedure from the best down, corrected for all that were
-    asked."""
+    """The models that meet all nine points, by Holm's procedure from the best down, over all that were asked."""
     found: list[str] = []
     for name in sorted(models, key=lambda name: -_worst(models[name]).low):
         confidence = 1 - 0.05 / (asked - len(found))

@@ -69,8 +69,7 @@ class DepthStudy:
         return [run for curriculum in (True, False) for layers in self.layers for run in self.runs(curriculum, layers)]
 
     def runs(self, curriculum: bool, layers: int) -> list[Setup]:
-        """The runs of one formulation and depth, one for each seed; where it helps, they are trained as one
-        ensemble."""
+        """The runs of one formulation and depth, one for each seed; where it helps, they train as one ensemble."""
         problem = RetrievalProblem(hops=self.hops if curriculum else self.plain_hops, curriculum=curriculum)
         recipe = replace(self.recipe, layers=layers)
         if curriculum and layers == self.followed:
@@ -81,8 +80,7 @@ class DepthStudy:
         ]
 
     def left(self, known: Mapping[str, Group]) -> list[Setup]:
-        """The runs whose seed is not known yet, and those at the followed depth, whose weights are needed in any
-        case."""
+        """The runs whose seed is not known yet, and all at the followed depth, whose weights are needed."""
         left = []
         for curriculum, layers in product((True, False), self.layers):
             for one in self.runs(curriculum, layers):

@@ -84,8 +84,7 @@ def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitR
 
 
 def find(path: Path, number: int, effort: Effort) -> None:
-    """Find the circuit of one model of the run in `path`, unless it diverged; a record that is there already is
-    kept."""
+    """Find the circuit of one model of the run in `path`, unless it diverged; a record that is there is kept."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.training.run import RunFolder
 

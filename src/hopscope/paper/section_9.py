@@ -71,8 +71,7 @@ class EmergenceResult:
 
 
 def run(study: EmergenceStudy, folder: Path, work: Work | None = None) -> EmergenceResult:
-    """Train what is not trained yet, find the circuits of every model at both times, follow them, and read the
-    results."""
+    """Train what is not trained yet, find every model's circuits at both times, follow them, and read the results."""
     do_for_every_model("circuits and their emergence", follow, study, folder, work or Work())
     return read(study, folder)
 
@@ -182,7 +181,7 @@ def _why_open(followed: Sequence[FollowedModel]) -> str:
 
 
 def _parts(one: FollowedModel) -> tuple[ModelVerdict, ModelVerdict, ModelVerdict]:
-    """The verdicts on the length of the plateau, the order of the losses and that of the paths; the first two need no
+    """Verdicts on the plateau's length, the order of the losses and that of the paths; the first two need no
     circuit."""
     both: list[ModelVerdict] = [
         _paths(circuit) if circuit and certified else "open"

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 def depth(found: Arms) -> Figure:
-    """A panel for each mask and number of heads: a disc for every D and depth, filled by the share that learned all
-    hops.
+    """A panel for each mask and number of heads: a disc per D and depth, filled by the share that learned all hops.
 
-    The line is the theory's exact minimum, the dotted one Theorem 1. A disc below the line is red if a seed learned all
+    The line is the theory's exact minimum, the dotted one Theorem 1. Below the line a disc is red if a seed learned all
     hops.
 
     Raises:

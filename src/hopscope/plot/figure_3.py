@@ -24,11 +24,10 @@ _EMPTY = "#EEEEEE"
 
 
 def figure_3(problem: RetrievalProblem) -> Figure:
-    """The chain in the order of the sequence with what its positions share, above the growth of what its query can
-    know.
+    """The chain in the order of the sequence, with what its positions share; below, the growth of its query's
+    knowledge.
 
-    The growth is drawn twice, without a mask and with one; the rule beside each row is Lemma 3's limit on a run from
-    x0.
+    The growth is drawn twice, without a mask and with one; each row's rule is Lemma 3's limit on a run from x0.
     """
     problem = replace(problem, chains=1)
     width = min(16.0, max(6.5, 0.75 * (2 * problem.hops + 1)))

@@ -156,7 +156,7 @@ def _draw_partial(
 
 
 def _draw(axes: Axes, series: Sequence[_Series], *, bands: bool = False) -> None:
-    """Draw the mean of every series, its range where asked for, and its dots; a cross at the upper edge is off the
+    """Draw the mean of every series, its range if asked for, and its dots; crosses at the upper edge are off the
     scale."""
     losses = [loss for line in series for seeds in line.losses.values() for loss in seeds]
     top = max([0.9, *(1.05 * loss for loss in losses if _shown(loss))])

@@ -87,8 +87,7 @@ def _draw_heads(found: PlacesResult, axes: Axes) -> None:
 
 
 def _shares(arms: Sequence[ArmLearned]) -> tuple[list[float], list[list[float]]]:
-    """For each arm, the share of seeds that learned the second hop, and how far its 95% interval reaches down and
-    up."""
+    """For each arm, the share of seeds that learned the second hop, and how far its 95% interval goes down and up."""
     shares = [len(arm.steps(2)) / len(arm.seeds) for arm in arms]
     bounds = [clopper_pearson(len(arm.steps(2)), len(arm.seeds)) for arm in arms]
     down = [share - low for share, (low, _) in zip(shares, bounds, strict=True)]

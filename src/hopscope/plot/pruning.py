@@ -45,8 +45,7 @@ def pruning(result: PruningResult) -> Figure:
 
 
 def _pairs(axes: Axes, result: PruningResult, of: Callable[[Seen], float | None]) -> None:
-    """Draw a number of every model, all heads at 0, pruned at 1, the laptop's at 2; a line for each seed of the first
-    two."""
+    """Draw a number of every model, all heads at 0, pruned at 1, the laptop's at 2; lines join the two of a seed."""
     for pruned, whole in result.pairs:
         before, after = of(whole), of(pruned)
         if before is not None and after is not None:

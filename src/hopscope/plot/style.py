@@ -96,8 +96,7 @@ _DASHES: tuple[Dash, ...] = get_args(Dash)
 
 
 def hop_look(hop: int) -> Look:
-    """The look of hop 1, 2, ...: from cold to warm, the same in every figure; dashed from hop 7 on, where colours
-    return.
+    """The look of hop 1, 2, ...: cold to warm, the same in every figure; dashed from hop 7 on, where colours return.
 
     Raises:
         InputError: `hop` is below 1.
@@ -114,7 +113,7 @@ def hop_label(hop: int) -> str:
 
 
 def curriculum_look(curriculum: bool, nth: int = 0) -> Look:
-    """The look of runs with the implicit curriculum or without it; `nth` tells series of one kind apart by their
+    """The look of runs with or without the implicit curriculum; `nth` tells series of one kind apart by their
     dashes."""
     if curriculum:
         return Look(INK, "o", _DASHES[nth % len(_DASHES)])

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS = 240
-"""The most points of a line; a longer one is drawn through means of neighbours, since more would only swell the
-file."""
+"""The most points of a line; longer ones are drawn through means of neighbours: more would only swell the file."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,7 @@ class Panel:
 
 
 def training(*of: Panel | RunFolder) -> Figure:
-    """Partial losses over training: a panel for each run, a line for each seed and hop, a mark where each falls below
-    0.5.
+    """Partial losses over training: a panel per run, a line for each seed and hop, a mark where each falls below 0.5.
 
     Args:
         of: runs, or panels of them.

@@ -136,8 +136,8 @@ class Arms:
 
 
 def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms:
-    """Train the seeds of which nothing is known yet, the first seed of every arm before any second, and read what all
-    arms learned.
+    """Train the seeds of which nothing is known, the first of every arm before any second, and read what all arms
+    learned.
 
     Arms that `work` does not want are not trained; what is known of them is still returned.
 
@@ -270,8 +270,8 @@ def nothing_beyond(asked: str, found: Sequence[ArmLearned]) -> Judgement:
 
 
 def table(found: Arms) -> str:
-    """A Markdown table of who learned what and when; the quantiles count seeds that never learn. Arms not begun are
-    left out."""
+    """A Markdown table of who learned what and when; quantiles count seeds that never learn. Arms not begun are left
+    out."""
     lines = [
         "| arm | hop | layers | theory | learned (95%) | median step | nine in ten by | latest |",
         "|---|---|---|---|---|---|---|---|",

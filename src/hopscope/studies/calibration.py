@@ -45,8 +45,7 @@ FALSE_PASSES = 0.05
 """The share of false circuits that the whole certificate may pass, by the upper end of its 95% interval."""
 
 PROOF = Proof(sequences=96, deciding=512, few=32, rough=8, draws=100, halves=16)
-"""The proof behind every certificate: less than the default, so the share that passes is an upper estimate of the
-default's."""
+"""The proof behind every certificate: less than the default, whose passing share is therefore at most as large."""
 
 QUICK = Proof(sequences=48, deciding=48, few=16, rough=4, draws=20, halves=4)
 """The proof of a quick check that the study runs: hand-built circuits are clear on few sequences."""
@@ -144,8 +143,8 @@ class CalibrationResult:
 
     @property
     def false_passes(self) -> tuple[int, int, float]:
-        """How many false circuits passed every part, how many there are, and the upper end of the 95% interval of the
-        share."""
+        """How many false circuits passed every part, how many there are, and the upper end of the share's 95%
+        interval."""
         false = [one for kind in get_args(Kind) if kind not in TRUE for one in self.of(kind)]
         passed = sum(not one.failed for one in false)
         return passed, len(false), clopper_pearson(passed, len(false))[1]
@@ -154,8 +153,7 @@ class CalibrationResult:
 def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> CalibrationResult:
     """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`.
 
-    Every model gets equally many circuits of every kind, and more, until enough of each kind have a label or no model
-    has more.
+    Every model gets equally many of every kind, and more, until enough of a kind have a label or no model has more.
 
     Raises:
         InputError: a certificate there is damaged, or was made by another proof, in another sense or by other rules.
@@ -184,8 +182,8 @@ def _short(study: CalibrationStudy, found: CalibrationResult) -> Mapping[Kind, i
 
 
 def _fill(study: CalibrationStudy, folder: Path, name: str, kinds: Sequence[Kind], quota: int) -> None:
-    """Plant circuits of some kinds in one model until enough of each have a label; a kind whose first circuits get none
-    is given up.
+    """Plant circuits of some kinds in one model until enough have a label; a kind whose first ones get none is given
+    up.
 
     Args:
         study: the calibration study.

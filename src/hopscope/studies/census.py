@@ -95,8 +95,7 @@ class CensusStudy:
 
     @property
     def trained_on(self) -> list[Setup]:
-        """The same seeds on the same data, trained longer; until the rate first falls they are identical to those of
-        `models`."""
+        """The same seeds on the same data, trained longer; until the rate first falls they equal those of `models`."""
         recipe = replace(
             self.recipe,
             layers=self.further_layers,

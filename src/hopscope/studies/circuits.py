@@ -90,8 +90,8 @@ class Seen:
 
     @property
     def within(self) -> float | None:
-        """Mean overlap of the steps beyond the first useful layer, over pairs of searches of this model; None without a
-        pair."""
+        """Mean overlap of the steps beyond the first useful layer, over pairs of searches of this model; None without
+        any."""
         searches = [steps_beyond_first(paths) for paths in (self.paths, *self.again)]
         pairs = [overlap(one, two) for one, two in combinations(searches, 2)]
         return sum(pairs) / len(pairs) if pairs and self.paths else None
@@ -199,8 +199,7 @@ def find_circuits(
 
 
 def look(path: Path, step: int | None, search: Search) -> None:
-    """Find the circuit of the first model of the run in `path`, at a checkpoint or (None) the last, unless it had
-    diverged."""
+    """Find the circuit of the first model of the run in `path` at a step, None for the last, unless it had diverged."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.training.run import RunFolder
 

@@ -179,8 +179,7 @@ def judge(result: ConditionalResult) -> list[Judgement]:
 
 
 def meeting(graph: str) -> tuple[str, ...]:
-    """The roles at which the question looks up keys that meet in one fact; none where it looks up fewer than two such
-    keys."""
+    """The roles at which the question looks up keys that meet in one fact; none where these are fewer than two."""
     facts = CONDITIONAL[graph]
     for step in facts.steps:
         keys = tuple(f">{key}" for key in step.keys if key in facts.values)

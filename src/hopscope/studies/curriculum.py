@@ -128,8 +128,7 @@ def _most_learn(arm: ArmLearned) -> Judgement:
 
 
 def _is_control(other: ArmLearned, arm: ArmLearned) -> bool:
-    """Whether `other` is the control of `arm`: asked for every hop alike, with as many layers and no head handed
-    over."""
+    """Whether `other` is the control of `arm`: every hop asked for alike, as many layers and no head handed over."""
     mine, theirs = arm.setup, other.setup
     plain = (theirs.recipe.hop_weights, theirs.recipe.held, theirs.recipe.layers) == (None, (), mine.recipe.layers)
     return plain and theirs.problem == replace(mine.problem, asked=None, curriculum=True)

@@ -101,8 +101,7 @@ def quick(recipe: Recipe) -> DescentStudy:
 
 
 def run(study: DescentStudy, folder: Path, work: Work) -> DescentResult:
-    """Train what is not trained yet, find the circuits at its checkpoints, and follow the last circuit of each
-    model."""
+    """Train what is not trained yet, find the circuits at checkpoints, and follow the last circuit of each model."""
     from hopscope.training.many import finished
 
     before = kept("descent", folder, DescentResult)

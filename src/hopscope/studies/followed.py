@@ -84,8 +84,7 @@ class Followed:
 
 
 def checkpoints_after_learning(one: RunFolder) -> list[int]:
-    """Steps of the checkpoints from the one on at which every hop is learned, up to where the model diverged; none if a
-    hop never is."""
+    """Steps of the checkpoints since every hop was learned, up to where the model diverged; none if a hop never was."""
     learned = one.metrics.first_below(LEARNED)[0]
     if None in learned:
         return []

@@ -181,8 +181,8 @@ def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> Answer:
 
 
 def _record(arms: Sequence[Arm], answer: Answer) -> dict[str, Any]:
-    """What `held-head.json` holds: for each arm and seed, when the plateau is left, how long it lasted, and when hops
-    are learned."""
+    """What `held-head.json` holds: by arm and seed, when the plateau is left, how long it lasted, and when hops are
+    learned."""
     told = {}
     for arm in arms:
         left = [one.left for one in arm.plateaus]

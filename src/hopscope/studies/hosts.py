@@ -23,8 +23,7 @@ from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 
 MARGIN = 1.3
-"""The factor by which a loss on many sequences must differ from the bar for a label; circuits nearer to it are left
-out."""
+"""The factor by which a loss on many sequences must differ from the bar for a label; nearer ones are left out."""
 
 TRUTH = "calibration truth"
 """The purpose for which the sequences behind every label are drawn."""

@@ -52,12 +52,11 @@ class Judgements:
 
 
 def all_of(asked: str, models: Sequence[bool], against: bool, missing: bool) -> Judgement:
-    """Judge whether something holds for all models that answer, three or more and none missing; one counter-example
-    refutes it.
+    """Judge whether something holds for all models that answer, three or more, none missing; one exception refutes it.
 
     Args:
         asked: the claim.
-        models: for each of them, whether it holds.
+        models: for each model that answers, whether it holds.
         against: whether one speaks against it, which is enough to refute it.
         missing: whether a model is not finished.
     """
@@ -75,12 +74,11 @@ def all_of(asked: str, models: Sequence[bool], against: bool, missing: bool) -> 
 
 
 def most_of(asked: str, models: Sequence[bool], told: str = "", few: str = TOO_FEW) -> Judgement:
-    """Judge whether something holds for most models, by the 95% Clopper-Pearson interval of the share for which it
-    does.
+    """Judge whether something holds for most models, by the 95% Clopper-Pearson interval of the share.
 
     Args:
         asked: the claim.
-        models: for each of them, whether it holds.
+        models: for each model, whether it holds.
         told: what to report besides that share.
         few: the reason to give where the interval contains one half.
     """

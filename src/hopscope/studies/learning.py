@@ -52,8 +52,7 @@ LONGER = 3, 2
 """The depths, in layers, of the arms with twice the budget."""
 
 LESS_DECAY, LESS_SHARP, LEFT_OUT = 0.03, 2.0, 0.1
-"""Weight decay, `qk_gain` and `head_dropout` of the arms with twice the heads: each of them changes one of the three
-too."""
+"""Weight decay, `qk_gain` and `head_dropout` of the arms with twice the heads, each of which changes one of them."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def quick(recipe: Recipe) -> OrdersStudy:
 
 
 def run(study: OrdersStudy, folder: Path, work: Work) -> OrdersResult:
-    """Train what is not trained yet, find the circuits of the models that learned with three layers, and read the
+    """Train what is not trained yet, find the circuits of models that learned with three layers, and read the
     results."""
     before = kept("orders", folder, OrdersResult) or OrdersResult((), ())
     found = arms.train(study.arms, folder / "runs", work, before.arms, to_the_end=True)

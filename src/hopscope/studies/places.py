@@ -189,8 +189,8 @@ def _fewer_heads(found: Sequence[ArmLearned]) -> Judgement:
 
 
 def table(result: PlacesResult) -> str:
-    """Markdown tables: who learned what, then a row for each model: the loss of its second look-up, unchanged and with
-    rows moved."""
+    """Markdown tables: who learned what, then the loss of each model's second look-up, unchanged and with rows
+    moved."""
     lines = ["| model | x2: loss | rows moved | pair | layer | that of the chain at its place |", "|---" * 6 + "|"]
     for one in result.places:
         loss, worst = one.told(2)

@@ -221,8 +221,7 @@ def _idle(host: Host, others: Sequence[Host], generator: torch.Generator) -> Pla
 def _resting(
     host: Host, generator: torch.Generator, weights: tuple[float, float], forms: Sequence[Form]
 ) -> Planted | None:
-    """Plant one more head, in any layer but the last, whose row has one of some forms; None with fewer than two
-    hops."""
+    """Plant one more head, in any layer but the last, whose row has one of some forms; None for a single hop."""
     hops, layers = host.evaluator.problem.hops, host.evaluator.shape.layers
     if hops < 2 or layers < 2:
         return None

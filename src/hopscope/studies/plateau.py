@@ -120,7 +120,7 @@ def standard(recipe: Recipe) -> PlateauStudy:
 
 
 def quick(recipe: Recipe) -> PlateauStudy:
-    """A tiny version that only shows that the study runs: one hop, whose first head is handed over, at two learning
+    """A tiny version that only shows that the study runs: one hop, its first head handed over, at two learning
     rates."""
     changes = {"learning rate/0.003": {"learning_rate": 3e-3}}
     return PlateauStudy(recipe, 1, changes, seeds=(0, 1))

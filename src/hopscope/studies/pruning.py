@@ -84,8 +84,8 @@ class PruningStudy:
 
     @property
     def laptop_models(self) -> list[Setup]:
-        """One run for each model of the laptop's recipe: pruned, with twice the heads, some left out until the model
-        has learned."""
+        """One run for each model of the laptop's recipe: pruned, twice the heads, some left out until it has
+        learned."""
         width = self.recipe.head_dim or self.recipe.d_model // self.recipe.heads
         heads = replace(self.recipe, heads=2 * self.recipe.heads, head_dim=width, prune_every=self.prune_every)
         recipe = replace(heads, head_dropout=0.1, head_dropout_after=1)
@@ -135,8 +135,7 @@ def quick(recipe: Recipe) -> PruningStudy:
 
 
 def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
-    """Train what is not trained yet, and find the circuit of every model; the two models of a seed one after the
-    other."""
+    """Train what is not trained yet, and find the circuit of every model; a seed's two models in turn."""
     from hopscope.training.many import finished
 
     setups = sorted([*study.pruned_models, *study.whole_models, *study.laptop_models], key=lambda setup: setup.seeds)

@@ -85,8 +85,7 @@ def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"
 
 
 class _Beside(nn.Module):
-    """A block of the known model with one more head: the one that rests or, in other layers, one that writes
-    nothing."""
+    """A block of the known model with one more head: the resting one or, in other layers, one that writes nothing."""
 
     def __init__(self, block: Block, own: Float[Tensor, "query key"], direction: Float[Tensor, " d_model"]) -> None:
         super().__init__()

@@ -133,8 +133,7 @@ def quick(_: Recipe) -> TextStudy:
 
 
 def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
-    """Train what is not trained yet, find the circuit of every model at every number of hops, and follow how the models
-    grew.
+    """Train what is not trained yet, find the circuit of every model at every number of hops, and follow their growth.
 
     Models whose circuits are there already, as records beside the study, are not needed.
     """
@@ -252,8 +251,7 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
 
 
 def table(result: TextResult) -> str:
-    """Markdown tables: a row for each model and number of hops, then how the models answer questions put otherwise than
-    in training."""
+    """Markdown tables: a row for each model and number of hops, then the answers to questions put in other ways."""
     columns: dict[str, Callable[[Answered], str]] = {
         "arm": lambda one: one.arm,
         "seed": lambda one: str(one.seed),

@@ -118,8 +118,7 @@ class Grown:
 
     @property
     def in_order(self) -> bool | None:
-        """Whether each hop was learned at a later checkpoint than the one before; None where some share a
-        checkpoint."""
+        """Whether each hop was learned at a later checkpoint than the one before; None if only ties leave this open."""
         steps = [self.learned(int(hops)) for hops in sorted(self.accuracy, key=int)]
         pairs = list(pairwise(float("inf") if step is None else step for step in steps))
         if any(one > other for one, other in pairs):

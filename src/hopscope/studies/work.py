@@ -27,8 +27,7 @@ class Work:
         device: the device to train on; None for a GPU if there is one.
         precision: the precision to train in; `auto` for bf16 where the processor has a unit for it.
         compiled: whether training is compiled; None to decide from the length of the runs.
-        bars: shows the training of some setups while its context lasts; the context gives a function to be told how far
-            each is.
+        bars: shows the training of some setups while its context lasts; it gives a function to be told how far each is.
         waiting: shows how many of a number of jobs of some kind are done while its context lasts; the context gives a
             function to be told that number.
         idle: whether to do nothing, so that a study only reads what is there.

@@ -83,7 +83,7 @@ class TextModelRecipe:
         return self.steps - max(1, self.steps // 5)
 
     def prunes_at(self, before: int, step: int, answers: float | None) -> bool:
-        """Whether heads may be removed at a step, given the step of the row before and the share of questions answered
+        """Whether heads may be removed at a step, given that of the row before and the share of questions answered
         since."""
         due = self.prune_every > 0 and step // self.prune_every > before // self.prune_every
         return due and step <= self.falls_from and answers is not None and answers >= self.learned_above

@@ -68,8 +68,7 @@ class Unfinished:
         save_tensors(self._tensors, state, history[-1]["step"], self.recipe)
 
     def resume(self, model: Any, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-        """Put model and optimizer back to the saved state, and give the history up to there; it is empty for a new
-        training.
+        """Restore the saved state of model and optimizer, and give the history up to there; empty for a new training.
 
         Raises:
             InputError: what was saved is damaged, or of another recipe.
