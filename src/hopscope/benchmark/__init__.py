@@ -1,4 +1,4 @@
-"""Language models on the retrieval problem (Section 4): asking, judging, counting. Knows nothing of training.
+"""Language models on the retrieval problem (Section 4): asking, judging, counting; nothing of training.
 
 `hopscope.benchmark(...)` is `hopscope.benchmark.run.benchmark`: Python binds a package's module over a function of its
 name, so the module itself can be called.

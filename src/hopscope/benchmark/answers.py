@@ -11,13 +11,13 @@ _WRAPPERS = ("**", "`", '"', "'", "“”", "‘’")
 
 
 def exact(text: str, acceptable: Sequence[str]) -> str | None:
-    """The text without the white space around it, when it is one of the acceptable answers (the paper's rule)."""
+    """The text without surrounding white space, if it is an acceptable answer (the paper's rule); else None."""
     stripped = text.strip()
     return stripped if stripped in acceptable else None
 
 
 def lenient(text: str, acceptable: Sequence[str]) -> str | None:
-    """Also with one trailing period, quotes, `**`, backticks, or another case."""
+    """As `exact`, but also with one trailing period, quotes, `**`, backticks, or in another case."""
     bare, period = text.strip(), False
     while True:
         if not period and bare.endswith("."):
@@ -42,14 +42,14 @@ def _peel(text: str) -> str:
 
 AnswerRule = Callable[[str, Sequence[str]], str | None]
 RULES: dict[str, AnswerRule] = {"exact": exact, "lenient": lenient}
-"""By name; the name is part of every record."""
+"""The answer rules by name; the name is part of every record."""
 
 
 def rule(name: str) -> AnswerRule:
     """The rule of that name.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such rule.
     """
     if not isinstance(name, str) or name not in RULES:
         raise InputError(f"rule must be one of {', '.join(RULES)}, got {name!r}")
@@ -57,7 +57,7 @@ def rule(name: str) -> AnswerRule:
 
 
 _AROUND = {"exact": r"\s", "lenient": rf"[\s{re.escape(''.join(_WRAPPERS))}.]"}
-"""By rule, what it may take away around an answer; `\\s` is what `str.strip` takes, white space beyond ASCII too."""
+"""By rule, what it may strip around an answer; `\\s` is what `str.strip` takes, white space beyond ASCII too."""
 
 
 def hopeful(name: str, text: str, acceptable: Sequence[str]) -> bool:

@@ -18,12 +18,12 @@ from inspect_ai.model import Model, ModelCall, ModelOutput
 from hopscope.benchmark.names import redacted, shown
 
 MOST = 20_000
-"""Characters of a text that come from outside, at most: an answer is a word, a chain of thought some thousand."""
+"""The most characters of a text from outside: an answer is a word, a chain of thought some thousand characters."""
 
 _COLOURS = r"\[/?(?:(?:bold|italic|dim|underline|red|green|yellow|blue|magenta|cyan|white) ?)+\]"
 
 _PATIENCE = 8.0
-"""Seconds in which a model that has never replied may fail."""
+"""Seconds for which the calls to a model that has never replied may fail."""
 
 
 def guard(model: Model, calls: Calls) -> Model:
@@ -56,9 +56,9 @@ class Calls:
     """How the calls to a model have gone.
 
     Attributes:
-        succeeded: whether one brought a reply.
-        words: what the provider said of the first that did not.
-        since: when that was, as `time.monotonic` counts.
+        succeeded: whether a call brought a reply.
+        words: what the provider said about the first call that failed.
+        since: when that was, by `time.monotonic`.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Calls:
     since: float = 0.0
 
     def failed(self, error: Exception) -> None:
-        """Note a failed call; the first one is told to whoever watches."""
+        """Note a failed call; the first one is told to whoever watches, if none has succeeded."""
         if self.words or self.succeeded:
             return
         self.words = said(error)
@@ -76,12 +76,12 @@ class Calls:
 
     @property
     def gone(self) -> bool:
-        """Whether nothing but failures has come for so long that nothing else is to be expected."""
+        """Whether all calls have failed for so long that no reply is to be expected."""
         return bool(self.words) and not self.succeeded and time.monotonic() - self.since > _PATIENCE
 
 
 def said(error: Exception) -> str:
-    """What an error says, in a line and without the marks for colours that Inspect AI writes."""
+    """What an error says, in one line and without the colour marks that Inspect AI writes."""
     plain = re.sub(_COLOURS, "", redacted(str(error)))  # and once more: a mark may have stood within a secret
     text = redacted(plain).strip().removeprefix("ERROR: ")
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
@@ -90,7 +90,7 @@ def said(error: Exception) -> str:
 
 
 def clean(value: Any) -> Any:
-    """A reply, the record of a call, an error with those it came from, or plain values, without secrets."""
+    """A reply, the record of a call, an error with its causes, or plain values, without secrets."""
     if isinstance(value, str):
         return redacted(value)[: MOST + 1]
     if isinstance(value, dict):

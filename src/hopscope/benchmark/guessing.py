@@ -1,4 +1,4 @@
-"""What one reaches without retrieval (claim C15): blind solvers on fresh questions; how evenly answers are spread."""
+"""What can be reached without retrieval (claim C15): blind solvers on fresh questions; the spread of answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopscope.problem.text.questions import Question, questions
 from hopscope.statistics import wilson
 
 FRESH = 1_015
-"""Seed of questions that no benchmark asks by default; the next one gives those that the memory learns from."""
+"""Seed of questions that no benchmark asks by default; `remembered answer` learns from those of the next seed."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class BlindScore:
         solver: one of `hopscope.problem.text.blind.BLIND`, `random answer`, or `remembered answer`, the commonest
             answer to the same last line among as many other questions, their facts unread.
         accuracy: `correct` of `asked`, with its 95% Wilson interval `low`, `high`, beside a random guess's.
-        p: chance of doing as well by guessing, exact and one-sided; of many solvers one may well be below 0.05.
+        p: probability of doing as well by guessing, exact and one-sided; of many solvers one may well be below 0.05.
     """
 
     formulation: str
@@ -42,7 +42,8 @@ class BlindScore:
 
 @dataclass(frozen=True)
 class AnswerSpread:
-    """How often each acceptable answer, ascending, was the right one; Pearson's chi-square that all are as likely."""
+    """How often each acceptable answer, ascending, was right; `p` of the chi-square test that all are equally
+    likely."""
 
     formulation: str
     hops: int
@@ -57,10 +58,10 @@ def blind_scores(
     seed: int = FRESH,
     extensions: Extensions | None = None,
 ) -> tuple[BlindScore, ...]:
-    """Every blind solver on fresh questions of a formulation.
+    """The scores of every blind solver on fresh questions of a formulation.
 
     Raises:
-        InputError: no such formulation or extension.
+        InputError: there is no such formulation or extension.
     """
     asked = questions(formulation, hops, count, seed, extensions=extensions)
     sights = [look(question) for question in asked]

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from hopscope.benchmark.tasks import Asking
 
 AGAIN = 4
-"""How often Inspect puts a question again whose call failed in a way that its provider does not repeat by itself."""
+"""How often Inspect asks a question again whose call failed in a way that the provider does not retry by itself."""
 
 
 class HostedModel:
     """A model behind one of Inspect's providers.
 
     Args:
-        name: as Inspect names it, provider first.
-        logs: where Inspect's own logs go; its viewer reads them (`inspect view --log-dir ...`).
-        base_url: address of the endpoint, where the provider takes one.
+        name: the model's name as Inspect writes it, provider first.
+        logs: the folder for Inspect's own logs; its viewer reads them (`inspect view --log-dir ...`).
+        base_url: the address of the endpoint, where the provider takes one.
         arguments: the provider's own arguments (Inspect's `-M`).
-        connections: calls at a time.
+        connections: how many calls are made at a time.
         timeout: seconds of silence after which a call is made again.
-        price: US dollars for a million tokens in and out, where Inspect does not know.
+        price: US dollars for a million tokens in and out, where Inspect does not know the price.
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
-        InputError: Inspect is not installed, or knows no such model or key; or it would write an argument to its logs
-            that holds a secret.
+        InputError: Inspect is not installed, or knows no such model or key; or an argument holds a secret that Inspect
+            would write to its logs.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class HostedModel:
             set_model_info(str(self._model), known.model_copy(update={"cost": cost}))
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Put questions until each is settled, or weigh; `keep` gets each record as it comes.
+        """Ask each question until it is settled, or weigh its answers; `keep` gets each record as it comes.
 
         Raises:
-            InputError: the model cannot be asked like this, or its provider refuses.
-            MachineError: it never replied; every question has a record that says so.
+            InputError: the model cannot be asked in this way, or its provider refuses.
+            MachineError: the model never replied; every question has a record that says so.
             KeyboardInterrupt: the run was interrupted; what was settled is kept.
         """
         from inspect_ai import eval as evaluate
@@ -118,7 +118,7 @@ class HostedModel:
         self._see(askings.values())
 
     def _see(self, askings: Iterable[Asking]) -> None:
-        """See that anything came back at all."""
+        """Check that any reply came back at all."""
         if self._calls.succeeded or not self._calls.words:
             return
         refused = next((asking.refused for asking in askings if asking.refused), "")
@@ -127,10 +127,10 @@ class HostedModel:
         raise MachineError(f"{self._calls.name} never replied: {self._calls.words}")
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Exact mode, by an endpoint that weighs a text it is given.
+        """Exact mode, with an endpoint that weighs a text that it is given.
 
         Raises:
-            InputError: it does not, or another temperature than 1 is wanted.
+            InputError: the endpoint does not, or another temperature than 1 is wanted.
         """
         if settings.temperature != 1:
             raise InputError(f"an endpoint weighs at temperature 1, got {settings.temperature}; leave it at 1")

@@ -31,9 +31,9 @@ class LocalModel:
     """A causal language model and its tokenizer, from a folder.
 
     Args:
-        folder: as `save_pretrained` writes it; weights in safetensors only.
-        device: where it runs; the first GPU if there is one.
-        batch: sequences at a time.
+        folder: the model folder, as `save_pretrained` writes it; weights in safetensors only.
+        device: the device it runs on; the first GPU, if there is one, by default.
+        batch: how many sequences run at a time.
         trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
 
     Raises:
@@ -69,7 +69,7 @@ class LocalModel:
         self._takes = set(inspect.signature(self._model.forward).parameters)
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Put questions until each is settled; `keep` gets each record as it comes."""
+        """Ask each question until it is settled; `keep` gets each record as it comes."""
         waiting = [Trial(question, settings.rule, settings.attempts) for question in reversed(questions)]
         running: list[Trial] = []
         while waiting or running:
@@ -96,16 +96,16 @@ class LocalModel:
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
     def _decode(self, tokens: Sequence[int]) -> str:
-        """Text; special tokens stay visible, so that "3<pad>" is not the answer "3"."""
+        """The text of some tokens; special tokens stay visible, so that "3<pad>" is not the answer "3"."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
 
     def _encode(self, prompt: str) -> list[int]:
-        """The tokens a model is given."""
+        """The tokens that the model is given for a prompt."""
         text, _ = written(prompt, self._tokenizer)
         return list(self._tokenizer(text, add_special_tokens=not self._chat)["input_ids"])
 
     def _pad_left(self, rows: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
-        """Token ids and mask, the rows ending together."""
+        """Token ids and mask, the rows padded on the left so that they end together."""
         longest = max(len(row) for row in rows)
         ids = [[self._pad] * (longest - len(row)) + list(row) for row in rows]
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
@@ -125,7 +125,7 @@ class LocalModel:
         return [self._read(row, len(prompt)) for row, prompt in zip(out[:, width:].tolist(), prompts, strict=True)]
 
     def _read(self, tokens: list[int], prompt_tokens: int) -> Reply:
-        """The text before the end, and whether there was one."""
+        """The reply in these tokens: the text before the end, and whether there was an end."""
         end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
         written = tokens if end is None else tokens[:end]
         text = self._decode(written)
@@ -140,7 +140,8 @@ class LocalModel:
     def _following(
         self, prompts: Sequence[list[int]], temperature: float, branches: Sequence[tuple[int, TokenIds]]
     ) -> Float[Tensor, "branch token"]:
-        """The distribution over the token that follows a prompt, by number, and what was written behind it."""
+        """For each branch, the distribution over the token after a prompt, given by number, and what was written so
+        far."""
         ids, mask = self._pad_left([prompts[number] + list(tokens) for number, tokens in branches])
         extra = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0), "logits_to_keep": 1}
         taken = {name: value for name, value in extra.items() if name in self._takes}

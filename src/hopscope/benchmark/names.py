@@ -1,4 +1,4 @@
-"""Model names come from outside: what is shown of them, and what they are called on disk."""
+"""Model names come from outside: how they are shown, and what they are called on disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORTEST_SECRET = 8
 
 
 def shown(text: str) -> str:
-    """Text with every control character visible and harmless."""
+    """Text in which every control character is visible and harmless."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
@@ -24,7 +24,7 @@ def file_name(model: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable or argument of that name holds a secret; a tokenizer or a number of tokens is none."""
+    """Whether a variable or argument of that name holds a secret; a tokenizer or a number of tokens does not."""
     return _SECRET_NAME.search(name) is not None and re.search(r"TOKENIZER|TOKENS", name, re.IGNORECASE) is None
 
 
@@ -35,7 +35,7 @@ def secrets() -> list[str]:
 
 
 def redacted(text: str) -> str:
-    """Text in which no secret of the environment stands, as it is or as JSON spells it, whoever echoed it."""
+    """Text without any secret of the environment, as it is or as JSON spells it, whoever echoed it."""
     for secret in secrets():
         for spelled in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
             text = text.replace(spelled, "[secret]")
@@ -43,7 +43,7 @@ def redacted(text: str) -> str:
 
 
 def all_redacted(value: Any) -> Any:
-    """Plain values with every text in them redacted, names of fields too."""
+    """Plain values in which every text is redacted, names of fields too."""
     if isinstance(value, str):
         return redacted(value)
     if isinstance(value, dict):
@@ -52,7 +52,7 @@ def all_redacted(value: Any) -> Any:
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether in plain values, however deep, a field has the name of a secret, or a secret of the environment stands.
+    """Whether plain values, however deep, have a field named like a secret, or contain a secret of the environment.
 
     >>> holds_secret({"headers": [{"authorization": "x"}]}), holds_secret({"max_tokens": 5, "tokenizer": "t"})
     (True, False)

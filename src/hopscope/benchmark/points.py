@@ -1,4 +1,4 @@
-"""From records to numbers: one point a model, formulation and D; comparisons; accuracy by place."""
+"""From records to numbers: one point for each model, formulation and D; comparisons; accuracy by place."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Point:
     expected numbers, and intervals and tests take them for counts of draws, which is cautious: probabilities vary less.
 
     Attributes:
-        model, formulation, hops: which point.
+        model, formulation, hops: the point.
         mode: `sample` or `exact`.
-        asked: questions put.
+        asked: how many questions were put.
         unanswered: questions given up on because calls failed; they are in no other number.
         accepted: questions with an acceptable answer.
         never_accepted: questions without one in all their attempts.
@@ -37,13 +37,13 @@ class Point:
         lowest, highest: the accuracy if the questions never accepted had all been wrong, or all right.
         limit: exact mode: mean of P(correct) / P(acceptable), the accuracy if one asked without end.
         one_spelling: exact mode: questions weighed in one spelling of their answers, which sampling does not do.
-        first_accuracy: right at the first attempt, among the answered.
-        first_acceptance: acceptable at the first attempt, among the answered.
-        mean_attempts: replies a question took; in exact mode, would take without end.
+        first_accuracy: the share that was right at the first attempt, among the answered questions.
+        first_acceptance: the share that was acceptable at the first attempt, among the answered questions.
+        mean_attempts: how many replies a question took; in exact mode, how many it would take without end.
         guess: accuracy of a random guess.
         shortcut: accuracy of a clever guess that skips lines.
-        p_guess: chance of doing as well by guessing.
-        p_shortcut: chance of doing as well by the best shortcut.
+        p_guess: the probability of doing as well by guessing.
+        p_shortcut: the probability of doing as well by the best shortcut.
         reasoned: questions at which the provider reported hidden reasoning: there the answer was not direct.
         failures: calls that failed and were made again.
         input_tokens, output_tokens, reasoning_tokens: over all attempts.
@@ -82,13 +82,13 @@ class Point:
 
     @property
     def accepted_share(self) -> float:
-        """Acceptable answers among all questions put, unanswered ones too."""
+        """The share of all questions put, unanswered ones too, that got an acceptable answer."""
         return self.accepted / self.asked
 
 
 @dataclass(frozen=True)
 class Place:
-    """Accuracy, with its 95% Wilson interval, where the fact read at a `lookup` (from 1) stood in a `line` (from 1)."""
+    """Accuracy, with its 95% Wilson interval, where the fact read at a `lookup` stood in a `line`, both from 1."""
 
     model: str
     formulation: str
@@ -106,10 +106,10 @@ class Pair:
     """Two models on the same questions.
 
     Attributes:
-        first, second, formulation, hops: who, and which point.
+        first, second, formulation, hops: the two models, and the point.
         both: questions that both answered acceptably; in exact mode their expected number.
         only_first, only_second: those of them that one model alone got right.
-        difference: accuracy of the first less that of the second, on those questions.
+        difference: the first model's accuracy less the second's, on those questions.
         low, high: its 95% interval by a bootstrap over questions, pairs kept together; None where none was made.
         p: exact McNemar test; None in exact mode.
     """
@@ -142,22 +142,22 @@ class Summary:
     comparisons: tuple[Pair, ...]
 
     def write(self, path: Path) -> None:
-        """Write it, atomically."""
+        """Write the summary, atomically."""
         write_record(path, self, kind=KIND, schema=SCHEMA, run=content_hash(plain(self.settings)))
 
     @staticmethod
     def read(path: Path) -> Summary:
-        """Read it, of this form or an older one.
+        """Read a summary, in this form or an older one.
 
         Raises:
-            InputError: there is none, or it is damaged or another file.
+            InputError: there is none, it is damaged, or it is another file.
         """
         what = "a benchmark's summary"
         return read_record(path, Summary, kind=KIND, schema=SCHEMA, what=what, upgrade=_from_old)
 
 
 def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Before summaries said their kind; what they lack follows from what they have."""
+    """Upgrade a summary from before summaries said their kind; what it lacks follows from what it has."""
     for point in there.get("points", ()):
         right, answered = (point["accuracy"] or 0.0) * point["accepted"], point["asked"] - point["unanswered"]
         point["correct"] = right
@@ -171,7 +171,7 @@ def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
 
 
 def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Settings) -> Point:
-    """The point of records of one model and cell; at least one."""
+    """The point of one model and cell, from its records, at least one."""
     exact, first = settings.mode == "exact", records[0]
     answered = [record for record in records if record.error is None]
     chances = [record.acceptance(settings.attempts) for record in answered]
@@ -215,7 +215,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
-    """Records by point, each in question order."""
+    """Records by point, in question order within each."""
     found: dict[Cell, list[Record]] = {}
     for record in sorted(records, key=lambda record: (record.cell, record.index)):
         found.setdefault(record.cell, []).append(record)
@@ -237,7 +237,7 @@ def places(model: str, cell: Cell, records: Sequence[Record], settings: Settings
 
 
 def compare(first: Sequence[Record], second: Sequence[Record], settings: Settings) -> Pair | None:
-    """Records of two models at one point, paired by question; None where no question was answered by both."""
+    """Compare two models' records at one point, paired by question; None where no question was answered by both."""
     there, attempts = {record.id: record for record in second}, settings.attempts
     pairs = [(a, b, a.acceptance(attempts) * b.acceptance(attempts)) for a in first if (b := there.get(a.id))]
     kept = [(a.rate, b.rate, chance) for a, b, chance in pairs if chance]

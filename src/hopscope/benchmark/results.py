@@ -1,4 +1,4 @@
-"""The results folder: plain JSON, one record a question, appended as it comes and never rewritten.
+"""The results folder: plain JSON, one record for each question, appended as it comes and never rewritten.
 
 benchmark.json      the settings, and what each model is
 records/MODEL.jsonl one record a question; a later record of a question replaces an earlier one, but for what that cost
@@ -30,7 +30,7 @@ class Header:
 
     Attributes:
         settings: how the questions were put.
-        models: by name, what each model is.
+        models: by name, what identifies each model.
     """
 
     settings: Settings
@@ -59,7 +59,7 @@ class Results:
                 )
 
     def know(self, model: str, identity: dict[str, Any]) -> None:
-        """Note what a model is, without the environment's secrets.
+        """Note what identifies a model, without the environment's secrets.
 
         Raises:
             InputError: the name stood for another model before.
@@ -73,7 +73,7 @@ class Results:
 
     @property
     def name(self) -> str:
-        """What the folder's files belong to: a name for the settings."""
+        """A name for the settings, to which the folder's files belong."""
         return _name(self.header.settings)
 
     def _write(self, header: Header) -> None:
@@ -131,7 +131,7 @@ class Results:
 
 
 def _with_spent(record: Record, before: Record) -> Record:
-    """A record with what was spent on its question before."""
+    """A record, to which is added what was spent on its question before."""
     costs = [one.cost for one in (before, record) if one.cost is not None]
     return replace(
         record,
@@ -143,7 +143,7 @@ def _with_spent(record: Record, before: Record) -> Record:
 
 
 def _free_of_secrets(record: Record) -> Record:
-    """The record with texts from outside redacted; the other fields are ours, also where a secret is a word of ours."""
+    """The record with texts from outside redacted. All other fields stay, even where a word of ours is a secret."""
     return replace(
         record,
         error=None if record.error is None else redacted(record.error),
@@ -158,5 +158,5 @@ def _name(settings: Settings) -> str:
 
 
 def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Before records said their kind, the header named its schema and hopscope's version among its fields."""
+    """Upgrade a header from before records said their kind: its schema and hopscope's version were fields."""
     return {name: value for name, value in there.items() if name not in {"schema", "hopscope"}}

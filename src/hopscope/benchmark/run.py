@@ -20,22 +20,22 @@ from hopscope.problem.text.questions import Question, formulation
 
 @runtime_checkable
 class Respondent(Protocol):
-    """Something that can be asked; its `identity`, plain JSON values, tells another model of its name apart."""
+    """Something that can be asked; its `identity`, plain JSON values, tells it from another model of its name."""
 
     name: str
     identity: dict[str, Any]
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Put questions until each is settled; `keep` gets each record as it comes."""
+        """Ask each question until it is settled; `keep` gets each record as it comes."""
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
         """Exact mode: weigh the acceptable answers of each question; `keep` gets each record as it comes."""
 
 
 class ProgramRespondent:
-    """A Python function as a model, `say` its reply to a question: a baseline, a blind solver, a test.
+    """A Python function as a model, where `say` gives the reply to a question: a baseline, a blind solver, a test.
 
-    A reply that is no text is an error of its question, which is asked again when the benchmark is resumed.
+    A reply that is not text is an error of its question, which is asked again when the benchmark is resumed.
     """
 
     def __init__(self, name: str, say: Callable[[Question], str]) -> None:
@@ -43,7 +43,7 @@ class ProgramRespondent:
         self.identity: dict[str, Any] = {"program": name}
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Put questions until each is settled; `keep` gets each record as it comes."""
+        """Ask each question until it is settled; `keep` gets each record as it comes."""
         for question in questions:
             trial = Trial(question, settings.rule, settings.attempts)
             while not trial.settled:
@@ -55,7 +55,7 @@ class ProgramRespondent:
             keep(trial.record(self.name))
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """A program gives no probabilities."""
+        """Refuse, since a program gives no probabilities."""
         raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
 
 
@@ -67,7 +67,7 @@ def open_model(
     trust_remote_code: bool = False,
     **hosting: Any,
 ) -> Respondent:
-    """A model by name: a folder on disk, or anything that Inspect AI knows.
+    """Open a model by name: a folder on disk, or anything that Inspect AI knows.
 
     `device`, `batch` and `trust_remote_code` are for `hopscope.benchmark.local.LocalModel`, the others for
     `hosted.HostedModel`.
@@ -101,18 +101,18 @@ def benchmark(
     """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
 
     Args:
-        models: who is asked, one after the other: model folders, names of Inspect AI, or a `Respondent`.
-        folder: where the results are or shall be; `docs/benchmark.md` says what it holds.
+        models: the models to ask, one after the other: model folders, names of Inspect AI, or a `Respondent`.
+        folder: the folder of the results, old or new; `docs/benchmark.md` says what it holds.
         formulations: equations, lives-with, kingdoms, functions, relatives; all by default.
-        hops: D of equations; the others have the paper's.
-        count: questions at each point.
+        hops: the D of equations; the other formulations have the paper's.
+        count: the number of questions at each point.
         settings: how questions are drawn, put and judged.
         watch: called with every record, those found in the folder first.
         trust_remote_code: whether code that a model folder brings may run, with all your rights.
 
     Raises:
-        InputError: no models, a value out of range, the folder holds other settings or damaged records, a name stands
-            for two models, or a model cannot be opened or asked.
+        InputError: there are no models, a value is out of range, the folder holds other settings or damaged records, a
+            name stands for two models, or a model cannot be opened or asked.
         MachineError: a model never replied.
 
     Examples:
@@ -155,7 +155,7 @@ def benchmark(
 
 
 def _one(model: Respondent, questions: Sequence[Question], settings: Settings, results: Results, watch: Keep) -> None:
-    """Ask one model what it has not answered."""
+    """Ask one model the questions that it has not answered."""
     results.mend(model.name)
     there = results.records(model.name)
     missing = [question for question in questions if (old := there.get(question.id)) is None or old.error is not None]

@@ -15,7 +15,7 @@ from hopscope.problem.text.questions import FORMULATIONS, Question, formulation,
 Mode = Literal["sample", "exact"]
 
 EQUATION_HOPS = (1, 2, 3, 4, 5, 6)
-"""All that the paper's format has letters for."""
+"""All D for which the paper's format has letters."""
 
 
 class Cell(NamedTuple):
@@ -30,18 +30,18 @@ class Settings:
     """How questions are drawn, put and judged.
 
     Args:
-        seed: of the questions.
+        seed: the seed of the questions.
         rule: the answer rule, `exact` or `lenient`.
         mode: `sample`, asking until an answer is acceptable (the paper); `exact`, the limit of that, from
             log-probabilities.
-        temperature: of the sampling; the model's own distribution at 1.
+        temperature: the temperature of sampling; 1 gives the model's own distribution.
         attempts: replies after which a question counts as never accepted.
-        max_tokens: longest reply; a reply cut off there is no answer.
+        max_tokens: the longest reply, in tokens; a reply cut off there is no answer.
         reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
         extensions: departures from the paper's prompts.
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value is out of range.
     """
 
     seed: int = 0
@@ -88,7 +88,7 @@ def cells(formulations: Sequence[str] = (), equation_hops: Sequence[int] = EQUAT
     """The points to measure: equations over D, the other formulations at the paper's D.
 
     Raises:
-        InputError: no lists, an unknown formulation, or a D that is no whole number of at least 1.
+        InputError: an argument is not a list, a formulation is unknown, or a D is not a whole number of at least 1.
     """
     formulations = check_items("formulations", formulations, "names")
     equation_hops = check_items("hops", equation_hops, "whole numbers")

@@ -39,8 +39,8 @@ def paired_interval(
 ) -> tuple[float, float]:
     """Bootstrap interval (percentiles, seeded) for the weighted mean of paired differences, each in -1..1.
 
-    Where all differences are equal a bootstrap knows no spread; then Wilson's interval at none of n says how many
-    questions might tell the two apart unseen.
+    Where all differences are equal a bootstrap shows no spread. Then Wilson's interval at none of n says how many
+    questions that tell the two apart might have gone unseen.
     """
     from scipy.stats import bootstrap
 

@@ -18,7 +18,7 @@ _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]<>()#+!|~$&"}
 
 
 def write_tables(results: Results) -> Summary:
-    """Write summary.json, accuracy.csv and .md, positions.csv and comparisons.csv; give the summary."""
+    """Write summary.json, accuracy.csv and .md, positions.csv and comparisons.csv; return the summary."""
     folder, settings = results.folder, results.header.settings
     records = {model: group(results.records(model).values()) for model in results.models}
     each = [(model, cell, those) for model, cells in records.items() for cell, those in cells.items()]
@@ -39,7 +39,7 @@ def write_tables(results: Results) -> Summary:
 
 
 def as_csv(kind: type[Any], values: Sequence[Any]) -> str:
-    """CSV with a header; a name that a spreadsheet would run as a formula is kept from it by an apostrophe."""
+    """CSV with a header; an apostrophe keeps a spreadsheet from running a name as a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([field.name for field in fields(kind)])
@@ -54,7 +54,7 @@ def _inert(value: Any) -> Any:
 
 
 def markdown(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Text that is escaped so that Markdown shows it as it is."""
     return shown(text).translate(_MARKDOWN)
 
 
@@ -68,7 +68,7 @@ def as_markdown(points: Sequence[Point]) -> str:
 
 
 def cells(point: Point) -> dict[str, str]:
-    """A point for people, by column, without its model."""
+    """A point in words, by column, without its model."""
     cases = f"{percent(point.lowest)}, {percent(point.highest)}"
     return {
         "formulation": point.formulation,
@@ -91,5 +91,5 @@ def cells(point: Point) -> dict[str, str]:
 
 
 def percent(value: float | None) -> str:
-    """A proportion for people."""
+    """A proportion as a percentage; `-` for None."""
     return "-" if value is None else f"{100 * value:.1f}%"

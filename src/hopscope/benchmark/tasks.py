@@ -2,7 +2,7 @@
 
 inspect eval hopscope/equations -T hops=1,2,3 -T count=100 --model openai/gpt-4o
 
-Inspect carries the calls, repeats those that fail, logs and shows; a question that it puts again goes on where it was.
+Inspect makes the calls, repeats those that fail, logs and displays; a question that it puts again goes on where it was.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from hopscope.records import convert, plain
 HOPELESS = frozenset({400, 401, 402, 403, 404, 422})
 """HTTP statuses that asking again does not change."""
 RECORD = "hopscope"
-"""Where a sample's metadata and score keep the record."""
+"""The name under which a sample's metadata and score keep the record."""
 
 
 @dataclass
@@ -50,13 +50,13 @@ class Asking:
     """What the questions of a task have in common, and what has become of them.
 
     Attributes:
-        questions: by sample id.
+        questions: the questions by sample id.
         settings: the answer rule and how to sample.
         keep: gets each record as soon as its question is settled.
         name: the model's name in records; Inspect's own by default.
-        trials: those under way, by sample id and epoch; they outlive a failed call.
+        trials: the trials under way, by sample id and epoch; they outlive a failed call.
         refused: the kind of a refusal that ended the run.
-        problem: why the model cannot be asked like this at all.
+        problem: why the model cannot be asked in this way at all.
     """
 
     questions: dict[str, Question]
@@ -68,7 +68,7 @@ class Asking:
     problem: InputError | None = None
 
     async def record(self, model: Model, state: TaskState) -> Record:
-        """Ask or weigh. Only the kind of a failure is kept: its text comes from outside and may hold anything.
+        """Ask or weigh. Of a failure only the kind is kept: its text comes from outside and may hold anything.
 
         Raises:
             Exception: the call failed; Inspect puts the question again.
@@ -108,7 +108,7 @@ class Asking:
 
 
 def _read(output: ModelOutput) -> Reply:
-    """What came back, in our words.
+    """What came back, as a reply.
 
     Raises:
         ValueError: nothing usable came back; the call counts as failed.
@@ -137,7 +137,7 @@ async def _weights(model: Model, question: Question) -> dict[str, float]:
     themselves cannot do this: they do not show the end of an answer they did not give.
 
     Raises:
-        InputError: the endpoint gives no probabilities of a prompt, or its template does not end the turn there.
+        InputError: the endpoint gives no probabilities for a prompt, or its template does not end the turn there.
     """
     before = len(await _tokens(model, question.prompt))
     found = {}
@@ -216,7 +216,7 @@ def _answer(settings: Settings) -> Scorer:
 
 
 def build(name: str, asking: Asking) -> Task:
-    """A task that puts these questions. A question whose calls fail is counted, and stops no other."""
+    """A task that puts these questions. A question whose calls fail is counted, and stops no other question."""
     questions = asking.questions.values()
     samples = [Sample(input=q.prompt, target=q.answer, id=q.id, metadata={"hops": q.hops}) for q in questions]
     return Task(
@@ -255,4 +255,4 @@ def _from_text(value: Any, type: Any) -> Any:
 
 
 TASKS = {form.task: _formulation(name) for name, form in FORMULATIONS.items()}
-"""By the name that follows `hopscope/`."""
+"""The tasks by the name that follows `hopscope/`."""

@@ -21,7 +21,8 @@ class Record:
         error: why the question was given up; it is asked again when the benchmark is resumed.
         failures: calls that brought no reply, by kind.
         rule: name of the answer rule.
-        attempts: replies; `rejected`: their texts but for the last one's, `response`, if that was `accepted`.
+        attempts: how many replies there were; `rejected`: their texts but for the last one's, `response`, if that was
+            `accepted`.
         correct: whether the accepted answer is the right one; `first_accepted`, `first_correct`: of the first reply.
         input_tokens, output_tokens, reasoning_tokens, reasoned, cost: as in `Reply`, over all attempts.
         weights: exact mode: the probability of each acceptable answer, whole, with its end.
@@ -67,12 +68,12 @@ class Record:
 
     @property
     def p_correct(self) -> float:
-        """Chance that a reply is the right answer: 0 or 1 for the first of a sampled question."""
+        """Probability that a reply is the right answer: 0 or 1 for the first reply to a sampled question."""
         return float(self.first_correct) if self.weights is None else self.weights[self.answer]
 
     @property
     def p_acceptable(self) -> float:
-        """Chance that a reply is acceptable: 0 or 1 for the first of a sampled question."""
+        """Probability that a reply is acceptable: 0 or 1 for the first reply to a sampled question."""
         return float(self.first_accepted) if self.weights is None else min(1.0, sum(self.weights.values()))
 
     @property
@@ -83,26 +84,26 @@ class Record:
         return self.p_correct / self.p_acceptable if self.p_acceptable > 0 else self.guess
 
     def acceptance(self, attempts: int) -> float:
-        """Chance of an acceptable answer within so many attempts: 0 or 1 for a sampled question, which had them."""
+        """Probability of an acceptable answer within so many attempts: 0 or 1 for a sampled question."""
         if self.error is not None:
             return 0.0
         return float(self.accepted is not None) if self.weights is None else 1 - (1 - self.p_acceptable) ** attempts
 
 
 Keep = Callable[[Record], None]
-"""What takes each record as soon as its question is settled."""
+"""A function that takes each record as soon as its question is settled."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model gave back to one attempt.
+    """What a model gave back in one attempt.
 
     Attributes:
         text: its text.
         finished: whether it ended by itself; a text that was cut off is no answer.
         input_tokens, output_tokens, reasoning_tokens: as the provider counts them.
         reasoned: whether the provider reported hidden reasoning in any way.
-        cost: US dollars, None where no price is known.
+        cost: US dollars; None where no price is known.
     """
 
     text: str
@@ -168,6 +169,6 @@ class Trial:
 
 
 def weighed(question: Question, model: str, rule: str, weights: dict[str, float], unweighed: float = 0.0) -> Record:
-    """The record of a question in exact mode, every spelling of its answers weighed."""
+    """The record of a question in exact mode, in which every spelling of its answers was weighed."""
     given = {"weights": weights, "unweighed": unweighed, "one_spelling": False}
     return Trial(question, rule, 1).record(model, "exact", **given)

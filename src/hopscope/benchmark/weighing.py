@@ -19,9 +19,9 @@ from hopscope.benchmark.answers import hopeful
 from hopscope.benchmark.answers import rule as named_rule
 
 ROOM = 1e-4
-"""Most that the branches left may hold, beside the acceptable answers found."""
+"""The most probability that unfollowed branches may hold, as a share of the acceptable answers found."""
 MOST = 400
-"""Branches followed at most for one question; what is left then is part of its record."""
+"""The most branches followed for one question; what is left then is part of its record."""
 
 TokenIds = tuple[int, ...]
 NextTokens = Callable[[Sequence[tuple[int, TokenIds]]], Float[Tensor, "branch token"]]
@@ -44,7 +44,7 @@ class Tree:
 
     @property
     def done(self) -> bool:
-        """Whether enough is known."""
+        """Whether enough is known to stop."""
         return self.followed >= MOST or self.left <= ROOM * sum(self.weights.values())
 
 
@@ -52,11 +52,11 @@ class Speller:
     """Where a text can go with one more token.
 
     Args:
-        decode: tokens to text, as a reply is read.
-        size: tokens in the vocabulary.
-        stops: tokens that end a reply.
-        by_line: whether a line break ends it too.
-        rule: name of the answer rule.
+        decode: turns tokens into text, as a reply is read.
+        size: the number of tokens in the vocabulary.
+        stops: the tokens that end a reply.
+        by_line: whether a line break ends a reply too.
+        rule: the name of the answer rule.
         anchor: some tokens of visible text; a piece is what a token adds behind them.
     """
 
@@ -77,7 +77,8 @@ class Speller:
         self._known: dict[tuple[str, bool, tuple[str, ...]], tuple[dict[str, Tensor], Tensor]] = {}
 
     def turns(self, tokens: TokenIds, acceptable: tuple[str, ...]) -> tuple[dict[str, Tensor], Tensor]:
-        """The tokens that end a reply which the rule takes, by answer; those after which it may still come to that."""
+        """By answer, the tokens that end a reply which the rule takes for it; and the tokens after which a reply may
+        still become acceptable."""
         key = (self._decode(tokens) if tokens else "", bool(tokens), acceptable)
         if key not in self._known:
             self._known[key] = self._turns(*key)
@@ -100,14 +101,14 @@ class Speller:
 def weigh(
     questions: Sequence[tuple[str, ...]], following: NextTokens, speller: Speller, longest: int, batch: int
 ) -> list[tuple[dict[str, float], float]]:
-    """The probabilities of acceptable answers, and of what was not followed.
+    """For each question, the probabilities of its acceptable answers, and of what was not followed.
 
     Args:
-        questions: the acceptable answers of each.
-        following: the model.
-        speller: what tokens do.
-        longest: tokens in a reply at most, its end among them.
-        batch: branches followed at a time.
+        questions: the acceptable answers of each question.
+        following: the model, as its distribution over the next token.
+        speller: where a text can go with each token.
+        longest: the most tokens in a reply, its end among them.
+        batch: how many branches are followed at a time.
     """
     trees = [Tree(acceptable, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
     while waiting := [(number, tree) for number, tree in enumerate(trees) if not tree.done]:

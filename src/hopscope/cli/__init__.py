@@ -1,4 +1,4 @@
-"""The command line: one file a verb, loaded only when its verb is called."""
+"""The command line: one file for each verb, loaded only when its verb is called."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ VERBS = {
     "check": "See that a folder's files are what was written.",
     "sample": "Print examples of the problem, as vectors or as text.",
 }
-"""Verb: its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""
+"""By verb, its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""
 
 
 class Verbs(click.Group):
-    """A group whose commands are imported when they are asked for; `--help` reads the table alone."""
+    """A group whose commands are imported when they are asked for; `--help` reads only the table."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order of the table."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a verb."""
+        """The command of a verb; None if there is no such verb."""
         if cmd_name not in VERBS:
             return None
         command: click.Command = import_module(f"hopscope.cli.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of verbs, without importing them."""
+        """Write the table of verbs, without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
 
@@ -59,9 +59,9 @@ def program() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program and exit, see `hopscope.ending`.
+    """Run the program and exit; see `hopscope.ending`.
 
-    Without `arguments` those of the process are taken, which then is the program's own.
+    Without `arguments` those of the process are taken, and the process counts as the program's own.
     """
     if arguments is None:
         claim()

@@ -55,10 +55,10 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _see_comparable(circuits: Mapping[str, Circuit]) -> None:
-    """See that circuits can be set side by side.
+    """Check that circuits can be compared.
 
     Raises:
-        InputError: a record says that there is none, or two are of different problems, whose paths are others.
+        InputError: a record says that its model has no circuit, or two circuits are of different problems.
     """
     for name, circuit in circuits.items():
         if not circuit.found:
@@ -101,7 +101,7 @@ def _load(name: str) -> Circuit:
 
 
 def _record(name: str) -> Path:
-    """The file of a circuit that is given by itself or by its folder."""
+    """The file of a circuit that is given as a file or by its folder."""
     from hopscope.circuits.kept import circuit_path
 
     return circuit_path(Path(name)) if Path(name).is_dir() else Path(name)

@@ -18,16 +18,16 @@ from hopscope.checks import MOST_SEED, check_path
 from hopscope.errors import InputError
 
 SEED = click.IntRange(0, MOST_SEED)
-"""What an option that is a seed takes."""
+"""The type of an option that is a seed."""
 
 _MOST = 100_000
-"""Numbers in one list: what a slip of the finger asks for beyond it would fill the memory."""
+"""The most numbers in one list; a longer one, by a slip of the finger, would fill the memory."""
 
 
 def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bool = False) -> Callable[[Any], Any]:
     """Options for every field of a dataclass, each absent by default: `--learning-rate 3e-3`, `--no-mlp`.
 
-    Their help is the field's own line in the dataclass's docstring, with its default where that is what it will be.
+    Each option's help is the field's entry in the dataclass's docstring, with the default where it will be the value.
     """
     hints = get_type_hints(record)
     texts = _argument_texts(record)
@@ -52,7 +52,8 @@ def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bo
 
 
 def given(values: dict[str, Any], record: type) -> dict[str, Any]:
-    """Of parsed options, those of `record` that the user gave; `none` stands for None where a field may be that."""
+    """The parsed options that belong to `record` and that the user gave; `none` becomes None where a field may be
+    None."""
     hints = get_type_hints(record)
     kinds = {field.name: _members(hints[field.name]) for field in dataclasses.fields(record)}
     chosen = {name: value for name, value in values.items() if name in kinds and value is not None}
@@ -62,14 +63,14 @@ def given(values: dict[str, Any], record: type) -> dict[str, Any]:
 
 
 def refuse_given(why: str, *names: str) -> None:
-    """See that options that would do nothing were not given.
+    """Check that options that would do nothing were not given.
 
     Args:
-        why: they would do nothing.
-        names: of their parameters.
+        why: the reason why they would do nothing.
+        names: the names of their parameters.
 
     Raises:
-        InputError: one was.
+        InputError: one of them was given.
     """
     context = click.get_current_context()
     for parameter in context.command.params:
@@ -79,10 +80,11 @@ def refuse_given(why: str, *names: str) -> None:
 
 
 def numbers(text: str, what: str, least: int = 1) -> list[int]:
-    """The whole numbers that `5`, `1-8` or `1,2,4-6` lists, in that order and once each.
+    """The whole numbers that `5`, `1-8` or `1,2,4-6` lists, in that order and each once.
 
     Raises:
-        InputError: something else, a falling range, a number below `least`, or more than a list is meant for.
+        InputError: the text is something else, a range falls, a number is below `least`, or there are more than a list
+            is meant for.
     """
     rule = f"{what} must be whole numbers of at least {least}, a range or a list, as in 5, 1-64 or 1,2,4"
     found: dict[int, None] = {}
@@ -105,15 +107,15 @@ def for_people() -> bool:
 
 
 class GivenPath(click.Path):
-    """A path that says something: an empty one would be the folder where one stands."""
+    """A path that is not empty: an empty one would mean the current folder."""
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
-        """The path.
+        """Convert the path.
 
         Raises:
-            InputError: it is empty, as of a variable that was not set.
+            InputError: the path is empty, as from a variable that was not set.
         """
         named = "a path" if param is None else param.human_readable_name.rstrip(".")
         check_path(param.opts[0] if isinstance(param, click.Option) else named, value)
@@ -137,7 +139,7 @@ class FieldType(click.ParamType[Any]):
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse; what is in range is for the dataclass to say."""
+        """Parse a value; whether it is in range is for the dataclass to check."""
         if value == "none" and type(None) in self._kinds:
             return "none"
         if self._parsers and isinstance(value, str):
@@ -159,12 +161,12 @@ class FieldType(click.ParamType[Any]):
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
-    """The alternatives of a type: of `int | None`, int and NoneType."""
+    """The alternatives of a type: for `int | None`, int and NoneType."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _argument_texts(record: type) -> dict[str, str]:
-    """What a docstring's `Args:` section says of each argument."""
+    """What a docstring's `Args:` section says about each argument, as help text."""
     section = (inspect.getdoc(record) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, flags=re.MULTILINE)
     texts = {name: " ".join(text.split()).rstrip(".") for name, text in entries}

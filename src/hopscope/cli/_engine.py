@@ -1,4 +1,4 @@
-"""What the verbs that train share: how steps are computed, as options, and said once."""
+"""What the verbs that train share: options for how steps are computed, and the message that says it once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def engine_options(function: Any) -> Any:
 
 
 def say_precision(device: str | None, precision: str) -> None:
-    """Tell on standard error what matrix products are computed in, and settle the process for it."""
+    """Say on standard error in which precision matrix products are computed, and settle the process for it."""
     from hopscope.model.precision import best_precision, bf16_unit
     from hopscope.own_process import settle
     from hopscope.training.engine import Engine, default_device

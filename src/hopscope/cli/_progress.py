@@ -1,4 +1,4 @@
-"""Progress on a terminal: rates, time left, losses by hop. Silent where nobody watches."""
+"""Progress on a terminal: rates, time left, losses by hop. Nothing is shown where nobody watches."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from hopscope.training.progress import Progress
 from hopscope.training.setup import Setup
 
 CROWDED = 0.75
-"""A training thread that is on its core for less than this share of the time shares it with other work."""
+"""A training thread that is on its core for less than this share of the time is sharing it with other work."""
 
 _SECONDS_BEFORE_JUDGING = 20.0
 
 
 def crowded(progress: Progress, engine: Engine, seconds: float) -> str | None:
-    """What to say of a run whose threads wait for one another because other work is on their cores.
+    """A warning for a run whose threads wait for one another since other work is on their cores; None without need.
 
-    Two threads of which one is held up both stand still: beside other work a run on several can be ten times slower
-    than on one.
+    When one of two threads is held up, both stand still: beside other work, a run on several threads can be ten times
+        slower than on one.
 
     Args:
-        progress: where the run stands.
-        engine: that it runs on.
-        seconds: since it began or resumed.
+        progress: how far the run is.
+        engine: the engine that it runs on.
+        seconds: seconds since it began or resumed.
     """
     share = progress.core_share
     alone = engine.threads == 1 or not engine.device.startswith("cpu")
@@ -46,7 +46,7 @@ def crowded(progress: Progress, engine: Engine, seconds: float) -> str | None:
 
 @contextmanager
 def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], None]]:
-    """A bar for one run; gives the function that moves it and says, once, if other work holds the run up."""
+    """A bar for one run; gives the function that moves it, which warns once if other work holds the run up."""
     what = f"{len(setup.seeds)} x {setup.recipe.layers} layers, {setup.problem.named}"
     columns = (
         bars.TextColumn("{task.description}"),
@@ -78,7 +78,7 @@ def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], 
 
 
 def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:
-    """Mean over models, look-up by look-up: `x1 0.012  x2 0.754`; of those that have not diverged."""
+    """Mean losses over the models that have not diverged, look-up by look-up: `x1 0.012  x2 0.754`."""
     shown = []
     for symbol, losses in zip(problem.target_symbols, zip(*partial_losses, strict=True), strict=True):
         known = [loss for loss in losses if loss is not None and math.isfinite(loss)]

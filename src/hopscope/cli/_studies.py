@@ -56,7 +56,7 @@ def study_bars(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress
 
 
 def _note(setup: Setup, progress: Progress, speed: float | None) -> str:
-    """Models, steps a second, and mean losses hop by hop."""
+    """A run in words: models, steps per second, and mean losses hop by hop."""
     models = counted(len(setup.seeds), "model")
     rate = f", {speed:.1f} steps/s" if speed else ""
     losses = losses_by_hop(setup.problem, progress.partial_losses) if progress.partial_losses else ""
@@ -65,7 +65,7 @@ def _note(setup: Setup, progress: Progress, speed: float | None) -> str:
 
 @contextmanager
 def waiting(what: str, jobs: int) -> Iterator[Callable[[int], None]]:
-    """A bar for jobs of unknown length; gives the function that is told how many are done."""
+    """A bar for jobs of unknown length; gives the function to be told how many are done."""
     columns = (
         bar.TextColumn("{task.description}"),
         bar.BarColumn(bar_width=30),

@@ -113,10 +113,10 @@ def command(
 
 
 def _refuse_idle_options(models: Sequence[str]) -> None:
-    """See that no option was given that none of the models takes.
+    """Check that no option was given that none of the models takes.
 
     Raises:
-        InputError: one was.
+        InputError: one was given.
     """
     folders = [Path(name).is_dir() for name in models]
     if all(folders):
@@ -138,7 +138,7 @@ def _bars(models: Sequence[str], total: int) -> Iterator[Callable[[Record], None
 
 
 def _tell(summary: Summary, folder: Path) -> None:
-    """The main columns, and what a reader must know about them."""
+    """Print the main columns, and what a reader must know about them."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -169,11 +169,11 @@ def _tell(summary: Summary, folder: Path) -> None:
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """NAME=VALUE pairs; a value that is JSON is taken as such.
+    """The arguments in NAME=VALUE pairs; a value that is JSON is read as such.
 
     Raises:
-        InputError: a pair that is none, is nested too deeply, or holds a secret: its name says so, or one within it, or
-            a secret of the environment stands in it.
+        InputError: a text is not such a pair, is nested too deeply, or holds a secret: its name or one within it says
+            so, or a secret of the environment stands in it.
     """
     found: dict[str, Any] = {}
     for pair in pairs:
@@ -192,7 +192,7 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """What JSON says, and else the text itself."""
+    """The value that the text is in JSON, or else the text itself."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

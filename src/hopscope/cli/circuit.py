@@ -147,15 +147,15 @@ def find(
 
 
 def _written_at(record: Path) -> int | None:
-    """When a record was written; None where there is none."""
+    """When a record was written, in nanoseconds; None where there is none."""
     return record.stat().st_mtime_ns if record.exists() else None
 
 
 def _refuse_language_model(folder: Path) -> None:
-    """See that a folder is none of a language model, of which it must be said what it is asked.
+    """Refuse a language-model folder given without --formulation.
 
     Raises:
-        InputError: it is.
+        InputError: the folder is one.
     """
     from hopscope.model.model_folder import is_model_folder
 
@@ -164,7 +164,7 @@ def _refuse_language_model(folder: Path) -> None:
 
 
 def _tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
-    """The circuit, for people or programs."""
+    """Print the circuit, for people or as JSON."""
     if as_json:
         click.echo(json.dumps(circuit.to_json()))
         return
@@ -205,10 +205,10 @@ def _of_language_model(
 
 
 def _task(formulation: str, hops: int | None) -> TextTask:
-    """What a language model is asked.
+    """The task that a language model is asked.
 
     Raises:
-        InputError: hops that the paper's format lacks: there is no other here.
+        InputError: there is no such formulation, or the paper's format, the only one here, lacks so many hops.
     """
     from hopscope.circuits.language.evaluator import TextTask
 
@@ -219,7 +219,7 @@ def _task(formulation: str, hops: int | None) -> TextTask:
 
 
 def _shown(path: Path, number: int, step: int | None) -> Circuit:
-    """The circuit of a run, and no other's; or a record that stands by itself, as those under `results/` do."""
+    """The circuit in a run's own record; or a record that stands by itself, as those under `results/` do."""
     from hopscope.circuits.kept import circuit_path, require_of
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder
@@ -249,7 +249,7 @@ def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """A bar over the stages of a search, where somebody watches."""
+    """A bar over the stages of a search, shown where somebody watches."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

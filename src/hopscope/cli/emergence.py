@@ -65,7 +65,7 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
 
 
 def _lines(emergence: Emergence) -> list[str]:
-    """What people read."""
+    """The lines that are printed for people."""
     lines = [f"{'path':<28} {'attention':>9}  {'without it':>10}  crosses 0.5 at step (95%), epoch"]
     for path in emergence.paths:
         name = f"{path.layer:>2}.{path.head}  {path.query:>4} -> {path.key}"

@@ -67,7 +67,7 @@ def command(
 
 
 def show(claims: Sequence[Claim], page: Path, as_json: bool) -> None:
-    """The claims that were judged, a line each, and where the report is; or all of them as JSON."""
+    """Print the claims that were judged, a line each, and where the report is; or all claims as JSON."""
     if as_json:
         click.echo(json.dumps([asdict(claim) for claim in claims]))
         return

@@ -1,4 +1,4 @@
-"""`hopscope sample`: examples of the problem, one JSON object a line."""
+"""`hopscope sample`: examples of the problem, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -152,11 +152,11 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
 
 
 def _check_replaces(path: Path, columns: Callable[[Path], Any]) -> None:
-    """See that nothing but samples would be replaced.
+    """Check that nothing but samples would be replaced.
 
     Args:
-        path: of the file.
-        columns: reads what it has: objects by column, or the columns' names.
+        path: the path of the file to write.
+        columns: reads what a file there has: an object by column, or the columns' names.
 
     Raises:
         InputError: something else is there, such as the records of a benchmark.

@@ -77,10 +77,10 @@ def command(
 
 
 def _refuse_idle_options(name: str, quick: bool, idle: bool) -> None:
-    """See that no option was given that would do nothing.
+    """Check that no option was given that would do nothing.
 
     Raises:
-        InputError: one was.
+        InputError: one was given.
     """
     if name not in TAKE_RUNS:
         refuse_given(f"{name} trains its own models", "runs")

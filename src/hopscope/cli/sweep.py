@@ -1,4 +1,4 @@
-"""`hopscope sweep`: depth x seeds x formulation, of any recipe."""
+"""`hopscope sweep`: depth x seeds x formulation, for any recipe."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ def command(
 
 
 def _refuse(options: dict[str, Any], engine: str) -> None:
-    """See that no option of the other engine was given.
+    """Check that no option of the other engine was given.
 
     Raises:
-        InputError: one was.
+        InputError: one was given.
     """
     foreign = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if foreign:

@@ -89,7 +89,7 @@ def command(
     say_precision(engine.device, engine.precision)
     with training_bar(setup, engine) as watch:
         run = train(setup, folder, engine=engine, watch=watch)
-    _ = run.metrics  # where the run was finished before, damage there would not be seen
+    _ = run.metrics  # where the run was finished before, damage there would otherwise not be seen
     if as_json:
         click.echo(json.dumps({"folder": str(run.path), **plain(run.result)}))
         return
@@ -103,7 +103,7 @@ def command(
 
 
 def _say_kept(folder: Path, engine: Engine, **asked: Any) -> None:
-    """Say which of the options that somebody gave a run does not take, since it goes on as it was begun."""
+    """Say which of the given options a run does not take, since it goes on as it was begun."""
     kept = [
         f"{name} {getattr(engine, name)}, not {value}"
         for name, value in asked.items()

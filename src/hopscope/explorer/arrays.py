@@ -19,7 +19,7 @@ class Chunk:
 
     Attributes:
         dtype: `uint8`, `uint16`, `float16` or `float32`, little endian.
-        shape: of the array.
+        shape: the shape of the array.
         delta: whether every entry of the first axis after the first holds its difference to the one before, modulo 256.
         text: base64 of the zlib stream of all lowest bytes, then all second bytes, and so on.
     """
@@ -31,7 +31,7 @@ class Chunk:
 
     @property
     def head(self) -> dict[str, Any]:
-        """What the reader must know."""
+        """What a reader must know to unpack it."""
         return {"dtype": self.dtype, "shape": list(self.shape), "delta": self.delta}
 
 
@@ -39,7 +39,7 @@ def pack(array: np.ndarray[Any, Any], *, delta: bool = False) -> Chunk:
     """Pack an array; `delta` is for bytes that change slowly along the first axis.
 
     Raises:
-        ValueError: another type of numbers, or deltas of what is not bytes.
+        ValueError: the array has another type of numbers, or differences are asked of anything but bytes.
     """
     if array.dtype.name not in _TYPES or (delta and array.dtype != np.uint8):
         raise ValueError(f"cannot pack {array.dtype} (delta={delta}); the types are {', '.join(_TYPES)}")

@@ -39,7 +39,7 @@ def circuit_svg(circuit: Circuit, emergence: Emergence | None) -> Markup:
 
 def _arrow(a: float, start: float, b: float, end: float, bend: float, weight: float, place: int) -> str:
     weight = max(0.0, min(1.0, weight))
-    x, y = (a + b) / 2 + bend * 1.7, (start + end) / 2 - bend * 0.25  # beside those that go the same way
+    x, y = (a + b) / 2 + bend * 1.7, (start + end) / 2 - bend * 0.25  # beside arrows that go the same way
     curve = f"M{a:.1f} {start - 5}C{a + bend:.1f} {start - 45} {b + bend:.1f} {end + 45} {b:.1f} {end + 10}"
     return (
         f'<g opacity="{0.2 + 0.8 * weight:.2f}"><path d="{curve}" fill="none" stroke="var(--ink)" '

@@ -1,4 +1,4 @@
-"""What is there of a model: its circuit, its emergence, its weights, what is missing, in a sentence each."""
+"""What is there of a model: its circuit, its emergence, its weights, and what is missing, in a sentence each."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Exhibit:
     """One model as it is shown.
 
     Attributes:
-        run: it belongs to.
-        number: in the run, from 0.
-        circuit: its record; None where it is not there or cannot be read.
+        run: the run that it belongs to.
+        number: its number within the run, from 0.
+        circuit: the record of its circuit; None where it is missing or cannot be read.
         emergence: how that circuit came to be, over the checkpoints.
         maps: the role maps of every head at the same checkpoints.
-        metrics: of training; None where they cannot be read or have no rows.
-        transformer: as it was at the last checkpoint, alone.
-        result: of the run; None where it is not finished or its result cannot be read.
-        missing: what is not there and how to get it, a sentence each.
+        metrics: the metrics of training; None where they cannot be read or have no rows.
+        transformer: the model at the last checkpoint, without the others of its run; None without finite weights.
+        result: the result of the run; None where it is not finished or its result cannot be read.
+        missing: what is missing and how to get it, a sentence each.
     """
 
     run: RunFolder
@@ -50,22 +50,22 @@ class Exhibit:
 
     @property
     def seed(self) -> int:
-        """That it was trained from."""
+        """The seed it was trained from."""
         return self.run.seeds[self.number]
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Its name for people: the run's folder and the seed."""
         return f"{self.run.path.resolve().name}, seed {self.seed}"
 
     @property
     def steps(self) -> int:
-        """Its last step, as far as it is decided."""
+        """Its last step, as far as that is decided."""
         return self.run.recipe.steps if self.metrics is None else self.run.plans.models[self.number].end
 
     @property
     def facts(self) -> str:
-        """What was trained on what, in a line."""
+        """In one line, what was trained and on what."""
         recipe, problem = self.run.recipe, self.run.problem
         heads = counted(recipe.heads, "head")
         if recipe.prune_every is not None and self.metrics is not None and len(self.metrics):
@@ -77,10 +77,11 @@ class Exhibit:
 
 
 def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibit]:
-    """The models of some runs: that of the given number of each; else all with a record of a circuit, else the first.
+    """The models of some runs: of each the one of the given number; else all with a circuit's record, else the first.
 
     Raises:
-        InputError: no run, the same run twice, no such model, or a run of which there is nothing to show.
+        InputError: there is no run, a run is given twice, there is no such model, a run is not of chains, or there is
+            nothing to show of it.
     """
     if not runs:
         raise InputError("there is no run to explore; give the folder of at least one")
@@ -104,7 +105,7 @@ def _numbers(run: RunFolder, model: int | None) -> list[int]:
 
 
 def exhibit(run: RunFolder, number: int) -> Exhibit:
-    """What is there of one model. What is damaged or of something else is left out, and said.
+    """Read what is there of one model. What is damaged or belongs to something else is left out, and the page says so.
 
     Raises:
         InputError: there is nothing to show: no checkpoint, no circuit and no metrics.
@@ -151,7 +152,7 @@ def _read(path: Path, load: Callable[[Path], T], never: str, missing: list[str])
 
 
 def _weights(run: RunFolder, number: int, missing: list[str]) -> Transformer | None:
-    """The model alone, as the last checkpoint has it."""
+    """The model without the others of its run, as the last checkpoint has it."""
     import torch
 
     from hopscope.circuits.on_vectors import single

@@ -22,11 +22,11 @@ def keepsake(run: RunFolder, folder: Path) -> RunFolder:
     Nothing can be resumed from it, and other checkpoints are not there.
 
     Args:
-        run: finished, with its last checkpoint.
-        folder: new or empty.
+        run: a finished run, with its last checkpoint.
+        folder: a new or empty folder.
 
     Raises:
-        InputError: a run that is not finished, or a folder that holds something else.
+        InputError: the run is not finished, or the folder holds something else.
     """
     if not run.finished:
         raise InputError(f"{run.path} is not finished; train it to its end before it is copied")
@@ -48,6 +48,6 @@ def keepsake(run: RunFolder, folder: Path) -> RunFolder:
 
 
 def _small(weight: Tensor) -> Tensor:
-    """In half precision where that loses nothing."""
+    """The weight in half precision where that loses nothing."""
     small = weight.half()
     return small if small.float().equal(weight) else weight

@@ -1,4 +1,4 @@
-"""What the page's own network needs: weights in half precision, the circuit as rows, prompts no training saw."""
+"""What the page's own network needs: half-precision weights, the circuit as rows, and prompts that no training saw."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 
 PROMPTS = 32
-"""Sequences in the page: those that `hopscope emergence` measures on."""
+"""The number of sequences in the page: those that `hopscope emergence` measures on."""
 
 _AVERAGED = 256
-"""Sequences behind a pattern by position; with few of them the average still knows their shuffles."""
+"""Sequences behind a pattern by position; averaged over few, it would still show how they were shuffled."""
 
 
 def half(transformer: Transformer) -> Transformer:
@@ -49,7 +49,7 @@ def _precision(transformer: Transformer) -> torch.dtype:
 
 
 def batch_of(problem: RetrievalProblem) -> Batch:
-    """The prompts."""
+    """The prompts of the page."""
     return held_out(problem, PROMPTS, purpose="emergence")
 
 
@@ -84,7 +84,7 @@ def alone(circuit: Circuit) -> dict[Row, Any]:
 def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:
     """The natural circuit as rows (those not named are uniform), and the patterns by position that some refer to.
 
-    A row at its positional mean has here a mean over many sequences, as the circuit alone makes it.
+    A row at its positional mean is given the mean over many sequences, as when the circuit runs alone.
     """
     program = alone(circuit)
     fixed = sorted({(row.layer, row.head) for row, form in program.items() if form.kind is Intervention.POSITIONAL})

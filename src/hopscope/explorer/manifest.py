@@ -1,4 +1,4 @@
-"""Everything the page is told of a model, as plain values; arrays go beside it, packed."""
+"""Everything that the page is told about a model, as plain values; arrays go beside it, packed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from hopscope.theory.depth import minimum_in_order, theorem_1_bound
 from hopscope.theory.information_flow import simulate
 
 SCHEMA = 1
-"""Of the manifest."""
+"""The version of the manifest's form."""
 
 MOST_ROWS = 400
-"""Rows of metrics that are drawn; more would lie on each other."""
+"""The most rows of metrics that are drawn; more would lie on each other."""
 
 
 @dataclass
@@ -39,13 +39,13 @@ class Arrays:
     chunks: dict[str, Chunk] = field(default_factory=dict)
 
     def add(self, name: str, chunk: Chunk) -> str:
-        """Keep an array; gives its name."""
+        """Keep an array; return its name."""
         self.chunks[name] = chunk
         return name
 
 
 def manifest(shown: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
-    """What the page is told; what is packed goes into `arrays`."""
+    """What the page is told, as plain values; packed arrays go into `arrays`."""
     return {"schema": SCHEMA, "models": [_model(one, f"m{place}", arrays) for place, one in enumerate(shown)]}
 
 
@@ -87,7 +87,7 @@ def _shape(one: Exhibit) -> dict[str, Any]:
 
 
 def _gone(transformer: Transformer | None) -> list[int]:
-    """Heads that write nothing in the end, layer after layer from 0: training has taken them away."""
+    """Heads that write nothing in the end, numbered layer after layer from 0: training has removed them."""
     if transformer is None:
         return []
     outs = [block.attention.out.weight[0] for block in transformer.blocks if isinstance(block, Block)]
@@ -96,7 +96,7 @@ def _gone(transformer: Transformer | None) -> list[int]:
 
 
 def _theory(problem: RetrievalProblem, layers: int) -> dict[str, Any]:
-    """Bounds, and what every role of a chain could hold after each layer, as sets of pieces in one number each."""
+    """Bounds on depth, and what every role of a chain could hold after each layer, each set of pieces as one number."""
     flow = simulate(replace(problem, chains=1), layers)
     return {
         "theorem_1": theorem_1_bound(problem.hops),
@@ -114,7 +114,8 @@ def _held_out(one: Exhibit) -> dict[str, Any] | None:
 
 
 def _metrics(one: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:
-    """Steps, and by step: validation loss, then the partial losses. NaN where a loss was not a number."""
+    """The steps kept, and in `arrays`, by step, the validation loss and then the partial losses. NaN where a loss was
+    not a number."""
     if one.metrics is None:
         return None
     metrics, number = one.metrics.every(one.run.recipe.log_every), one.number  # the last steps are all logged
@@ -164,7 +165,7 @@ def _emergence(history: Emergence | None) -> dict[str, Any] | None:
 
 
 def _maps(maps: MapsOverTime | None, name: str, arrays: Arrays) -> dict[str, Any] | None:
-    """The record's own bytes, [step, layer, head, own or other chains, query role, key role]."""
+    """The record's own bytes, as [step, layer, head, own or other chains, query role, key role]."""
     if maps is None:
         return None
     roles = len(maps.roles)

@@ -1,4 +1,4 @@
-"""The page as one file: sources, data and static parts, put together; the same inputs give the same bytes."""
+"""The page as one file, put together from sources, data and static parts; the same inputs give the same bytes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SCRIPTS = (
     "bytes", "network", "prompt", "program", "flow", "state", "model", "worker", "dom", "redraw", "paper", "circuit",
     "knowledge", "axis", "time", "heads", "inspector", "save", "main", "tools", "boot",
 )  # fmt: skip
-"""Sources of the page's program, in their order; all but `boot` only define."""
+"""The sources of the page's program, in their order; all but `boot` only define things."""
 
 STYLES = ("base", "layout", "views", "print")
 
 LARGEST = 25_000_000
-"""Bytes beyond which a page is only written if asked: browsers open it late, mail does not take it."""
+"""Bytes beyond which a page is only written on request: browsers open it slowly, and mail does not take it."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Page:
     """A page and what its size is made of.
 
     Attributes:
-        html: the file.
-        sizes: bytes by part.
+        html: the whole file.
+        sizes: its bytes by part.
     """
 
     html: str
@@ -57,14 +57,14 @@ def explore(
     """Write the explorer of some runs.
 
     Args:
-        runs: whose models are shown.
-        out: the file, whose name ends in .html; `explorer.html` in the first run by default.
-        model: number of the one model to show of each run; None for all with a record of a circuit.
-        large: write it even beyond `LARGEST`.
+        runs: the runs whose models are shown.
+        out: the file to write, whose name ends in .html; `explorer.html` in the first run by default.
+        model: the number of the one model to show of each run; None for all with a record of a circuit.
+        large: whether to write it even beyond `LARGEST`.
 
     Raises:
-        InputError: no run, no such model, a run of which there is nothing to show, a page too large, or a file that is
-            none for a page.
+        InputError: there is no run or no such model, there is nothing to show of a run, the page is too large, or the
+            file cannot be a page.
     """
     shown = exhibits(runs, model)
     path = out or runs[0].path / "explorer.html"
@@ -79,10 +79,10 @@ def explore(
 
 
 def check_page(path: Path) -> None:
-    """See that a page can be written to a path, and takes the place of no file that is none.
+    """Check that a page can be written to a path: an .html file, so that no file of another kind is overwritten.
 
     Raises:
-        InputError: it is a folder, or does not end in .html.
+        InputError: the path is a folder, or does not end in .html.
     """
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, as in {path / 'explorer.html'}")
@@ -124,7 +124,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
 
 
 def in_notebook(run: RunFolder, height: int = 900) -> str:
-    """The page of a run inside a notebook: isolated in a frame, its drawings below for places without scripts."""
+    """The page of a run for a notebook, isolated in a frame; or a sentence that says why there is none."""
     try:
         page = build(exhibits([run]))
         if len(page.html) > LARGEST:
@@ -139,7 +139,7 @@ def in_notebook(run: RunFolder, height: int = 900) -> str:
 
 @cache
 def source(names: tuple[str, ...], ending: str) -> str:
-    """Files of `web/` one after the other; a script is one function, so that no name leaves it."""
+    """Files of `web/` one after the other; scripts are wrapped in one function, so that no name leaves it."""
     text = "\n".join(_web(f"{name}.{ending}") for name in names)
     return f'\n(() => {{\n"use strict";\n{text}\n}})();\n' if ending == "js" else text
 
@@ -149,7 +149,7 @@ def _web(name: str) -> str:
 
 
 def _json(value: Any) -> Markup:
-    """JSON that nothing in HTML or JavaScript can mistake for anything else."""
+    """JSON in which nothing can be mistaken for HTML or JavaScript."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""What stands in the page without scripts: drawings, and the tables that go with every figure."""
+"""What the page shows without scripts: drawings, and the tables that go with every figure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Static:
-    """One model without scripts."""
+    """What is shown of one model without scripts."""
 
     name: str
     missing: tuple[str, ...]
@@ -38,7 +38,7 @@ class Static:
 
 
 def static(one: Exhibit) -> Static:
-    """Drawings and tables of one model."""
+    """The drawings and tables of one model."""
     problem, figures, tables = one.run.problem, [], []
     if one.circuit is not None and one.circuit.found:
         born = ", numbered in the order of their birth" if one.emergence else ""
@@ -83,7 +83,7 @@ def _paths(one: Exhibit) -> Listing:
 
 
 def _losses(one: Exhibit) -> Listing:
-    """At the checkpoints where the circuit was followed, else at some logged steps."""
+    """A table of losses: at the checkpoints where the circuit was followed, else at some logged steps."""
     hops = one.run.problem.target_hops
     header = ("step", *(f"x{hop}" for hop in hops))
     if one.emergence is not None:

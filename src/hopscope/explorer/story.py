@@ -20,13 +20,13 @@ class Chapter:
     """One step of the story.
 
     Attributes:
-        title: in a few words.
+        title: the title, in a few words.
         caption: what is seen, with this run's numbers.
-        claim: what is claimed of all such runs; empty where nothing is.
-        holds: whether it does here; None where this run cannot say.
-        at: training step of the playhead; None for the end.
-        path: number of the path to select, from 0; None for none.
-        cut: numbers of the paths to cut, from 0.
+        claim: what is claimed of all such runs; empty where nothing is claimed.
+        holds: whether the claim holds for this run; None where this run cannot say.
+        at: the training step of the playhead; None for the end.
+        path: the number of the path to select, from 0; None for none.
+        cut: the numbers of the paths to cut, from 0.
         axis: `chain`, or `prompt` for all tokens.
     """
 
@@ -41,7 +41,7 @@ class Chapter:
 
 
 def story(one: Exhibit) -> list[dict[str, Any]]:
-    """The five steps; without a followed circuit, the first and the last."""
+    """The five steps; without a followed circuit, the first and the last of them."""
     problem, history = one.run.problem, one.emergence
     steps = [_task(problem)]
     if history is not None and any(path.crossing.step is not None for path in history.paths):

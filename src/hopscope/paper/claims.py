@@ -1,6 +1,6 @@
-"""What was found of the paper's fifteen claims: the rows of the report's table, and of `claims.json`.
+"""What was found about the paper's fifteen claims: the rows of the report's table, and of `claims.json`.
 
-A section's `judge` gives findings; `complete` lays them into the fifteen rows, so that what nobody ran is shown as
+A section's `judge` gives findings; `complete` puts them into the fifteen rows, so that what nobody ran is shown as
 such.
 """
 
@@ -24,21 +24,21 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _WHAT = "a table of claims"
 
 ToldInterval = str | tuple[float, float] | None
-"""How far `ours` can be trusted: in words, or lowest and highest; None where nothing ran."""
+"""The interval of what was found: in words, or as lowest and highest value; None where nothing ran."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a study found of one claim.
+    """What a study found about one claim.
 
     Args:
         claim: C1 to C15.
         verdict: one of `VERDICTS`.
         ours: the numbers found, in words; never empty where something ran.
         n: how many models, runs, pairs or questions the verdict rests on; `RULES` says which.
-        interval: of what was found; see `Interval`.
+        interval: the interval of what was found; see `ToldInterval`.
         scale: how large the study was, beginning with the preset's name: `laptop: D = 3, 1..4 layers x 2 seeds`.
-        rule: by which it was judged; the claim's own in `RULES` where empty.
+        rule: the rule by which it was judged; the claim's own in `RULES` where empty.
         reason: why it is inconclusive, or not run; empty elsewhere.
         run: the folder that holds the evidence, relative to the report's; None where there is none.
 
@@ -76,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A row of the table: a claim of the paper beside what was found of it. `ours` is empty where nothing ran."""
+    """A row of the table: a claim of the paper, and what was found about it. `ours` is empty where nothing ran."""
 
     id: str
     title: str
@@ -93,10 +93,10 @@ class Claim:
 
 
 def complete(found: Iterable[Finding]) -> list[Claim]:
-    """The fifteen rows in order, `not run` where nobody judged.
+    """The fifteen rows in order; claims that nobody judged are `not run`.
 
     Raises:
-        InputError: two findings for one claim.
+        InputError: there are two findings for one claim.
     """
     by_claim: dict[str, Finding] = {}
     for finding in found:
@@ -107,7 +107,7 @@ def complete(found: Iterable[Finding]) -> list[Claim]:
 
 
 def write_claims(path: Path, claims: Iterable[Claim]) -> None:
-    """Write `claims.json`: a list of objects with the fields of `Claim`, and in each the checksum of them all.
+    """Write `claims.json`: a list of objects with the fields of `Claim`, each with the checksum of all of them.
 
     Raises:
         InputError: see `check_replaces_claims`.
@@ -117,10 +117,10 @@ def write_claims(path: Path, claims: Iterable[Claim]) -> None:
 
 
 def check_replaces_claims(path: Path) -> None:
-    """See that a table of claims that is to be written replaces none, or another, whatever that says.
+    """Check that a table of claims to be written would replace nothing, or only another table of claims.
 
     Raises:
-        InputError: something else is there, or what cannot be read.
+        InputError: something else is there, or something that cannot be read.
     """
     if not path.exists():
         return
@@ -130,9 +130,9 @@ def check_replaces_claims(path: Path) -> None:
 
 
 def read_claims(path: Path) -> list[Claim]:
-    """Read `claims.json`, also one from before `n`, `unit`, `reason`, `rule` and a checksum were told.
+    """Read `claims.json`, also an old one without `n`, `unit`, `reason`, `rule` and a checksum.
 
-    Rows that it lacks come back as `not run`; titles, units and the paper's numbers are our own.
+    Rows that it lacks come back as `not run`; titles, units and the paper's numbers are taken from `RULES`.
 
     Raises:
         InputError: the file is missing or damaged.
@@ -148,7 +148,7 @@ def read_claims(path: Path) -> list[Claim]:
 
 
 def _today(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of an older file with what it did not tell."""
+    """A row of an older file, completed with the fields that it lacks."""
     if "n" in row or row.get("verdict") == "not run":
         return {"n": 0, "unit": "", "reason": "", "rule": "", **row}
     untold = {"n": 1, "unit": "", "reason": "", "rule": "none was told"}

@@ -1,4 +1,4 @@
-"""Models whose heads are followed through training: what stands in their folders, and is of them (Section 9)."""
+"""Models whose heads are followed through training: the records in their folders that belong to them (Section 9)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class FollowedModel:
     """One model followed through training.
 
     Attributes:
-        model: with its circuit at the end.
-        final: how that came to be; None where there is none.
-        first: the same of the circuit found at the checkpoint where all hops had just been learned.
-        metrics: of its run; None where the run itself is not there.
+        model: the model, with its circuit at the end.
+        final: how that circuit came to be; None where this is not known.
+        first: the same for the circuit found at the checkpoint where all hops had just been learned.
+        metrics: the metrics of its run; None where the run itself is missing.
         first_certified: whether the circuit found there is certified in the natural sense, at the paper's bar.
     """
 
@@ -37,12 +37,12 @@ class FollowedModel:
 
     @property
     def final_certified(self) -> bool:
-        """The same of the circuit at the end."""
+        """Whether the circuit at the end is certified in the natural sense, at the paper's bar."""
         return "natural" in self.model.certified
 
     @property
     def training(self) -> tuple[Plateau, int] | None:
-        """Plateau and steps in all; of a run that is not there, as what was followed tells them, or None."""
+        """Plateau and total number of steps; where the run is missing, as the followed circuit tells them, or None."""
         if self.metrics is not None:
             setup, number = self.model.setup, self.model.number
             end = min(Plan.of(setup.recipe, self.metrics, number).end, int(self.metrics.steps[-1]))
@@ -51,7 +51,7 @@ class FollowedModel:
 
 
 def all_learned_at(run: RunFolder, number: int) -> int | None:
-    """The first checkpoint at which all hops have been learned; None if there is none, or it is the last."""
+    """The first checkpoint at which all hops have been learned; None if there is none, or if it is the last."""
     return _first_from(run.metrics.first_below()[number], run.checkpoints)
 
 
@@ -63,17 +63,17 @@ def _first_from(learned: Sequence[int | None], checkpoints: Iterable[int]) -> in
 
 
 def read_followed(model: Studied, folder: Path, run: RunFolder | None) -> FollowedModel:
-    """One model followed. The circuit that learned the task is the one of the checkpoint at which all hops had been.
+    """Read one followed model. Its first circuit is that of the checkpoint at which all hops had just been learned.
 
-    Where the checkpoints are gone, they are those that the circuit at the end was followed through.
+    Where the checkpoints are gone, those through which the circuit at the end was followed take their place.
 
     Args:
-        model: with its circuit at the end.
-        folder: of the run folders.
-        run: that it is of; None where that is not there.
+        model: the model, with its circuit at the end.
+        folder: the folder of the run folders.
+        run: the run of the model; None where it is missing.
 
     Raises:
-        InputError: a record is damaged, or of another model.
+        InputError: a record is damaged, or belongs to another model.
     """
     from hopscope.circuits.kept import circuit_path
     from hopscope.emergence.of_run import emergence_path
@@ -97,11 +97,12 @@ def read_followed(model: Studied, folder: Path, run: RunFolder | None) -> Follow
 
 
 def _history(path: Path, model: Studied, end: Circuit | None, run: RunFolder | None) -> Emergence | None:
-    """How a model's circuit came to be; None where nobody followed it, or one of other paths before it was searched
-    anew. `end` is the circuit of the model as it is when finished, which a history is of whatever circuit it follows.
+    """How a model's circuit came to be; None where nobody followed it, or where the record follows other paths, from
+    before the circuit was searched for anew. `end` is the circuit of the finished model, to which the record must
+    belong whatever circuit it follows.
 
     Raises:
-        InputError: the record is damaged, or of another model.
+        InputError: the record is damaged, or belongs to another model.
     """
     if model.circuit is None or not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""What an ensemble of one formulation and depth came to: a row of `summary.json`, and of Figure 4."""
+"""The results of an ensemble of one formulation and depth: a row of `summary.json`, and of Figure 4."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from hopscope.training.setup import Setup
 _KIND = "hopscope depth study"
 
 _BY_SEED = ("final_validation_loss", "final_partial_losses", "held_out_loss", "held_out_standard_error", "crossings")
-"""What a group has an entry of for every seed."""
+"""The fields of a group that have an entry for every seed."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """What the runs of one formulation and depth came to, an entry a seed; None where one diverged.
+    """The results of the runs of one formulation and depth, with an entry for each seed; None where one diverged.
 
     Attributes:
         hops: D.
         chains: N.
         curriculum: whether every hop was asked for, or the last alone.
-        layers: of the models.
-        seeds: of the models.
-        final_validation_loss: mean over the last steps.
+        layers: the number of layers of the models.
+        seeds: the seeds of the models.
+        final_validation_loss: mean validation loss over the last steps.
         final_partial_losses: the same by hop asked for.
-        held_out_loss: on the fixed held-out sequences, at the end.
-        held_out_standard_error: of that.
+        held_out_loss: the loss on the fixed held-out sequences, at the end.
+        held_out_standard_error: the standard error of that loss.
         crossings: for each hop asked for, the first logged step at which its validation loss was below 0.5.
         run: the folder of the run, or of the runs, relative to the reproduction's.
-        made: tells the recipe and problem from others, by which a study goes on from its summary alone; empty where
-            that is not known.
+        made: a hash that tells the recipe and problem from others, by which a study goes on from its summary alone;
+            empty where it is not known.
 
     Raises:
-        InputError: a seed twice, or something that has not an entry for every seed, or losses not one for every hop.
+        InputError: a seed occurs twice, a field lacks an entry for some seed, or losses lack one for some hop.
     """
 
     hops: int
@@ -73,7 +73,7 @@ class Group:
 
     @classmethod
     def of(cls, runs: Sequence[RunFolder], name: str, made: str = "") -> Group:
-        """What finished runs of one recipe, but for their seeds, came to."""
+        """The group of finished runs of one recipe that differ only in their seeds."""
         run = runs[0]
         models = [model for one in runs for model in one.result.models]
         return cls(
@@ -92,7 +92,8 @@ class Group:
         )
 
     def joined(self, other: Group, order: Sequence[int]) -> Group:
-        """With the seeds of another group that this one has not, in an order that leaves out what it does not name."""
+        """This group with the seeds of `other` that it lacks, in the given order; seeds not in the order are left
+        out."""
         entries = {seed: (group, model) for group in (other, self) for model, seed in enumerate(group.seeds)}
         seeds = tuple(seed for seed in order if seed in entries)
         by_seed: dict[str, Any] = {
@@ -121,28 +122,29 @@ class Group:
         return self.layers < depths(hop).theorem_1
 
     def too_shallow(self, hop: int) -> bool:
-        """Whether the exact minimum says so: ours, for heads that bring what they look at (docs/theory.md)."""
+        """Whether so few layers are below a hop's exact minimum, ours for heads that bring what they look at
+        (docs/theory.md)."""
         return self.layers < depths(hop).causal
 
 
 @dataclass(frozen=True)
 class DepthSummary:
-    """What summary.json holds.
+    """What `summary.json` holds.
 
     Attributes:
-        groups: one a finished run.
+        groups: one for each formulation and depth with a known seed.
     """
 
     groups: tuple[Group, ...]
 
 
 def write_summary(path: Path, groups: tuple[Group, ...]) -> None:
-    """Write summary.json."""
+    """Write `summary.json`."""
     write_record(path, DepthSummary(groups), kind=_KIND, schema=1)
 
 
 def read_summary(path: Path) -> tuple[Group, ...]:
-    """Read summary.json, also one that is a bare list of groups, as the first version wrote it.
+    """Read `summary.json`, also one that is a bare list of groups, as the first version wrote it.
 
     Raises:
         InputError: it is missing or damaged.
@@ -152,10 +154,10 @@ def read_summary(path: Path) -> tuple[Group, ...]:
 
 
 def read_groups(setups: Sequence[Setup], folder: Path, at: str) -> tuple[Group, ...]:
-    """What the finished runs of these setups in `folder / at` came to.
+    """The groups of the finished runs of these setups in `folder / at`, one for each run.
 
     Raises:
-        InputError: a run there is damaged, or another than the setup's.
+        InputError: a run there is damaged, or belongs to another setup.
     """
     from hopscope.training.many import finished
 

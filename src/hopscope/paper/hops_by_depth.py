@@ -11,17 +11,17 @@ from hopscope.statistics import clopper_pearson
 from hopscope.words import counted
 
 FAILED = 0.7
-"""Training failed when the final validation loss stays above this (Section 7.2)."""
+"""Training failed if the final validation loss stays above this (Section 7.2)."""
 
 RARE = 0.10
-"""What happens less often than this, at 95%, counts as never (C3), and its complement as always (C5)."""
+"""What happens less often than this, with 95% confidence, counts as never (C3), and its complement as always (C5)."""
 
 SURELY = 0.01
-"""Below this p-value hops are learned ever more rarely, or a later one more often than the one before it (C4)."""
+"""The p-value below which hops are surely learned ever more rarely, or one by more runs than the one before (C4)."""
 
 
 def judge_groups(groups: Sequence[Group], preset: str) -> list[Finding]:
-    """Findings on C3, C4 and C5; `preset` names their scale."""
+    """Findings on C3, C4 and C5; their scale begins with the name of the preset."""
     with_ic = sorted((group for group in groups if group.curriculum), key=lambda group: group.layers)
     without = [group for group in groups if not group.curriculum]
     return [
@@ -32,7 +32,7 @@ def judge_groups(groups: Sequence[Group], preset: str) -> list[Finding]:
 
 
 def _curriculum_is_needed(without: Sequence[Group], with_ic: Sequence[Group], scale: str) -> Finding:
-    """C3."""
+    """Judge C3."""
     runs = [(group, model) for group in without for model in range(len(group.seeds))]
     if not runs:
         return Finding("C3", "not run")
@@ -75,7 +75,7 @@ def _has_control(group: Group, model: int, with_ic: Sequence[Group]) -> bool:
 
 
 def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
-    """C4."""
+    """Judge C4."""
     runs = [(group, model) for group in groups for model in range(len(group.seeds)) if not group.diverged(model)]
     if not runs:
         return Finding("C4", "not run")
@@ -116,7 +116,7 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
 
 
 def _trend(table: Sequence[Sequence[bool]]) -> float:
-    """Page's test that hops are learned ever more rarely; runs are the blocks, ties take mean ranks."""
+    """p-value of Page's test that hops are learned ever more rarely; runs are the blocks, ties take mean ranks."""
     from scipy.stats import page_trend_test
 
     telling = [[not learned for learned in row] for row in table if len(set(row)) > 1]
@@ -126,7 +126,7 @@ def _trend(table: Sequence[Sequence[bool]]) -> float:
 
 
 def _more_often(table: Sequence[Sequence[bool]], hop: int) -> float:
-    """Exact sign test that a hop is learned by more runs than the one before it; one-sided."""
+    """p-value of the exact one-sided sign test that a hop is learned by more runs than the one before it."""
     from scipy.stats import binomtest
 
     pairs = [(row[hop - 2], row[hop - 1]) for row in table]
@@ -135,7 +135,7 @@ def _more_often(table: Sequence[Sequence[bool]], hop: int) -> float:
 
 
 def _needs_depth(runs: Sequence[tuple[Group, int]], hop: int) -> float:
-    """Fisher's exact test that the last hop is learned more often from its exact minimum depth on than below it."""
+    """p-value of Fisher's exact test that a hop is learned more often from its exact minimum depth on than below it."""
     import numpy as np
     from scipy.stats import fisher_exact
 
@@ -146,7 +146,7 @@ def _needs_depth(runs: Sequence[tuple[Group, int]], hop: int) -> float:
 
 
 def _hops_come_in_order(groups: Sequence[Group], scale: str) -> Finding:
-    """C5."""
+    """Judge C5."""
     runs = [crossings for group in groups for crossings in group.crossings]
     telling = [one for one in runs if sum(step is not None for step in one) > 1 or _skips(one)]
     if not runs:

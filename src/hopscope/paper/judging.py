@@ -1,4 +1,4 @@
-"""What the judges of all sections share: bounds on shares, verdicts over models, and how numbers are put in words."""
+"""What the judges of all sections share: bounds on shares, verdicts over models, and how numbers are put into words."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BAR = 0.05
 """A loss counts as low below this (Appendix E), whatever the bar a search was given."""
 
 RUN_GONE = "whose run is not there"
-"""Of a model: of what became of its loss nobody knows."""
+"""Said of a model whose loss after training is therefore not known."""
 
 ModelVerdict = Literal["meets", "fails", "open"]
-"""What one model says of a claim; `open` where an interval lies across the bar."""
+"""What one model says about a claim; `open` where an interval lies across the bar."""
 
 
 def below(interval: tuple[float, float], bar: float) -> ModelVerdict:
-    """Whether a loss whose interval this is lies below the bar."""
+    """Whether a loss with this interval lies below the bar."""
     low, high = interval
     return "meets" if high < bar else "fails" if low >= bar else "open"
 
@@ -36,8 +36,8 @@ def every_model(
 ) -> tuple[Verdict, str]:
     """The verdict on a claim that all models must meet, and why it is inconclusive where it is.
 
-    One model that fails refutes it, however few there are. `open_ones` says what is with those that are open;
-    `unjudged` of every further model why it is: `whose search was given up`.
+    One model that fails refutes it, however few there are. `open_ones` says what is wrong with models that are open;
+    `unjudged` says for every further model why it is not judged: `whose search was given up`.
     """
     if not outcomes and not unjudged:
         return "not run", ""
@@ -56,15 +56,15 @@ def by_reason(reasons: Sequence[str]) -> str:
 
 
 def ranged(values: Sequence[float]) -> str:
-    """`0.17 to 0.89`."""
+    """Lowest and highest value in words: `0.17 to 0.89`."""
     return f"{min(values):.2f} to {max(values):.2f}" if values else "-"
 
 
 def losses(values: Sequence[float | None]) -> str:
-    """`0.012, diverged`."""
+    """Losses in words: `0.012, diverged`."""
     return ", ".join("diverged" if value is None else f"{value:.4f}" for value in values)
 
 
 def spans(intervals: Sequence[tuple[float, float]]) -> str:
-    """`0.007 to 0.009, 0.01 to 0.02`."""
+    """Intervals in words: `0.007 to 0.009, 0.01 to 0.02`."""
     return ", ".join(f"{low:.3g} to {high:.3g}" for low, high in intervals)

@@ -1,4 +1,4 @@
-"""Models that are studied one by one: what training came to, and the circuit that was found."""
+"""Models that are studied one by one: the outcome of training, and the circuit that was found."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hopscope.words import counted
 
 @dataclass(frozen=True)
 class Learned:
-    """What training came to; None where a loss was not a number.
+    """The outcome of training; None where a loss was not a number.
 
     Attributes:
-        window: validation loss, the paper's mean over the last steps.
-        median: of the validation losses logged over the last tenth of training.
-        held_out: 95% interval of the held-out loss at the end.
+        window: the validation loss as the paper takes it, the mean over the last steps.
+        median: the median of the validation losses logged over the last tenth of training.
+        held_out: the 95% interval of the held-out loss at the end.
     """
 
     window: float | None
@@ -37,7 +37,7 @@ class Learned:
 
     @classmethod
     def of(cls, run: RunFolder, number: int) -> Learned:
-        """Of a model of a finished run."""
+        """The outcome of training one model of a finished run."""
         import numpy as np
 
         result, every = run.result.models[number], run.metrics.every(run.recipe.log_every)
@@ -53,15 +53,15 @@ class Learned:
 
 @dataclass(frozen=True)
 class Studied:
-    """One model.
+    """One model, with what is known of its training and its circuit.
 
     Attributes:
-        name: of its run, and its number there if it is not the first: `a`, `ic-layers-4-1`.
-        setup: what it was trained by.
-        seed: it was trained from.
-        number: of the model in its run, from 0.
-        learned: what training came to; None where the run itself is not there.
-        circuit: the record; None where no circuit was looked for.
+        name: the name of its run, with its number there if it is not the first: `a`, `ic-layers-4-1`.
+        setup: the setup that it was trained by.
+        seed: the seed it was trained from.
+        number: its number within the run, from 0.
+        learned: the outcome of training; None where the run itself is missing.
+        circuit: the record of its circuit; None where no circuit was searched for.
     """
 
     name: str
@@ -79,49 +79,50 @@ class Studied:
 
     @property
     def certified(self) -> tuple[Sense, ...]:
-        """In which senses its circuit is certified at the paper's bar."""
+        """The senses in which its circuit is certified at the paper's bar."""
         return self.circuit.certified if self.circuit and not self.at_another_bar else ()
 
     @property
     def solves(self) -> bool:
-        """Whether the whole model is under the bar; where no circuit was looked for, for sure."""
+        """Whether the whole model's loss is below the bar; where no circuit was searched for, whether it surely is."""
         if self.circuit is not None:
             return self.circuit.losses["full"] < BAR
         return self.learned is not None and self.learned.held_out is not None and self.learned.held_out[1] < BAR
 
     @property
     def at_another_bar(self) -> bool:
-        """Whether its circuit was looked for at a bar that is not the paper's."""
+        """Whether its circuit was searched for at another bar than the paper's."""
         return self.circuit is not None and self.circuit.bar != BAR
 
     @property
     def given_up(self) -> bool:
-        """Whether the search for its circuit was given up; then nobody knows whether there is one."""
+        """Whether the search for its circuit was given up; then it is not known whether there is one."""
         return self.circuit is not None and self.circuit.given_up
 
     @property
     def lost(self) -> bool:
-        """Whether a circuit was looked for to the end and there is none, by the strict reading where it was made."""
+        """Whether the search ended and found no circuit: none at all, or none in the strict reading where it was
+        made."""
         if self.circuit is None or self.strict is not None or self.at_another_bar or self.given_up:
             return False
         return not self.circuit.found or self.circuit.strict is not None
 
     @property
     def pruned(self) -> bool:
-        """Whether heads were taken away while it trained, which makes small circuits of what is left."""
+        """Whether heads were removed while it trained, which makes the circuits of what is left small."""
         return self.setup.recipe.prune_every is not None
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Layers, heads a layer and hops."""
+        """Layers, heads per layer, and hops."""
         return self.setup.recipe.layers, self.setup.recipe.heads, self.setup.problem.hops
 
 
 def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
-    """The models of those setups whose run is finished in `folder`, or of which a record is there.
+    """The models of these setups whose run is finished in `folder`, or for which there is a record of a circuit.
 
     Raises:
-        InputError: a run or record is damaged, or another than the setup's.
+        InputError: a run or record is damaged, or belongs to another setup.
     """
     from hopscope.training.many import finished
 
@@ -142,17 +143,17 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
 def read_circuit(
     path: Path, setup: Setup, number: int, run: RunFolder | None, step: int | None = None
 ) -> Circuit | None:
-    """The record of the circuit of one model; None where there is no file.
+    """Read the record of the circuit of one model; None where there is no file.
 
     Args:
-        path: of the record.
-        setup: what the model was trained by.
-        number: of the model in its run, from 0.
-        run: its run; None where that is not there, and the record's word is all there is: that it is of the setup.
-        step: of the checkpoint at which it was looked for; None for the end.
+        path: the path of the record.
+        setup: the setup that the model was trained by.
+        number: the number of the model within its run, from 0.
+        run: the model's run; None where it is missing, and only the record says that it is of the setup.
+        step: the step of the checkpoint at which the circuit was searched for; None for the end.
 
     Raises:
-        InputError: the record is damaged, or of another model.
+        InputError: the record is damaged, or belongs to another model.
     """
     if not path.exists():
         return None
@@ -163,7 +164,7 @@ def read_circuit(
         asked["model"] = model_hash(run, number, step)
     require_same(path, here, asked)
     if run is None:
-        Circuit.load(path, hash_of(setup))  # that all else is alike, its recipe too, the seal alone tells
+        Circuit.load(path, hash_of(setup))  # only the seal tells that all else is alike, the recipe too
     return circuit
 
 
@@ -171,15 +172,15 @@ _OF_A_MODEL = ("seed", "number", "layers", "heads")
 
 
 def of_a_model(setup: Setup, number: int) -> dict[str, Any]:
-    """What every record of a model says of it: the seed, the number in its run, layers and heads."""
+    """What every record of a model says about it: the seed, the number within its run, layers and heads."""
     return dict(zip(_OF_A_MODEL, (setup.seeds[number], number, setup.recipe.layers, setup.recipe.heads), strict=True))
 
 
 def require_same(path: Path, here: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """See that a record is of the model that it stands beside.
+    """Check that a record belongs to the model that it stands beside.
 
     Raises:
-        InputError: it is not; the sentence names the first difference.
+        InputError: the record does not; the message names the first difference.
     """
     for name, value in asked.items():
         if here[name] != value:
@@ -190,11 +191,11 @@ def require_same(path: Path, here: Mapping[str, Any], asked: Mapping[str, Any]) 
 
 
 class OfModels(Protocol):
-    """A study of models one by one."""
+    """A study that treats models one by one."""
 
     @property
     def setups(self) -> tuple[Setup, ...]:
-        """What they are trained by."""
+        """The setups that the models are trained by."""
 
     @property
     def at(self) -> str:
@@ -202,13 +203,13 @@ class OfModels(Protocol):
 
     @property
     def effort(self) -> Effort:
-        """Of the search for circuits."""
+        """The effort of the search for circuits."""
 
 
 def do_for_every_model(
     what: str, function: Callable[[Path, int, Effort], None], study: OfModels, folder: Path, work: Work
 ) -> None:
-    """Train what is not trained yet, and call `function(run, number, effort)` for every model, side by side."""
+    """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
     work.train(study.setups, folder / study.at)
     jobs = [
         (folder / study.at / setup.name, number, study.effort)
@@ -219,6 +220,6 @@ def do_for_every_model(
 
 
 def shape_in_words(models: Sequence[Studied]) -> str:
-    """`D = 3, 4 layers x 8 heads, 2 seeds`."""
+    """The models in words: `D = 3, 4 layers x 8 heads, 2 seeds`."""
     layers, heads, hops = models[0].shape
     return f"D = {hops}, {counted(layers, 'layer')} x {counted(heads, 'head')}, {counted(len(models), 'seed')}"

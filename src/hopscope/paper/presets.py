@@ -1,5 +1,5 @@
-"""The scales of everything: `laptop`, in minutes on two cores; `figure-4`, all its depths at the laptop's width;
-`paper`, the exact recipes; `paper-short`, A's shape from many seeds; `tiny`, in a minute."""
+"""The scales at which everything is run: `laptop`, in minutes on two cores; `figure-4`, all its depths at the laptop's
+width; `paper`, the exact recipes; `paper-short`, A's shape from many seeds; `tiny`, in a minute."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Preset:
     """What `hopscope reproduce` runs.
 
     Attributes:
-        name: of the preset; findings' scales begin with it.
-        summary: in words, for the report.
+        name: the name of the preset; the scales of findings begin with it.
+        summary: what it is, in words, for the report.
         benchmark: language models and guessers (Section 4).
-        theory: simulated (Section 5).
+        theory: what is simulated (Section 5).
         depth: training by depth (Section 7).
         circuits: models whose circuits are found and compared (Section 8).
         emergence: models whose heads are followed as they emerge (Section 9).
@@ -45,12 +45,12 @@ class Preset:
 
     @property
     def alone(self) -> tuple[Setup, ...]:
-        """What is trained beside the depth study, in `transformers/`."""
+        """The setups that are trained beside the depth study, in `transformers/`."""
         studies = (self.circuits, self.emergence)
         return tuple(setup for study in studies if study.at == "transformers" for setup in study.setups)
 
     def held_heads(self) -> tuple[HeldHeadStudy, ...]:
-        """The question of the handed head, put to all models that are followed, a recipe at a time."""
+        """The studies of the handed head, of all models that are followed: one for each recipe and problem."""
         alike: dict[tuple[Recipe, RetrievalProblem], list[Setup]] = {}
         for setup in self.emergence.setups:
             alike.setdefault((setup.recipe, setup.problem), []).append(setup)
@@ -91,7 +91,7 @@ MORE_OF_A = tuple(
     Setup(f"a-seed-{seed}", recipes.A.problem, replace(recipes.A.recipe, checkpoint_every=None), (seed,))
     for seed in range(3, 10)
 )
-"""With A, B and C ten models of their recipe: what C11 calls a distribution."""
+"""With A, B and C these are ten models of their recipe: what C11 calls a distribution."""
 
 PAPER = Preset(
     name="paper",
@@ -176,14 +176,14 @@ TINY = _on_one_ladder(
 )
 
 BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, FIGURE_4, PAPER, PAPER_SHORT, TINY)}
-"""What the command line calls them."""
+"""The presets by the names that the command line knows."""
 
 
 def named(name: str) -> Preset:
     """The preset of that name.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such preset.
     """
     if name not in BY_NAME:
         raise InputError(f"there is no preset {name!r}; there are {', '.join(BY_NAME)}")

@@ -1,6 +1,6 @@
-"""The circuits by which a claim on models is judged, and the models of which nobody knows what theirs is.
+"""The circuits by which a claim about models is judged, and the models whose circuit is not known.
 
-A model that is left out for want of a circuit would leave those that have one to stand for all.
+If a model were left out for lack of a circuit, those that have one would stand for all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING: Mapping[str, str] = {
     ANOTHER_BAR: f"searched at another bar than {BAR:g}",
     UNSEARCHED: "no circuit was looked for",
 }
-"""Why a claim is not run if there is nothing but such models."""
+"""Why a claim is not run if there are only such models."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Readings:
     """What the records of some models say of their circuits.
 
     Attributes:
-        read: the models with a strict circuit at the paper's bar, and it.
-        missing: how many models have none, though it was looked for to the end.
+        read: the models with a strict circuit at the paper's bar, each with that circuit.
+        missing: how many models have none, though it was searched for to the end.
         unjudged: why the record of each other model decides nothing.
     """
 
@@ -42,7 +42,7 @@ class Readings:
 
     @classmethod
     def of(cls, models: Sequence[Studied]) -> Readings:
-        """Of models that are all asked the same."""
+        """The readings of models that are all asked the same."""
         unjudged = [_unjudged(model) for model in models]
         judged = [model for model, why in zip(models, unjudged, strict=True) if not why]
         read = tuple((model, model.strict) for model in judged if model.strict)
@@ -50,30 +50,30 @@ class Readings:
 
     @property
     def models(self) -> int:
-        """How many there are in all."""
+        """How many models there are in all."""
         return self.judged + len(self.unjudged)
 
     @property
     def judged(self) -> int:
-        """How many are known to have a circuit or none."""
+        """How many models are known to have a circuit or to have none."""
         return len(self.read) + self.missing
 
     @property
     def nothing(self) -> str:
-        """Why nothing can be said by them; empty if something can."""
+        """Why these models say nothing; empty if they say something."""
         if self.judged or GIVEN_UP in self.unjudged:
             return ""
         return next((why for what, why in _NOTHING.items() if what in self.unjudged), _NOTHING[UNREAD])
 
     @property
     def aside(self) -> str:
-        """The models without a reading, to be told behind what the others say."""
+        """The models without a reading, in words, to be added to what the others say."""
         lost = [f"no circuit in {counted(self.missing, 'model')}"] if self.missing else []
         return "".join(f"; {one}" for one in (*lost, by_reason(self.unjudged)) if one)
 
 
 def _unjudged(model: Studied) -> str:
-    """Why the record of a model's circuit decides nothing; empty if it does."""
+    """Why the record of a model's circuit decides nothing; empty if it decides something."""
     if model.circuit is None:
         return UNSEARCHED
     if model.at_another_bar:

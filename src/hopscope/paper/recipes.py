@@ -14,7 +14,7 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 SWEEP = Recipe(layers=8, heads=8, d_model=128, steps=10_000, batch_size=512, examples=2**20, log_every=10)
-"""Figure 4 (Section 7.1); the sweep varies `layers` from 1 to 8."""
+"""The recipe of Figure 4 (Section 7.1); the sweep varies `layers` from 1 to 8."""
 
 LAPTOP = Recipe(
     layers=4,
@@ -39,14 +39,14 @@ LAPTOP = Recipe(
     log_every=20,
     validation_size=64,
 )
-"""Quick, for two cores, D = 3, two layers and more. No recipe of the paper: half its width, no MLP, a quarter of the
-sweep's batch, and what makes learning quick and sure: many heads, that look somewhere from the start (`qk_gain`), a
-weight decay that lets them, a high rate, quick second moments, and a tenth of the heads left out of every update from
-the first hop learned to the last. Then heads that a model can do without are taken away, so that what does the work can
-be certified, and the rate falls. `hopscope study learning` asks how surely a run learns."""
+"""A quick recipe for two cores, D = 3, and two or more layers. It is none of the paper's: half its width, no MLP, a
+quarter of the sweep's batch, and what makes learning quick and sure: many heads that attend somewhere from the start
+(`qk_gain`), a weight decay that lets them, a high rate, quick second moments, and a tenth of the heads left out of
+every update from the first hop learned to the last. Then heads that a model can do without are removed, so that what
+does the work can be certified, and the rate falls. `hopscope study learning` asks how surely a run learns."""
 
 PLAIN = replace(LAPTOP, heads=8, head_dim=None, prune_every=None, head_dropout=0.0, head_dropout_after=0)
-"""The same with eight heads that are all there in every update and to the end: what the studies vary."""
+"""`LAPTOP` with eight heads that are all there in every update and to the end: the recipe that the studies vary."""
 
 A = Setup(
     "a",
@@ -57,7 +57,7 @@ A = Setup(
 """Transformer A (Section 8.1)."""
 
 A_SHORT = replace(A.recipe, steps=4_000, schedule="trapezoid", checkpoint_every=400)
-"""A's shape in a sixth of its steps: the rate falls over the last three tenths. No recipe of the paper."""
+"""A's shape in a sixth of its steps: the rate falls over the last three tenths. It is no recipe of the paper."""
 
 B = replace(A, name="b", seeds=(1,))
 """Transformer B (Section 8.1): A from another seed."""
@@ -79,4 +79,4 @@ BY_NAME: Mapping[str, Setup] = {
     "sweep": Setup("sweep", RetrievalProblem(hops=5), SWEEP),
     **{setup.name: setup for setup in (A, B, C, D)},
 }
-"""What the command line calls them."""
+"""The setups by the names that the command line knows."""

@@ -6,7 +6,7 @@ sweep/          run folders of the depth study
 transformers/   run folders of transformers trained by themselves; circuits and emergences stand beside the runs
 benchmark/      what `hopscope benchmark` found, where it was asked
 held-head/      arms of the study of the handed head, where it was asked
-summary.json    what every run of the depth study came to
+summary.json    results of every run of the depth study
 held-head.json  the answer of that study
 claims.json     the fifteen claims
 """
@@ -30,18 +30,18 @@ from hopscope.studies.work import Work
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out, section by section.
+    """The results, section by section.
 
     Attributes:
-        preset: what was run.
-        folder: where it lies.
-        benchmark: Section 4.
-        theory: Section 5.
-        depth: Section 7.
-        circuits: Section 8.
-        emergence: Section 9.
-        held_head: our own question to the models of Section 9, for each run that it was put to.
-        claims: the fifteen, judged.
+        preset: the preset that was run.
+        folder: the folder of the reproduction.
+        benchmark: the results of Section 4.
+        theory: the results of Section 5.
+        depth: the results of Section 7.
+        circuits: the results of Section 8.
+        emergence: the results of Section 9.
+        held_head: the answers to our own question about the models of Section 9, for each run that it was put to.
+        claims: the fifteen claims, judged.
     """
 
     preset: Preset
@@ -62,13 +62,13 @@ def reproduce(
 
     Args:
         preset: one of `presets.BY_NAME`, or your own.
-        folder: for everything; `runs/` and the preset's name by default.
-        work: how it is done.
+        folder: the folder for everything; `runs/` and the preset's name by default.
+        work: how the work is done.
         options: fields of `Work`, in its place: `workers=1, precision="fp32"`; and `held_head=True` to train also with
             the first head handed over.
 
     Raises:
-        InputError: no such preset, or something else in the folder.
+        InputError: there is no such preset, or something else is in the folder.
 
     Examples:
         >>> import hopscope as hs
@@ -98,10 +98,10 @@ def reproduce(
 
 
 def read(preset: Preset, folder: Path) -> Reproduction:
-    """What stands in the folder, judged anew into `claims.json`; nothing is trained.
+    """Read what is in the folder, and judge it anew into `claims.json`; nothing is trained.
 
     Raises:
-        InputError: a run in the folder is damaged, or another than the preset's.
+        InputError: a run in the folder is damaged, or belongs to another preset.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LEAST_PLATEAU = 0.28
-"""Share of the run, from step 0, that a plateau takes at least: half of the paper's 450 of 800 epochs."""
+"""The least share of the run, from step 0, that a plateau must take: half of the paper's 450 of 800 epochs."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Rule:
 
     Attributes:
         title: the claim.
-        number: to meet.
-        where: it stands.
+        number: the number to meet.
+        where: where it stands in the paper.
         unit: what n counts.
-        rule: when it is reproduced, when not, when the data do not say.
+        rule: when the claim is reproduced, when it is not, and when the data do not say.
     """
 
     title: str
@@ -214,4 +214,4 @@ RULES: Mapping[str, Rule] = {
         "each.",
     ),
 }
-"""By id, in the paper's order. No figure values beyond these numbers are public."""
+"""The rules by claim, in the paper's order. No figure values beyond these numbers are public."""

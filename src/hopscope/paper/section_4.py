@@ -1,4 +1,4 @@
-"""Section 4: language models on the text, and what one reaches without retrieval; Figure 2, claims C14 and C15."""
+"""Section 4: language models on the text, and what can be reached without retrieval; Figure 2, claims C14 and C15."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from hopscope.statistics import holm, wilson
 from hopscope.words import counted
 
 NEAR_PERFECT = 0.9
-"""The lower bound of accuracy at every point."""
+"""The least lower bound of accuracy that is asked at every point."""
 
 ACCEPTED = 0.95
-"""Of the questions asked, so many get an acceptable answer at least."""
+"""The least share of the questions asked that must get an acceptable answer."""
 
 GUESS: Mapping[str, float] = {"equations": 1 / 4, "lives-with": 1 / 4, "kingdoms": 1 / 4, "functions": 1 / 4,
                               "relatives": 1 / 16}  # fmt: skip
-"""The paper's numbers."""
+"""The floors in the paper: the accuracy of a random guess."""
 
 LEAST_QUESTIONS = 500
-"""Of every formulation, for C15; the paper asks as many."""
+"""The fewest questions of every formulation for C15; the paper asks as many."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class BenchmarkStudy:
     """What is asked of guessers; language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
 
     Attributes:
-        count: fresh questions of every formulation.
+        count: the number of fresh questions of every formulation.
     """
 
     count: int = 2000
@@ -44,8 +44,8 @@ class BenchmarkResult:
     """What language models and blind solvers reached.
 
     Attributes:
-        summary: of the benchmark in the reproduction's folder; None where there is none.
-        blind: every blind solver on every formulation.
+        summary: the summary of the benchmark in the reproduction's folder; None where there is none.
+        blind: the scores of every blind solver on every formulation.
         spreads: how evenly the right answers of each formulation are spread.
     """
 
@@ -74,7 +74,7 @@ def judge(result: BenchmarkResult) -> list[Finding]:
 
 
 def _models(summary: Summary | None) -> Finding:
-    """C14."""
+    """Judge C14."""
     if summary is None:
         return Finding("C14", "not run", reason="no model was asked")
     names = list(dict.fromkeys(point.model for point in summary.points))
@@ -108,7 +108,7 @@ def _models(summary: Summary | None) -> Finding:
 
 
 def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
-    """Equations at D = 1 ... 5 and the four others at the paper's D; None unless all were asked."""
+    """The points of equations at D = 1 ... 5 and of the other four at the paper's D; None unless all were asked."""
     there = {(point.formulation, point.hops): point for point in points if point.model == model}
     wanted = [("equations", hops) for hops in range(1, 6)]
     wanted += [(form.name, form.paper_hops) for form in FORMULATIONS.values() if form.name != "equations"]
@@ -116,7 +116,7 @@ def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
 
 
 def _fault(points: Sequence[Point], extensions: str, settings: Settings) -> str:
-    """Why these answers say nothing of the claim; empty if they do."""
+    """Why these answers say nothing about the claim; empty if they say something."""
     if extensions:
         return f"not the paper's prompts ({extensions})"
     if settings.rule != "exact":
@@ -132,7 +132,7 @@ def _fault(points: Sequence[Point], extensions: str, settings: Settings) -> str:
 
 
 def _solvers(models: Mapping[str, Sequence[Point]], asked: int) -> list[str]:
-    """The models that meet all nine points, by Holm's way down from the best, corrected for all that were asked."""
+    """The models that meet all nine points, by Holm's procedure from the best down, over all that were asked."""
     found: list[str] = []
     for name in sorted(models, key=lambda name: -_worst(models[name]).low):
         confidence = 1 - 0.05 / (asked - len(found))
@@ -148,7 +148,7 @@ def _worst(points: Sequence[Point]) -> Point:
 
 
 def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> Finding:
-    """C15."""
+    """Judge C15."""
     if not blind:
         return Finding("C15", "not run")
     wrong = [score.formulation for score in blind if score.guess != GUESS[score.formulation]]
@@ -172,7 +172,7 @@ def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> F
 
 
 def _rejected(p_values: Sequence[float], level: float = 0.01) -> list[int]:
-    """Which are rejected by Holm's method."""
+    """The places of the hypotheses that Holm's method rejects."""
     return [place for place, p in enumerate(holm(p_values)) if p <= level]
 
 

@@ -1,4 +1,4 @@
-"""Section 5 and Appendix B: how many layers D hops need, simulated and held against trained models; C1 and C2."""
+"""Section 5 and Appendix B: how many layers D hops need, simulated and compared with trained models; C1 and C2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hopscope.theory.scene import Scene, chain_scene
 from hopscope.words import counted
 
 _ASKED = 64
-"""D up to which simulation must come, at least."""
+"""The least D up to which simulation must come."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,12 @@ class TheoryStudy:
     """What is simulated.
 
     Attributes:
-        scale: the preset's name: of the trained models.
-        largest_hops: chains of 1 hop up to so many, without a mask, and causal in both block orders.
+        scale: the preset's name, for the scale of the trained models.
+        largest_hops: the most hops of a chain; all from 1 on are simulated, without a mask, and causal in both block
+            orders.
 
     Raises:
-        InputError: `largest_hops` below 1.
+        InputError: `largest_hops` is below 1.
     """
 
     scale: str
@@ -42,16 +43,16 @@ class TheoryStudy:
 
 @dataclass(frozen=True)
 class Simulated:
-    """One chain, followed until a layer changes nothing.
+    """One chain, simulated until a layer changes nothing.
 
     Attributes:
-        problem: whose chain.
-        depth: layers after which the query holds the target.
-        streams: residual streams looked at, all positions after all layers.
-        broken: those that are not one contiguous run.
-        too_long: those longer than 3^t + 1.
+        problem: the problem that the chain belongs to.
+        depth: the number of layers after which the query holds the target.
+        streams: the number of residual streams examined: all positions after all layers.
+        broken: how many of them are not one contiguous run.
+        too_long: how many of them are longer than 3^t + 1.
         longest: the longest run after t = 0, 1, ... layers.
-        unlawful: pairs of positions that share something before any layer without being neighbours (Lemma 1).
+        unlawful: how many pairs of positions share something before any layer without being neighbours (Lemma 1).
     """
 
     problem: RetrievalProblem
@@ -80,12 +81,12 @@ class Simulated:
 
 @dataclass(frozen=True)
 class TheoryResult:
-    """What the simulation gives, and the trained runs to hold it against.
+    """What the simulation gives, and the trained runs to compare it with.
 
     Attributes:
         study: what was simulated.
-        simulated: every chain.
-        trained: what runs came to.
+        simulated: the result for every chain.
+        trained: the results of trained runs.
     """
 
     study: TheoryStudy
@@ -94,7 +95,7 @@ class TheoryResult:
 
 
 def run(study: TheoryStudy, trained: Sequence[Group]) -> TheoryResult:
-    """Simulate, and lay what runs came to beside it."""
+    """Simulate, and put the trained runs beside the result."""
     chains = (problem for hops in range(1, study.largest_hops + 1) for problem in _settings(hops))
     return TheoryResult(study, tuple(map(Simulated.of, chains)), tuple(trained))
 
@@ -128,10 +129,10 @@ def _theorem_1(result: TheoryResult) -> Finding:
 
 
 def _beyond_depth(groups: Sequence[Group]) -> tuple[int, int, int, int]:
-    """Runs put to the test, hops looked at in them, how many of these were learned, and how many others too early.
+    """How many runs are put to the test, hops looked at in them, of these learned, and other hops learned too early.
 
     A hop is looked at where Theorem 1 forbids it and a run of the same formulation with more layers learned it: the
-    positive control. Too early are those that it allows and the exact minimum, which is ours, does not.
+    positive control. Learned too early are hops that Theorem 1 allows and the exact minimum, which is ours, does not.
     """
     tested = looked = learned = early = 0
     for group in groups:
@@ -206,6 +207,6 @@ def _is_run(holding: int) -> bool:
 
 
 def _unlawful_meetings(scene: Scene) -> int:
-    """Pairs of positions that share something before any layer without being neighbours in the chain (Lemma 1)."""
+    """How many pairs of positions share something before any layer without being neighbours in the chain (Lemma 1)."""
     runs = sorted(scene.holdings)
     return sum(bool(runs[i] & runs[j]) for i in range(len(runs)) for j in range(i + 2, len(runs)))

@@ -34,16 +34,16 @@ class DepthStudy:
 
     Attributes:
         scale: the preset's name.
-        recipe: of every run; its `layers` are varied.
+        recipe: the recipe of every run; its `layers` are varied.
         layers: the depths.
         hops: D with the implicit curriculum.
-        plain_hops: D without.
-        seeds: one model each, with the implicit curriculum.
-        plain_seeds: likewise without.
+        plain_hops: D without it.
+        seeds: the seeds with the implicit curriculum, one model each.
+        plain_seeds: the seeds without it, one model each.
         followed: the depth whose runs with the implicit curriculum keep checkpoints, for circuits and emergence;
             `None` for none.
-        seeds_followed: in place of `seeds` at that depth. Empty for `seeds`.
-        checkpoint_every: steps between these.
+        seeds_followed: the seeds at that depth, in place of `seeds`; empty for `seeds`.
+        checkpoint_every: steps between these checkpoints.
     """
 
     scale: str
@@ -69,7 +69,7 @@ class DepthStudy:
         return [run for curriculum in (True, False) for layers in self.layers for run in self.runs(curriculum, layers)]
 
     def runs(self, curriculum: bool, layers: int) -> list[Setup]:
-        """The runs of one formulation and depth, one a seed. Where that serves they train as one ensemble."""
+        """The runs of one formulation and depth, one for each seed; where it helps, they train as one ensemble."""
         problem = RetrievalProblem(hops=self.hops if curriculum else self.plain_hops, curriculum=curriculum)
         recipe = replace(self.recipe, layers=layers)
         if curriculum and layers == self.followed:
@@ -80,7 +80,7 @@ class DepthStudy:
         ]
 
     def left(self, known: Mapping[str, Group]) -> list[Setup]:
-        """The runs whose seed is not known by what its group is made; those that are followed need weights."""
+        """The runs whose seed is not known yet, and all at the followed depth, whose weights are needed."""
         left = []
         for curriculum, layers in product((True, False), self.layers):
             for one in self.runs(curriculum, layers):
@@ -99,24 +99,24 @@ class DepthStudy:
 
 
 def run_name(curriculum: bool, layers: int, seed: int) -> str:
-    """The run folder of a model."""
+    """The name of a model's run folder."""
     return f"{'ic' if curriculum else 'non-ic'}-layers-{layers}-seed-{seed}"
 
 
 def made(one: Setup) -> str:
-    """What tells a run from all of another formulation, depth or recipe, but not from another seed's."""
+    """A hash that tells a run from those of another formulation, depth or recipe, but not from those of other seeds."""
     return made_by(replace(one, seeds=(0,)))
 
 
 @dataclass(frozen=True)
 class DepthResult:
-    """What the study came to.
+    """The results of the study.
 
     Attributes:
         study: what was trained.
-        groups: of the runs that are finished; `summary.json` holds them.
-        curves: number of layers and metrics of those with the implicit curriculum.
-        run: the folder that holds them, relative to the reproduction's.
+        groups: the groups of the runs that are finished; `summary.json` holds them.
+        curves: the number of layers and the metrics of the runs with the implicit curriculum.
+        run: the folder that holds the runs, relative to the reproduction's.
     """
 
     study: DepthStudy
@@ -128,22 +128,22 @@ class DepthResult:
 def run(
     study: DepthStudy, folder: Path, work: Work | None = None, *, then: Mapping[str, Then] | None = None
 ) -> DepthResult:
-    """Train what is not trained yet, into `sweep/`, and read what the runs came to; `then` as in `train_all`.
+    """Train what is not trained yet, into `sweep/`, and read the results of the runs; `then` as in `train_all`.
 
-    What `summary.json` knows needs no run, on this machine or another.
+    Runs that `summary.json` knows are not needed, on this machine or another.
     """
     (work or Work()).train(study.left(_known(study, folder)), folder / "sweep", then)
     return read(study, folder)
 
 
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
-    """What the finished runs in `folder / at` came to, kept as `folder / "summary.json"`.
+    """Read the results of the finished runs in `folder / at`, and write them to `folder / "summary.json"`.
 
-    Where no run is left but the summary is, that is read: it suffices for the judges. Seeds that stand there and have
-    no run any more are kept beside those that have.
+    Where no run is left but the summary is there, the summary is read, which suffices for the judges. Seeds in it that
+    have no run any more are kept beside those that have one.
 
     Raises:
-        InputError: a run or the summary there is damaged, or of another study.
+        InputError: a run or the summary there is damaged, or belongs to another study.
     """
     from hopscope.training.many import finished
 
@@ -171,7 +171,7 @@ def _known(study: DepthStudy, folder: Path) -> dict[str, Group]:
     """What the summary says of the study's models, by how they were made.
 
     Raises:
-        InputError: it is damaged, or says something of others.
+        InputError: the summary is damaged, or says something about other models.
     """
     summary = folder / "summary.json"
     groups = read_summary(summary) if summary.exists() else ()

@@ -32,30 +32,30 @@ from hopscope.training.setup import Setup
 from hopscope.words import counted
 
 LOW = 0.01
-"""Transformers A, B and C have a validation loss below this (Section 8.2)."""
+"""The validation loss of transformers A, B and C is below this (Section 8.2)."""
 
 MANY = 10
-"""So many models make a distribution (C11)."""
+"""The fewest models that make a distribution (C11)."""
 
 ALWAYS = 0.9
-"""What is surely so of fewer models than this is not so of models (C11)."""
+"""What surely holds for a smaller share of models than this does not hold for models in general (C11)."""
 
 WHOLE = ("C7", "C9", "C10", "C11")
-"""What taking heads away in training decides: circuits are small then, and, their spare parts gone, alike. Of models in
-which that was done these are not judged."""
+"""Claims that are decided by removing heads in training: circuits are small then and, with their spare parts gone,
+alike. These claims are not judged on models in which that was done."""
 
 FILLS: tuple[Fill, ...] = get_args(Fill)
 
 
 @dataclass(frozen=True)
 class CircuitStudy:
-    """Which models are looked at.
+    """Which models are examined.
 
     Attributes:
         scale: the preset's name.
-        setups: what they are trained by.
-        at: the folder of their run folders, in the reproduction's.
-        effort: of the search for circuits.
+        setups: the setups that they are trained by.
+        at: the folder of their run folders, in the reproduction's folder.
+        effort: the effort of the search for circuits.
     """
 
     scale: str
@@ -69,8 +69,8 @@ class CircuitResult:
     """What was found.
 
     Attributes:
-        study: which models were looked at.
-        models: those that are there.
+        study: which models were examined.
+        models: those of the models that are there.
     """
 
     study: CircuitStudy
@@ -84,7 +84,7 @@ def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitR
 
 
 def find(path: Path, number: int, effort: Effort) -> None:
-    """Find the circuit of one model of the run in `path`, unless it diverged; one that stands beside it is kept."""
+    """Find the circuit of one model of the run in `path`, unless it diverged; a record that is there is kept."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.training.run import RunFolder
 
@@ -94,7 +94,7 @@ def find(path: Path, number: int, effort: Effort) -> None:
 
 
 def read(study: CircuitStudy, folder: Path) -> CircuitResult:
-    """What stands in `folder`: finished runs, and records of circuits.
+    """Read what is in `folder`: finished runs, and records of circuits.
 
     Raises:
         InputError: a run or a record is damaged.
@@ -112,7 +112,7 @@ def judge(result: CircuitResult) -> list[Finding]:
 
 
 def _learn(models: Sequence[Studied], scale: str) -> Finding:
-    """C6."""
+    """Judge C6."""
     once = {(model.setup.recipe, model.setup.problem, model.seed): model for model in models}
     alike = [model for model in once.values() if model.shape == (12, 1, 3)]
     trained = [(model, model.learned) for model in alike if model.learned]
@@ -136,7 +136,7 @@ def _learn(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
-    """C7 to C11, of the models that solve the task."""
+    """Judge C7 to C11, on the models that solve the task."""
     looked = list({model.circuit.model: model for model in models if model.circuit}.values())
     solved = [model for model in looked if model.solves]
     aside = f"; {len(looked) - len(solved)} of {counted(len(looked), 'model')} had not learned the task"
@@ -164,7 +164,7 @@ def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
 
 
 def _few_heads(readings: Readings, scale: str) -> Finding:
-    """C7."""
+    """Judge C7."""
     outcomes: list[ModelVerdict] = []
     words, needed = [], []
     for model, strict in readings.read:
@@ -183,7 +183,7 @@ def _few_heads(readings: Readings, scale: str) -> Finding:
 
 
 def _first_ties(readings: Readings, scale: str) -> Finding:
-    """C8."""
+    """Judge C8."""
     outcomes: list[ModelVerdict] = ["open"] * readings.missing
     more = tied = doubtful = 0
     for model, strict in readings.read:
@@ -208,7 +208,7 @@ def _first_ties(readings: Readings, scale: str) -> Finding:
 
 
 def _differ(read: Sequence[tuple[Studied, StrictReading]], scale: str) -> Finding:
-    """C9."""
+    """Judge C9."""
     # One reading for both: the strict one where it was searched in several orders in every model.
     strictly = all(strict.others for _, strict in read)
     read = [(model, strict) for model, strict in read if ("strict" if strictly else "natural") in model.certified]
@@ -244,7 +244,7 @@ def _searches(model: Studied, strict: StrictReading | None) -> list[set[tuple[st
 
 
 def alone(claim: str, readings: Readings, scale: str, least: int = LEAST_MODELS) -> Finding:
-    """C10, and what C12 says of the circuit."""
+    """Judge C10, and the part of C12 about the circuit."""
     by_fill = {fill: [strict.loss(fill) for _, strict in readings.read] for fill in FILLS}
     lost: list[ModelVerdict] = ["fails"] * readings.missing
     outcomes: dict[Fill, list[ModelVerdict]] = {
@@ -261,7 +261,7 @@ def alone(claim: str, readings: Readings, scale: str, least: int = LEAST_MODELS)
 
 
 def _needed(readings: Readings, scale: str) -> Finding:
-    """C11. A model that is not judged may meet it or not, and counts for neither."""
+    """Judge C11. A model whose circuit is not known may meet the claim or not, and counts on neither side."""
     found = [strict for _, strict in readings.read]
     later = [loss.mse for strict in found for loss in _beyond_first(strict)]
     first = [strict.first_layer_uniform.mse for strict in found]
@@ -287,7 +287,8 @@ def _needed(readings: Readings, scale: str) -> Finding:
 
 
 def _needs_every_path(strict: StrictReading) -> bool:
-    """Whether a circuit works alone, for sure, and without any one path beyond its first useful layer does not."""
+    """Whether a circuit surely works alone, and surely fails without any one path beyond its first useful layer, while
+    the loss with that layer uniform lies in between."""
     own, beyond, uniform = strict.loss(strict.fill), _beyond_first(strict), strict.first_layer_uniform.mse
     works = below(own.interval, BAR) == "meets"
     needed = bool(beyond) and all(loss.interval[0] > BAR for loss in beyond)
@@ -295,7 +296,7 @@ def _needs_every_path(strict: StrictReading) -> bool:
 
 
 def _beyond_first(strict: StrictReading) -> list[Loss]:
-    """The losses without each path beyond the first useful layer."""
+    """The losses without each one path beyond the first useful layer."""
     return [path.without for path in strict.paths if path.layer > strict.first_layer]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hopscope.training.many import Then
 
 CERTAIN = 0.95
-"""From here on, and from its complement down, an order counts as settled."""
+"""An order counts as settled from this certainty up, or, against it, from its complement down."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class EmergenceStudy:
 
     Attributes:
         scale: the preset's name.
-        setups: what they are trained by; their recipes keep checkpoints.
-        at: the folder of their run folders, in the reproduction's.
-        effort: of the search for circuits.
+        setups: the setups that they are trained by; their recipes keep checkpoints.
+        at: the folder of their run folders, in the reproduction's folder.
+        effort: the effort of the search for circuits.
     """
 
     scale: str
@@ -51,7 +51,7 @@ class EmergenceStudy:
     effort: Effort
 
     def of_runs(self, at: str) -> dict[str, Then]:
-        """What is done with each run once it is trained, by name, if the models are followed in that folder."""
+        """What to do with each run once it is trained, by its name, if the models are followed in that folder."""
         if at != self.at:
             return {}
         return {one.name: partial(_follow_all, models=len(one.seeds), effort=self.effort) for one in self.setups}
@@ -59,11 +59,11 @@ class EmergenceStudy:
 
 @dataclass(frozen=True)
 class EmergenceResult:
-    """What was seen.
+    """What was found.
 
     Attributes:
         study: which models were followed.
-        followed: those that are there.
+        followed: those of the models that are there.
     """
 
     study: EmergenceStudy
@@ -71,7 +71,7 @@ class EmergenceResult:
 
 
 def run(study: EmergenceStudy, folder: Path, work: Work | None = None) -> EmergenceResult:
-    """Train what is not trained yet, find the circuits of every model at both times, follow them, and read."""
+    """Train what is not trained yet, find every model's circuits at both times, follow them, and read the results."""
     do_for_every_model("circuits and their emergence", follow, study, folder, work or Work())
     return read(study, folder)
 
@@ -82,7 +82,7 @@ def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
 
 
 def follow(path: Path, number: int, effort: Effort) -> None:
-    """Find and follow both circuits of one model of the run in `path`; what stands beside it is kept."""
+    """Find and follow both circuits of one model of the run in `path`; records that are there already are kept."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.emergence.of_run import emergence_of_run
 
@@ -97,10 +97,10 @@ def follow(path: Path, number: int, effort: Effort) -> None:
 
 
 def read(study: EmergenceStudy, folder: Path) -> EmergenceResult:
-    """What stands in `folder`: runs, records of circuits, and of how they came to be.
+    """Read what is in `folder`: runs, records of circuits, and of how these came to be.
 
     Raises:
-        InputError: a run or a record is damaged, or of another model.
+        InputError: a run or a record is damaged, or belongs to another model.
     """
     from hopscope.training.many import finished
 
@@ -120,7 +120,7 @@ def judge(result: EmergenceResult) -> list[Finding]:
 
 
 def _learns(models: Sequence[Studied], scale: str) -> Finding:
-    """C12."""
+    """Judge C12."""
     alike = [model for model in models if model.shape == (24, 1, 4)]
     if not alike:
         return Finding("C12", "not run", reason="no model of 24 layers, one head and D = 4")
@@ -145,7 +145,7 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
-    """C13."""
+    """Judge C13."""
     if all(one.training is None for one in followed):
         return Finding("C13", "not run", reason="no circuit was followed")
     parts = [_parts(one) for one in followed]
@@ -181,7 +181,8 @@ def _why_open(followed: Sequence[FollowedModel]) -> str:
 
 
 def _parts(one: FollowedModel) -> tuple[ModelVerdict, ModelVerdict, ModelVerdict]:
-    """Length of the plateau, order of the losses, order of the paths; the first two need no circuit."""
+    """Verdicts on the plateau's length, the order of the losses and that of the paths; the first two need no
+    circuit."""
     both: list[ModelVerdict] = [
         _paths(circuit) if circuit and certified else "open"
         for circuit, certified in ((one.final, one.final_certified), (one.first, one.first_certified))

@@ -1,4 +1,4 @@
-"""The claims as a table in Markdown, a column a preset: what the README says between its two marks.
+"""The claims as a table in Markdown, a column for each preset: what the README says between its two marks.
 
 python -m hopscope.paper.table README.md laptop=results/laptop/claims.json paper=results/paper/claims.json
 """
@@ -15,11 +15,11 @@ from hopscope.paper.claims import Claim, read_claims
 from hopscope.paper.rules import RULES
 
 FIRST, LAST = "<!-- claims: made by `make claims` -->", "<!-- end of claims -->"
-"""The marks."""
+"""The marks around the table."""
 
 
 def markdown(tables: Mapping[str, Sequence[Claim]]) -> str:
-    """A row a claim: the verdict with its n, or the reason why there is none."""
+    """A row for each claim: the verdict with its n, or the reason why there is none."""
     lines = [f"| | claim | {' | '.join(tables)} |", f"|---|---|{'---|' * len(tables)}"]
     for place, (claim, row) in enumerate(RULES.items()):
         cells = [_cell(table[place]) for table in tables.values()]
@@ -37,7 +37,7 @@ def between_marks(text: str, table: str) -> str:
     """The text with the table between its marks.
 
     Raises:
-        InputError: it has not both marks, once each.
+        InputError: the text does not have both marks, once each.
     """
     if text.count(FIRST) != 1 or text.count(LAST) != 1:
         raise InputError(f"the text must have each of the marks {FIRST} and {LAST} once")

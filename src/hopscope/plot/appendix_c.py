@@ -24,14 +24,14 @@ _ACROSS = 8
 def appendix_c(
     maps: Float[Tensor, "layer head role role"], problem: RetrievalProblem, circuit: Circuit | None = None
 ) -> Figure:
-    """Mean attention by role, a panel a head, layers downward.
+    """Mean attention by role, a panel for each head, layers downward.
 
     Rows are queries and columns keys, in the order of the sequence. What a row lacks to 1 goes to other chains.
 
     Args:
-        maps: mean attention, roles by number: `hs.Model.attention()`.
-        problem: whose roles.
-        circuit: whose paths are framed.
+        maps: mean attention, with roles by number, as from `hs.Model.attention()`.
+        problem: the problem whose roles there are.
+        circuit: the circuit whose paths are framed; None for no frames.
     """
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]
@@ -53,7 +53,7 @@ def appendix_c(
 
 
 def one_prompt(patterns: Float[Tensor, "layer head query key"]) -> Figure:
-    """Attention by position on one prompt, a panel a head, layers downward."""
+    """Attention by position on one prompt, a panel for each head, layers downward."""
     layers, heads = patterns.shape[:2]
     with house():
         figure, grid = _grid(layers, heads, "Attention by position on one prompt")
@@ -67,7 +67,7 @@ def one_prompt(patterns: Float[Tensor, "layer head query key"]) -> Figure:
 
 
 def _grid(layers: int, heads: int, title: str) -> tuple[Figure, list[list[Axes]]]:
-    """A panel for every head; models of one head a layer wrap their layers, so that the figure is not a ribbon."""
+    """A panel for every head; layers of one head each are wrapped into rows, so that the figure is not a ribbon."""
     columns = heads if heads > 1 else min(layers, _ACROSS)
     rows = layers if heads > 1 else -(-layers // columns)
     figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * 1.12 + 0.5)
@@ -99,6 +99,6 @@ def _frame(axes: Axes, column: int, row: int) -> None:
 
 
 def _order(problem: RetrievalProblem) -> list[int]:
-    """Roles in the order in which they stand in the sequence."""
+    """The roles in the order in which they stand in the sequence."""
     places = list(enumerate(problem.facts.places))
     return [role for step in (*problem.blocks, 0) for role, place in places if place.step == step]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def appendix_d(emergence: Emergence) -> Figure:
-    """A panel a path: mean attention, how often its key comes first, and what its absence costs."""
+    """A panel for each path: its mean attention, how often its key comes first, and what its absence costs."""
     columns = min(4, len(emergence.paths))
     rows = math.ceil(len(emergence.paths) / columns)
     costliest = max(1.0, *(max(path.change) for path in emergence.paths))

@@ -1,4 +1,4 @@
-"""A census of circuits: how large, how alike, and whether they change."""
+"""A census of circuits: how large they are, how alike, and whether they change."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 def census(result: CensusResult) -> Figure:
-    """Left: paths of the strict circuits by depth, the line the theory's minimum. Middle: overlap of steps beyond the
-    first useful layer, between models and between two searches of one. Right: paths before and after further training.
+    """Left: paths of the strict circuits by depth; the line is the theory's minimum. Middle: overlap of steps beyond
+    the first useful layer, between models and between two searches of one model. Right: paths before and after further
+    training.
 
     Raises:
-        InputError: no model with a circuit.
+        InputError: no model has a circuit.
     """
     if not any(result.solved(layers) for layers in result.depths):
         raise InputError("there is nothing to draw: no model has a circuit")

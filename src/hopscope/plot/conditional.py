@@ -1,4 +1,4 @@
-"""Questions in which look-ups meet: how many seeds have not made each look-up yet, by step, a panel a depth."""
+"""Questions in which look-ups meet: how many seeds have not made each look-up yet, by step, a panel for each depth."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def conditional(found: ConditionalResult) -> Figure:
-    """The curves of all arms; x1, x2, ... are the look-ups in their order.
+    """The curves of all arms, in which x1, x2, ... are the look-ups in their order.
 
     Raises:
-        InputError: no arm with a seed.
+        InputError: no arm has a finished seed.
     """
     return survival(Arms(found.arms))

@@ -1,4 +1,4 @@
-"""How many seeds learn the last hop, by what they are asked for."""
+"""How many seeds learn the last hop, by the hops that are asked for."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _LOOKS: dict[StudyVerdict, tuple[str, str]] = {
 
 
 def curriculum(found: Arms) -> Figure:
-    """A row an arm: the share of seeds that learned the last hop with its 95% interval, and the median step.
+    """A row for each arm: the share of seeds that learned the last hop, with its 95% interval, and the median step.
 
     Raises:
-        InputError: no arm with a seed.
+        InputError: no arm has a finished seed.
     """
     rows = [(arm, one.verdict) for arm, one in zip(found.arms, judge(found), strict=True) if arm.seeds]
     if not rows:

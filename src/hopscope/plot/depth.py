@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 
 def depth(found: Arms) -> Figure:
-    """A panel a mask and number of heads: a disc for every D and depth, filled by the share that learned all hops.
+    """A panel for each mask and number of heads: a disc per D and depth, filled by the share that learned all hops.
 
-    The line is the theory's exact minimum, the dotted one Theorem 1. What learned below the line is red.
+    The line is the theory's exact minimum, the dotted one Theorem 1. Below the line a disc is red if a seed learned all
+    hops.
 
     Raises:
-        InputError: no arm with a seed.
+        InputError: no arm has a finished seed.
     """
     arms = found.begun
     kinds = list(dict.fromkeys(map(kind, arms)))
@@ -33,7 +34,7 @@ def depth(found: Arms) -> Figure:
         for axes, series in zip(panels.flat, kinds, strict=False):
             _panel(axes, [arm for arm in arms if kind(arm) == series])
             axes.set_title(series)
-        panels[0, 0].set_xticks(sorted({arm.last for arm in arms}))  # shared by all
+        panels[0, 0].set_xticks(sorted({arm.last for arm in arms}))  # shared by all panels
         panels[0, 0].set_ylim(0, max(arm.layers for arm in arms) + 0.8)
         for axes in panels[-1]:
             axes.set_xlabel("hops D")

@@ -1,4 +1,4 @@
-"""Circuits over training: how much of the last one is there when, and what spikes do."""
+"""Circuits over training: how much of the last circuit is there when, and what spikes do."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _SPIKES = {False: (BLUE, "no spike between"), True: (VERMILION, "a spike between
 
 
 def descent(result: DescentResult) -> Figure:
-    """A panel a rate: the share of the last circuit's paths that each checkpoint's circuit has, a line a model, a cross
-    where the loss spiked. Right: what two neighbouring checkpoints have in common, at either rate.
+    """A panel for each rate: the share of the last circuit's paths that each checkpoint's circuit has, a line for each
+    model, a cross where the loss spiked. Right: what two neighbouring checkpoints' circuits have in common, over both
+    rates.
 
     Raises:
-        InputError: no model with circuits.
+        InputError: no model has circuits at two checkpoints.
     """
     if not any(result.solved(rate) for rate in RATES):
         raise InputError("there is nothing to draw: no model has circuits at two checkpoints")

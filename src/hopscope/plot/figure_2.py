@@ -18,7 +18,7 @@ LONGEST_NAME = 36
 
 
 def figure_2(points: Sequence[Point]) -> Figure:
-    """Accuracies with 95% Wilson intervals; dashed the random guess, dotted the best shortcut that skips lines.
+    """Accuracies with 95% Wilson intervals; dashed is the random guess, dotted the best shortcut that skips lines.
 
     Raises:
         InputError: no point has an accuracy.
@@ -49,7 +49,7 @@ def figure_2(points: Sequence[Point]) -> Figure:
 
 
 def label(model: str) -> str:
-    """A model's name as matplotlib shall write it: no mathematics, no control characters, not too long."""
+    """A model's name in a form that matplotlib can write: no mathematics, no control characters, not too long."""
     plain = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in model)
     short = plain if len(plain) <= LONGEST_NAME else plain[: LONGEST_NAME - 1] + "…"
     return short.replace("$", r"\$")
@@ -89,7 +89,7 @@ def _others(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look]) -> N
 
 
 def _errors(axes: Axes, at: Sequence[float], points: Sequence[Point], look: Look, dash: str) -> None:
-    """Points with their intervals."""
+    """Draw points with their intervals."""
     if not points:
         return
     heights = [p.accuracy or 0.0 for p in points]

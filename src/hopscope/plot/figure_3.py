@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SYMBOL, PLACE = BLUE, VERMILION
-"""Colours of symbols and of places."""
+"""The colours of symbols and of places."""
 
 _EMPTY = "#EEEEEE"
 
 
 def figure_3(problem: RetrievalProblem) -> Figure:
-    """The chain in sequence order with what its positions share, above the growth of what its query can know.
+    """The chain in the order of the sequence, with what its positions share; below, the growth of its query's
+    knowledge.
 
-    Growth is drawn twice, without a mask and with one; the rule beside each row is Lemma 3's limit on a run from x0.
+    The growth is drawn twice, without a mask and with one; each row's rule is Lemma 3's limit on a run from x0.
     """
     problem = replace(problem, chains=1)
     width = min(16.0, max(6.5, 0.75 * (2 * problem.hops + 1)))
@@ -42,7 +43,7 @@ def figure_3(problem: RetrievalProblem) -> Figure:
 
 
 def draw_shared(axes: Axes, problem: RetrievalProblem) -> None:
-    """Figure 3: one chain's positions as they stand in the sequence; edges above for symbols, below for places."""
+    """Draw Figure 3: one chain's positions as they stand in the sequence; edges above for symbols, below for places."""
     hops = problem.hops
     alone = replace(problem, chains=1)
     ends = [place_in_sequence(alone, 0, role_at(i, hops)) for i in range(2 * hops + 1)]
@@ -65,7 +66,7 @@ def draw_shared(axes: Axes, problem: RetrievalProblem) -> None:
 
 
 def draw_growth(axes: Axes, flow: Flow, title: str) -> None:
-    """A row a layer, a column a piece from x0 to x{D}: filled where the query can hold it."""
+    """Draw a row for each layer and a column for each piece from x0 to x{D}, filled where the query can hold it."""
     from matplotlib.patches import Rectangle
 
     chain = flow.scene.pieces[1 : flow.scene.target + 1]
@@ -95,10 +96,10 @@ def draw_growth(axes: Axes, flow: Flow, title: str) -> None:
 
 
 def save_flow(problem: RetrievalProblem, path: Path) -> None:
-    """Draw and write, in the format that the file's name asks for.
+    """Draw the figure and write it, in the format that the file's name asks for.
 
     Raises:
-        InputError: a name that does not end in .png, .svg or .pdf.
+        InputError: the name does not end in .png, .svg or .pdf.
     """
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in FORMATS:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CEILING = 1.2
-"""Losses above it (1.0 is what predicting nothing gives) are marked at the upper edge, like runs that diverged."""
+"""Losses above this are marked at the upper edge, like runs that diverged; 1.0 is the loss of predicting nothing."""
 
 _THEORY_DASHES = ((0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)), (0, (5, 2)), (0, (1, 3)))
 
 
 @dataclass(frozen=True)
 class _Series:
-    """One line: for every depth, the losses of all seeds; NaN where a run diverged."""
+    """One line: the losses of all seeds for every depth; NaN where a run diverged."""
 
     label: str
     look: Look
@@ -37,11 +37,11 @@ def figure_4(*of: Group | RunFolder, theory: bool = True) -> Figure:
     """Both halves side by side: the final validation loss, and with the implicit curriculum its part for each hop.
 
     Args:
-        of: finished runs, or what their ensembles came to.
+        of: finished runs, or groups of them.
         theory: whether to mark the exact minimum depth of every hop.
 
     Raises:
-        InputError: nothing given, or a run that is not finished.
+        InputError: nothing is given, or a run is not finished.
     """
     groups = _groups([one if isinstance(one, Group) else Group.of([one], str(one.path)) for one in of])
     by_hops = _with_curriculum(groups)
@@ -58,16 +58,16 @@ def figure_4(*of: Group | RunFolder, theory: bool = True) -> Figure:
 
 
 def final_losses(groups: Sequence[Group], theory: Mapping[str, float] | None = None) -> Figure:
-    """Left half: the final validation loss with and without the implicit curriculum.
+    """The left half: the final validation loss with and without the implicit curriculum.
 
-    Lines are means over seeds, bands run from the lowest seed to the highest, every seed is a dot.
+    Lines are means over seeds, bands run from the lowest seed to the highest, and every seed is a dot.
 
     Args:
-        groups: the depths of one formulation and number of hops make a line.
-        theory: numbers of layers to mark with a vertical line each, by label.
+        groups: the groups; the depths of one formulation and number of hops make a line.
+        theory: numbers of layers to mark with a vertical line each, by the line's label.
 
     Raises:
-        InputError: no group.
+        InputError: there is no group.
     """
     with house():
         figure = new_figure(COLUMN, 3.1)
@@ -97,16 +97,16 @@ def _draw_final(axes: Axes, groups: Sequence[Group], theory: Mapping[str, float]
 
 
 def partial_losses(groups: Sequence[Group], theory: Mapping[int, float] | None = None) -> Figure:
-    """Right half: the final partial loss of every hop, with the implicit curriculum; one panel for each D.
+    """The right half: the final partial loss of every hop, with the implicit curriculum; one panel for each D.
 
-    Lines are means over seeds, every seed is a dot; bands of five hops would hide one another.
+    Lines are means over seeds, and every seed is a dot; bands of five hops would hide one another.
 
     Args:
-        groups: those without the curriculum have no partial losses to show and are passed over.
+        groups: the groups; those without the curriculum have no partial losses to show and are passed over.
         theory: for a hop, the number of layers that theory asks for, marked on the axis in the hop's colour.
 
     Raises:
-        InputError: no group with the curriculum.
+        InputError: there is no group with the curriculum.
     """
     by_hops = _with_curriculum(_groups(groups))
     if not by_hops:
@@ -125,7 +125,7 @@ def partial_losses(groups: Sequence[Group], theory: Mapping[int, float] | None =
 
 
 def _with_curriculum(groups: Sequence[Group]) -> dict[int, dict[int, list[list[float]]]]:
-    """By D and depth, for every seed its losses by hop."""
+    """By D and depth, the losses of every seed by hop."""
     found: dict[int, dict[int, list[list[float]]]] = {}
     for group in groups:
         if group.curriculum:
@@ -156,7 +156,8 @@ def _draw_partial(
 
 
 def _draw(axes: Axes, series: Sequence[_Series], *, bands: bool = False) -> None:
-    """Mean, range where asked for and dots of every series; what is off the scale as a cross at the upper edge."""
+    """Draw the mean of every series, its range if asked for, and its dots; crosses at the upper edge are off the
+    scale."""
     losses = [loss for line in series for seeds in line.losses.values() for loss in seeds]
     top = max([0.9, *(1.05 * loss for loss in losses if _shown(loss))])
     for nth, line in enumerate(series):
@@ -195,7 +196,7 @@ def _draw_series(axes: Axes, line: _Series, width: float, aside: float, *, band:
 
 
 def _plateau(axes: Axes, groups: Sequence[Group]) -> None:
-    """What answering with the mean of the N candidates gives: 1 - 1/N."""
+    """Draw the loss of answering with the mean of the N candidates: 1 - 1/N."""
     for chains in sorted({group.chains for group in groups}):
         loss = 1 - 1 / chains
         axes.axhline(loss, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=2)
@@ -207,7 +208,7 @@ def _plateau(axes: Axes, groups: Sequence[Group]) -> None:
 
 
 def _mark_theory(axes: Axes, theory: Mapping[int, float], deepest: int) -> None:
-    """A vertical line in the colour of each hop at its number of layers; side by side where these are equal."""
+    """Draw a vertical line in the colour of each hop at its number of layers; side by side where these are equal."""
     for hop, layers in theory.items():
         if layers > deepest:
             continue

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INTO = {"query": VERMILION, "key": PURPLE, "value": BLUE, "answer": GREEN}
-"""Colours of what a path is mostly good for."""
+"""Colours by what a path mostly feeds."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Arrow:
     """Paths of one layer between the same two roles, drawn as one.
 
     Attributes:
-        row: which of the layers in use, from 1.
-        query: role that attends.
-        key: role attended to.
-        heads: heads that share it.
+        row: its layer, counted among the layers in use, from 1.
+        query: the role that attends.
+        key: the role attended to.
+        heads: the heads that share it.
         weight: the largest mean attention among them.
         worst: the largest loss without one of them.
         into: what it feeds most; empty if nothing was seen to change.
@@ -69,12 +69,12 @@ def arrows(circuit: Circuit) -> list[Arrow]:
 
 
 def _layers(circuit: Circuit) -> list[int]:
-    """Layers with a path, from 1."""
+    """The layers with a path, from 1."""
     return sorted({one.path.layer + 1 for one in circuit.paths})
 
 
 def figure_5(circuit: Circuit) -> Figure:
-    """The circuit of one model. A model without one gives an empty stage that says so."""
+    """The circuit of one model. For a model without one the figure is empty and says so."""
     drawn = arrows(circuit)
     rows = max((arrow.row for arrow in drawn), default=1)
     width = max(3.6, 0.62 * len(_columns(circuit)) + 1.4)
@@ -135,7 +135,7 @@ def _draw_arrow(axes: Axes, at: dict[str, float], arrow: Arrow) -> None:
 
 
 def _legend(axes: Axes, drawn: Sequence[Arrow]) -> None:
-    """What colours mean, for those that occur."""
+    """Explain the colours that occur."""
     from matplotlib.lines import Line2D
 
     names = {"query": "feeds a query", "key": "feeds a key", "value": "feeds a value", "answer": "feeds the answer"}
@@ -146,9 +146,9 @@ def _legend(axes: Axes, drawn: Sequence[Arrow]) -> None:
 
 
 def _columns(circuit: Circuit) -> dict[str, float]:
-    """Where each role stands: one chain in the order of the sequence, a gap after every pair.
+    """Where each role stands: one chain in the order of the sequence, with a gap after every pair.
 
-    Of a text's further roles, those that a path has, and the answer.
+    Of a text's further roles only those that a path has are shown, and the answer.
     """
     names, last = circuit.roles, len(circuit.problem.roles) - 1
     further = {role for one in circuit.paths for role in one.path[2:] if role > last}
@@ -171,7 +171,7 @@ def _label(circuit: Circuit, role: str) -> str:
 
 
 def _standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
-    """Block and place in the row."""
+    """The block of a role, and its place within the row."""
     if problem.graph == "chain":
         return standing(problem, role)
     step = problem.fact_of(role)

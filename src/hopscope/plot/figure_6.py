@@ -17,11 +17,11 @@ def figure_6(metrics: Metrics, model: int = 0) -> Figure:
     """Left: training and validation loss. Right: validation loss by hop, marked where it falls below 0.5.
 
     Args:
-        metrics: of a run.
-        model: from 0.
+        metrics: the metrics of a run.
+        model: the number of the model, from 0.
 
     Raises:
-        InputError: no rows of that model.
+        InputError: there are no rows of that model.
     """
     if not len(metrics) or model >= len(metrics.seeds):
         raise InputError(f"the metrics have no row of model {model} yet")

@@ -20,8 +20,8 @@ def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
     """Left: the circuit. Right: the epoch at which each of its paths crosses 0.5, with 95% intervals.
 
     Args:
-        emergence: of one model.
-        circuit: the one that was followed.
+        emergence: the emergence of one model's circuit.
+        circuit: the circuit that was followed.
     """
     paths = sorted(emergence.paths, key=_when)
     drawn = arrows(circuit)
@@ -74,6 +74,6 @@ def _when(path: PathHistory) -> tuple[float, int]:
 
 
 def path_name(path: PathHistory, emergence: Emergence) -> str:
-    """Layer, head where there are several, query and key."""
+    """The path's name: layer, head where there are several, query and key."""
     head = f".{path.head}" if emergence.heads > 1 else ""
     return f"{path.layer}{head}   {path.query} → {path.key}"

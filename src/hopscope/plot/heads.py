@@ -1,4 +1,4 @@
-"""How far one layer comes with more and more heads, by chains; and two layers beside it."""
+"""How far one layer comes with more and more heads, by number of chains, with two layers beside it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _COLORS = (BLUE, ORANGE, VERMILION)
 
 
 def heads(result: HeadsResult) -> Figure:
-    """The loss against heads: a dot a model, filled with one layer, open with two; a line through the means of one
-    layer; dotted, what averaging the candidates costs; below, the bar.
+    """The loss against the number of heads: a dot for each model, filled with one layer, open with two; a line through
+    the means of one layer; dotted, the loss of averaging the candidates; the solid line below is the bar.
 
     Raises:
-        InputError: no model.
+        InputError: no model is finished.
     """
     if not result.models:
         raise InputError("there is nothing to draw: no model is finished")

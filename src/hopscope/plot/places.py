@@ -1,4 +1,4 @@
-"""Two hops with the layers that theory asks for and one fewer: who learns them, by chains and heads, and how."""
+"""Two hops with the layers that theory asks for and one fewer: which seeds learn them, by chains and heads, and how."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LAYERS = (("o", VERMILION), ("s", BLUE))
-"""Marks and colours, fewest layers first."""
+"""Marks and colours by number of layers, the fewest first."""
 
 _LEAST = 1e-4
-"""Drawn where a loss does not rise; what stands in records is rounded to this."""
+"""The value drawn where a loss does not rise; numbers in records are rounded to this."""
 
 _CHAINS = (GREEN, ORANGE, PURPLE)
 """Colours by number of chains."""
 
 
 def places(found: PlacesResult) -> Figure:
-    """Left, the share of seeds that learned the second hop, with its 95% interval; in the middle, of each model that
-    has it by how much the second hop's loss rises where rows are moved, above the line if it goes by place; right, the
-    share with one layer fewer than theory asks for, by heads.
+    """Left: the share of seeds that learned the second hop, with its 95% interval. Middle: for each model that has it,
+    how much the second hop's loss rises where rows are moved; above the line it goes by place. Right: the share with
+    one layer fewer than theory asks for, by number of heads.
 
     Raises:
-        InputError: no arm with a seed.
+        InputError: no arm has a finished seed.
     """
     if not any(arm.seeds for arm in found.arms):
         raise InputError("there is nothing to draw: no seed is finished")
@@ -56,7 +56,7 @@ def places(found: PlacesResult) -> Figure:
 
 
 def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes, moved: Axes, shift: float) -> None:
-    """Everything of so many layers."""
+    """Draw the arms with so many layers in both panels."""
     arms = [one for one in found.by_layers if one.layers == layers and one.seeds]
     if not arms:
         return
@@ -70,7 +70,7 @@ def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes
 
 
 def _draw_heads(found: PlacesResult, axes: Axes) -> None:
-    """The share with the fewest layers by heads, a line a number of chains."""
+    """Draw the share with the fewest layers by number of heads, a line for each number of chains."""
     axes.set_xscale("log", base=2)
     shallow = [arm for arm in found.shallow if arm.seeds]
     for number, chains in enumerate(sorted({arm.setup.problem.chains for arm in shallow})):
@@ -87,7 +87,7 @@ def _draw_heads(found: PlacesResult, axes: Axes) -> None:
 
 
 def _shares(arms: Sequence[ArmLearned]) -> tuple[list[float], list[list[float]]]:
-    """Of each arm the share of seeds that learned the second hop, and how far its 95% interval reaches down and up."""
+    """For each arm, the share of seeds that learned the second hop, and how far its 95% interval goes down and up."""
     shares = [len(arm.steps(2)) / len(arm.seeds) for arm in arms]
     bounds = [clopper_pearson(len(arm.steps(2)), len(arm.seeds)) for arm in arms]
     down = [share - low for share, (low, _) in zip(shares, bounds, strict=True)]

@@ -1,4 +1,4 @@
-"""When the plateau ends and when all hops are learned, one change of the recipe a row."""
+"""When the plateau ends and when all hops are learned, a row for each change of the recipe."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def plateau(found: Arms) -> Figure:
-    """A row an arm: median step of x1 and of all hops (Kaplan and Meier, 95% intervals), and how many seeds learned.
+    """A row for each arm: median step of x1 and of all hops (Kaplan-Meier, 95% intervals), and how many seeds learned.
 
-    An arrow stands for never within the budget; the bands are the intervals of the unchanged recipe, the first arm.
+    An arrow means never within the budget; the bands are the intervals of the unchanged recipe, the first arm.
 
     Raises:
-        InputError: no arm with a seed.
+        InputError: no arm has a finished seed.
     """
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 

@@ -1,4 +1,4 @@
-"""What is left of models whose spare heads were taken away: how many paths, and whether they are certified."""
+"""What is left of models whose spare heads were removed: how many paths, and whether they are certified."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def pruning(result: PruningResult) -> Figure:
-    """With all heads and pruned, a line a seed, and by the laptop's recipe: left, paths of each circuit in the
-    natural reading, filled where it is certified; right, the loss of each model, with the bar.
+    """Models with all heads and pruned, a line for each seed, and models of the laptop's recipe. Left: paths of each
+    circuit in the natural reading, filled where it is certified. Right: the loss of each model, with the bar.
 
     Raises:
-        InputError: no model with a circuit.
+        InputError: no model has a circuit.
     """
     if not any(one.paths for one in (*result.pruned, *result.whole, *result.laptop)):
         raise InputError("there is nothing to draw: no model has a circuit")
@@ -45,7 +45,7 @@ def pruning(result: PruningResult) -> Figure:
 
 
 def _pairs(axes: Axes, result: PruningResult, of: Callable[[Seen], float | None]) -> None:
-    """A number of every model, all heads at 0, pruned at 1, the laptop's at 2; a line for a seed of the first two."""
+    """Draw a number of every model, all heads at 0, pruned at 1, the laptop's at 2; lines join the two of a seed."""
     for pruned, whole in result.pairs:
         before, after = of(whole), of(pruned)
         if before is not None and after is not None:

@@ -1,7 +1,7 @@
-"""The look of every figure: sizes, colours, marks, and files that are the same bytes each time.
+"""The look of every figure: sizes, colours, marks, and files that have the same bytes each time.
 
-Colours are Okabe and Ito's, told apart under every common colour blindness; markers and dashes repeat what colour says.
-Nothing here touches matplotlib's global state: draw between `with house():`, on a `Figure` of your own.
+Colours are Okabe and Ito's, which differ under every common colour blindness; markers and dashes repeat what colour
+says. Nothing here touches matplotlib's global state: draw within `with house():`, on a `Figure` of your own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
 INK, FAINT = "#333333", "#D9D9D9"
-"""Of text and axes; of grids. The report's page turns both (and white) over on a dark screen."""
+"""The colour of text and axes, and that of grids. The report's page inverts both (and white) on a dark screen."""
 
 COLUMN, PAGE = 3.4, 6.8
 """Widths in inches: one column of a paper, and two."""
@@ -96,10 +96,10 @@ _DASHES: tuple[Dash, ...] = get_args(Dash)
 
 
 def hop_look(hop: int) -> Look:
-    """Of hop 1, 2, ...: from cold to warm, the same in every figure; dashed from hop 7 on, where colours return.
+    """The look of hop 1, 2, ...: cold to warm, the same in every figure; dashed from hop 7 on, where colours return.
 
     Raises:
-        InputError: `hop` below 1.
+        InputError: `hop` is below 1.
     """
     if hop < 1:
         raise InputError(f"hops are counted from 1, got {hop}")
@@ -108,12 +108,13 @@ def hop_look(hop: int) -> Look:
 
 
 def hop_label(hop: int) -> str:
-    """The symbol that hop reaches: x with its number below."""
+    """The symbol that the hop reaches: x with its number as a subscript."""
     return f"$x_{{{hop}}}$"
 
 
 def curriculum_look(curriculum: bool, nth: int = 0) -> Look:
-    """Of runs with the implicit curriculum or without it; `nth` tells series of the same kind apart by their dashes."""
+    """The look of runs with or without the implicit curriculum; `nth` tells series of one kind apart by their
+    dashes."""
     if curriculum:
         return Look(INK, "o", _DASHES[nth % len(_DASHES)])
     return Look(PURPLE, "s", _DASHES[(nth + 1) % len(_DASHES)])
@@ -121,7 +122,7 @@ def curriculum_look(curriculum: bool, nth: int = 0) -> Look:
 
 @contextmanager
 def house() -> Iterator[None]:
-    """Draw in the style of the house, whatever the user's own matplotlib settings; they are back afterwards."""
+    """Draw in the style of the house, whatever the user's own matplotlib settings, which are restored afterwards."""
     import matplotlib.style
 
     with matplotlib.style.context(_HOUSE, after_reset=True):
@@ -129,14 +130,14 @@ def house() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches that lays itself out."""
+    """An empty figure of this size in inches, which lays itself out."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def shares_at_or_below(axes: Axes, lines: Mapping[str, tuple[Sequence[float], str]]) -> None:
-    """Cumulative shares of values between 0 and 1, a line a label: its values and its colour."""
+    """Draw cumulative shares of values between 0 and 1: for each label a line, by its values and its colour."""
     for label, (values, color) in lines.items():
         heights = [(place + 1) / len(values) for place in range(len(values))]
         axes.plot([0, *sorted(values)], [0, *heights], drawstyle="steps-post", color=color, label=label)
@@ -155,10 +156,10 @@ def thousands(axes: Axes) -> None:
 
 
 def save(figure: Figure, stem: Path | str) -> list[Path]:
-    """Write `stem`.png (200 dots an inch), .svg and .pdf, each whole or not at all, without dates or hosts.
+    """Write `stem`.png (200 dots per inch), .svg and .pdf, each whole or not at all, without dates or host names.
 
     Returns:
-        the three files. The same figure drawn by the same matplotlib gives the same bytes.
+        The three files. The same figure drawn by the same matplotlib gives the same bytes.
     """
     stem = Path(stem)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in FORMATS]
@@ -178,7 +179,7 @@ def write(figure: Figure, path: Path) -> None:
 
 
 def _numbered(svg: str) -> str:
-    """A drawing with its parts named by their order, not by the last bits of a layout, which differ each time."""
+    """A drawing whose parts are named by their order, not by the last bits of a layout, which differ each time."""
     names: dict[str, str] = {}
     for name in re.findall(r' id="([a-z][0-9a-f]{10})"', svg):
         names.setdefault(name, f"{name[0]}-{len(names)}")

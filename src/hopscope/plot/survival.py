@@ -15,13 +15,13 @@ _A_ROW = 4
 
 
 def survival(found: Arms) -> Figure:
-    """The share of seeds that have not learned a hop yet, a panel an arm, a line a hop.
+    """The share of seeds that have not learned a hop yet, a panel for each arm, a line for each hop.
 
-    Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: what
-    is drawn are the counts.
+    Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: the
+    counts themselves are drawn.
 
     Raises:
-        InputError: no arm with a seed.
+        InputError: no arm has a finished seed.
     """
     arms = found.begun
     with house():

@@ -1,4 +1,4 @@
-"""Circuits of language models: a row a model, a column a number of hops."""
+"""Circuits of language models: a row for each model, a column for each number of hops."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def text_circuits(circuits: Sequence[Circuit]) -> Figure:
-    """All circuits that were found.
+    """All circuits that were found, a panel each.
 
     Raises:
-        InputError: none was.
+        InputError: no circuit was found.
     """
     found = [one for one in circuits if one.found]
     if not found:

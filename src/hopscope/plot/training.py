@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS = 240
-"""A longer line is drawn through means of neighbouring points: more than a panel can show would only swell the file."""
+"""The most points of a line; longer ones are drawn through means of neighbours: more would only swell the file."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Panel:
     """One panel.
 
     Attributes:
-        title: of it.
-        metrics: of a run, all its rows: a mark shows where a hop first falls below 0.5.
-        every: lines are drawn through the rows at multiples of so many steps; the last steps, each of which has a row,
-            would be a smear.
-        model: the only one to draw; None for all.
+        title: the title of the panel.
+        metrics: the metrics of a run, with all rows; a mark shows where a hop first falls below 0.5.
+        every: lines are drawn through the rows at multiples of this many steps; the last steps, each of which has a
+            row, would make a smear.
+        model: the number of the only model to draw; None for all.
     """
 
     title: str
@@ -43,23 +43,23 @@ class Panel:
 
     @classmethod
     def of(cls, run: RunFolder) -> Panel:
-        """All models of a run."""
+        """The panel of all models of a run."""
         return cls(f"{run.path.name}: {run.recipe.layers} layers", run.metrics, run.recipe.log_every)
 
     @property
     def lines(self) -> Metrics:
-        """The rows that are drawn."""
+        """The rows through which lines are drawn."""
         return self.metrics.every(self.every)
 
 
 def training(*of: Panel | RunFolder) -> Figure:
-    """Partial losses over training, a panel a run, a line a seed and hop, a mark where each falls below 0.5.
+    """Partial losses over training: a panel per run, a line for each seed and hop, a mark where each falls below 0.5.
 
     Args:
-        of: runs, or what is to be drawn of them.
+        of: runs, or panels of them.
 
     Raises:
-        InputError: nothing given, or a run without metrics yet.
+        InputError: nothing is given, or a run has no metrics yet.
     """
     panels = [one if isinstance(one, Panel) else Panel.of(one) for one in of]
     if not panels:
@@ -86,7 +86,7 @@ def training(*of: Panel | RunFolder) -> Figure:
 
 
 def draw_panel(axes: Axes, panel: Panel) -> None:
-    """A line a seed and hop, a mark where it falls below 0.5."""
+    """Draw a line for each seed and hop, with a mark where it falls below 0.5."""
     axes.axhline(LEARNED, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     lines, learned = panel.lines, panel.metrics.first_below()
     for model in range(len(lines.seeds)) if panel.model is None else [panel.model]:
@@ -123,7 +123,7 @@ def _legend(figure: Figure, panels: Sequence[Panel]) -> None:
 
 
 def thinned(steps: Sequence[float], losses: Sequence[float]) -> tuple[list[float], list[float]]:
-    """At most `POINTS` points: means over as many neighbours as that takes."""
+    """At most `POINTS` points: each the mean of as many neighbours as that takes."""
     width = math.ceil(len(steps) / POINTS)
     blocks = range(0, len(steps), width)
     return (

@@ -1,4 +1,4 @@
-"""When transformer D learns x1 and all hops, by what is read otherwise about its recipe, seed by seed."""
+"""When transformer D learns x1 and all hops, by what is read differently in its recipe, seed by seed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _TITLES = {name.replace(" ", "-"): name.replace("/", ", ") for name in READINGS}
 
 
 def unsaid(found: Arms) -> Figure:
-    """A row a reading, the stand-in beside the full size; a line a seed, from x1 to all hops.
+    """A row for each reading, the stand-in beside the full size; a line for each seed, from x1 to all hops.
 
-    An arrow stands for never within the budget. The lines across are the paper's plateau and half of it, from which on
-    x1 is asked for.
+    An arrow means never within the budget. The vertical lines are the paper's plateau and half of it, from which on x1
+    is asked for.
 
     Raises:
-        InputError: no arm with a seed.
+        InputError: no arm has a finished seed.
     """
     begun = found.begun
     there = [arm.name.removeprefix(FULL) for arm in begun]

@@ -11,7 +11,7 @@ from hopscope.studies.held_head import Arm, HeldHeadResult
 
 
 def section(result: HeldHeadResult, figures: Path) -> Section:
-    """The arms' losses over time, and when each seed leaves its plateau."""
+    """The section with the arms' losses over time, and when each seed leaves its plateau."""
     stem = figures / "held-head"
     save(training(*[Panel(arm.name, arm.metrics, result.log_every) for arm in result.arms]), stem)
     hops = [f"x{hop} learned" for hop in result.arms[0].metrics.hops]

@@ -29,19 +29,19 @@ from hopscope.paper.claims import VERDICTS, Claim, ToldInterval
 from hopscope.plot.style import FORMATS
 
 LARGEST_SVG = 2_000_000
-"""A larger drawing, in bytes, goes into the page as its PNG."""
+"""A drawing larger than this, in bytes, goes into the page as its PNG."""
 
 _PACKAGES = ("torch", "numpy", "matplotlib")
 
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure of `style.save`.
+    """A figure that `style.save` wrote.
 
     Args:
-        stem: its files without their endings; .svg or .png must be there.
+        stem: the path of its files without their endings; .svg or .png must be there.
         caption: what it shows and how to read it; `code` stands between backticks.
-        alt: what it shows, for those who do not see it; the caption where empty.
+        alt: what it shows, for those who cannot see it; the caption where empty.
     """
 
     stem: Path
@@ -51,7 +51,7 @@ class PageFigure:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text; columns of numbers come out aligned."""
+    """A table of text; columns of numbers are aligned."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -64,7 +64,7 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """For every column, whether it holds numbers alone."""
+        """For every column, whether it holds only numbers."""
         return [all(_is_number(row[place]) for row in self.rows) for place in range(len(self.header))]
 
 
@@ -93,12 +93,12 @@ def write_page(
 
     Args:
         path: the HTML file; links are relative to its folder.
-        title: of the page.
+        title: the title of the page.
         lead: the first sentences, under the title.
-        claims: rows of the claims table, in order.
-        sections: what follows the table.
-        rerun: lines for a shell that make the page again.
-        made: the date to show; now by default.
+        claims: the rows of the claims table, in order.
+        sections: the sections that follow the table.
+        rerun: shell commands that make the page again.
+        made: the date to show; None for now.
         explorer: the explorer's file, relative to the page; None where there is none.
 
     Raises:
@@ -165,7 +165,7 @@ def _interval(interval: ToldInterval) -> str:
 
 
 def _preset(claim: Claim) -> str:
-    """Whose verdict it is: the preset's, where the finding comes from training at its scale."""
+    """The preset whose verdict it is, where the finding comes from training at that preset's scale; else empty."""
     name, colon, _ = claim.scale.partition(":")
     return name if colon and claim.verdict != "not run" else ""
 
@@ -199,7 +199,7 @@ def _drawn(figure: PageFigure, folder: Path) -> dict[str, Any]:
 
 
 def _inline_svg(svg: str, name: str, alt: str) -> tuple[Markup, int]:
-    """The drawing as an element of the page, and its width in pixels; its ids are made its own."""
+    """The drawing as an element of the page, and its width in pixels; its ids are made unique to it."""
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     match = re.search(r"<svg\b[^>]*>", svg)
     size = re.search(r'\bviewBox="0 0 ([\d.]+) ([\d.]+)"', match[0]) if match else None

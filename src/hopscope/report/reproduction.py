@@ -21,7 +21,7 @@ LEAD = (
 
 
 def write_report(found: Reproduction) -> Path:
-    """Draw what was found into its folder, and write the page; gives the page's path."""
+    """Draw what was found into its folder, and write the page; return the page's path."""
     figures = found.folder / "figures"
     sections: list[Section | None] = [
         section_4.section(found.benchmark, figures),
@@ -47,7 +47,7 @@ def write_report(found: Reproduction) -> Path:
 
 
 def _rerun(found: Reproduction) -> list[str]:
-    """The commands that make all of it, and that draw it anew, where it lies."""
+    """The commands that make all of it, and that draw it anew, in its folder."""
     name, folder = found.preset.name, found.folder.as_posix()
     out = "" if folder == f"runs/{name}" else f" --out {quote(folder)}"
     told = "" if found.folder.name == name else f" --preset {name}"
@@ -55,7 +55,7 @@ def _rerun(found: Reproduction) -> list[str]:
 
 
 def _write_explorer(found: Reproduction) -> str | None:
-    """The explorer of the first model that was followed, beside the report; None where its run is not there."""
+    """Write the explorer of the first model that was followed, beside the report; None where no such run is there."""
     for one in found.emergence.followed:
         path = found.folder / found.emergence.study.at / one.model.setup.name
         if one.final is None or not (path / "run.json").exists():

@@ -13,7 +13,7 @@ from hopscope.words import counted
 
 
 def section(result: BenchmarkResult, figures: Path) -> Section | None:
-    """Figure 2; None where no language model gave an acceptable answer."""
+    """The section with Figure 2; None where no language model gave an acceptable answer."""
     points = result.summary.points if result.summary else ()
     if all(point.accuracy is None for point in points):
         return None
@@ -31,7 +31,7 @@ def section(result: BenchmarkResult, figures: Path) -> Section | None:
 
 
 def _how(summary: Summary | None) -> str:
-    """In which way they were asked: the paper's, or with what."""
+    """How they were asked, in words: in the paper's way, or with which changes."""
     changed = list(summary.settings.extensions.changed()) if summary else []
     effort = summary.settings.reasoning_effort if summary else None
     changed += [f"reasoning effort {effort}"] if effort not in (None, "none") else []

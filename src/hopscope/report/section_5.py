@@ -12,7 +12,7 @@ from hopscope.theory.depth import depths
 
 
 def section(hops: int, figures: Path) -> Section:
-    """Theorem 1 beside the exact minima, and the flow of `hops` hops."""
+    """The section with Theorem 1 beside the exact minima, and the flow of `hops` hops."""
     stem = figures / "flow"
     save(figure_3(RetrievalProblem(hops=hops)), stem)
     rows = [[row.hops, row.theorem_1, row.no_mask, row.causal] for row in map(depths, (1, 2, 3, 4, 5, 8, 16, 32, 64))]

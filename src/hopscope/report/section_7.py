@@ -15,7 +15,7 @@ from hopscope.words import counted
 
 
 def section(result: DepthResult, figures: Path) -> Section | None:
-    """The figures of Section 7 and a table of every run; None where nothing is finished."""
+    """The section with the figures of Section 7 and a table of every run; None where nothing is finished."""
     if not result.groups:
         return None
     drawn = [_final_losses(result, figures)]

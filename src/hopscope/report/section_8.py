@@ -15,7 +15,7 @@ _NUMBERS = "Numbers: loss of the circuit without the path, with the model's own 
 
 
 def section(result: CircuitResult, figures: Path) -> Section | None:
-    """A drawing of every circuit and a table of its paths; None where no circuit has been looked for."""
+    """The section with a drawing of every circuit and a table of its paths; None where no circuit was searched for."""
     found = [(model.name, model.circuit) for model in result.models if model.circuit]
     if not found:
         return None

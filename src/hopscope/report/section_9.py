@@ -23,7 +23,7 @@ _CAPTIONS = {
 
 
 def section(result: EmergenceResult, figures: Path) -> Section | None:
-    """The first model's figures, and a table of all paths; None where no model has a circuit."""
+    """The section with the first model's figures and a table of all paths; None where no model has a circuit."""
     there = [(one, one.final) for one in result.followed if one.final and one.model.circuit]
     if not there:
         return None
@@ -42,7 +42,7 @@ def section(result: EmergenceResult, figures: Path) -> Section | None:
 
 
 def save_figures(metrics: Metrics | None, emergence: Emergence, circuit: Circuit, folder: Path) -> dict[str, Path]:
-    """Draw Figure 6 (if there are metrics), Figure 7 and Appendix D; gives their stems by name."""
+    """Draw Figure 6 (if there are metrics), Figure 7 and Appendix D; return the stems of their files by name."""
     figures = {"figure-6": figure_6(metrics, emergence.number)} if metrics is not None and len(metrics) else {}
     figures |= {"figure-7": figure_7(emergence, circuit), "appendix-d": appendix_d(emergence)}
     suffix = f"-model-{emergence.number}" if emergence.number else ""

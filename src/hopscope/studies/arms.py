@@ -25,13 +25,13 @@ from hopscope.training.setup import Setup
 
 @dataclass(frozen=True)
 class ArmLearned:
-    """What an arm came to.
+    """What the seeds of an arm have learned so far.
 
     Attributes:
-        setup: what it is trained by, and from which seeds.
-        seeds: finished so far.
-        learned: by seed and hop asked for, the first logged step with a validation loss below 0.5, or what else the
-            study calls learned; None if there is none.
+        setup: the recipe and problem it is trained with, and its seeds.
+        seeds: those of its seeds that are finished.
+        learned: by seed and hop asked for, the first logged step with a validation loss below 0.5, or by whatever else
+            the study counts as learned; None if there is none.
     """
 
     setup: Setup
@@ -40,71 +40,72 @@ class ArmLearned:
 
     @property
     def name(self) -> str:
-        """Of the arm."""
+        """The arm's name."""
         return self.setup.name
 
     @property
     def layers(self) -> int:
-        """Of its models."""
+        """Layers of its models."""
         return self.setup.recipe.layers
 
     @property
     def budget(self) -> int:
-        """The most steps that a run has."""
+        """The most steps that a run may take."""
         return self.setup.recipe.steps
 
     @property
     def hops(self) -> tuple[int, ...]:
-        """Asked for."""
+        """Hops the models are asked for."""
         return self.setup.problem.target_hops
 
     @property
     def last(self) -> int:
-        """D."""
+        """D, the hops of a chain, and so the last hop."""
         return self.setup.problem.hops
 
     @property
     def finished(self) -> bool:
-        """Whether every seed is."""
+        """Whether every seed of the arm is finished."""
         return len(self.seeds) == len(self.setup.seeds)
 
     def times(self, hop: int) -> list[int | None]:
-        """When each seed learned the hop."""
+        """The step at which each seed learned the hop; None if it did not."""
         return [one[self.hops.index(hop)] for one in self.learned]
 
     def steps(self, hop: int) -> list[int]:
-        """Of the seeds that learned the hop, when; rising."""
+        """The steps at which seeds learned the hop, rising; seeds that did not are left out."""
         return sorted(step for step in self.times(hop) if step is not None)
 
     def everything(self) -> list[int | None]:
-        """When each seed had learned every hop that is asked for."""
+        """The step at which each seed had learned every hop that is asked for; None if it had not."""
         return [None if None in one else max(step for step in one if step is not None) for one in self.learned]
 
     @property
     def learned_all(self) -> list[Setup]:
-        """The runs, trained to the end, of the seeds that learned every hop that is asked for."""
+        """Setups, trained to the end, of the seeds that learned every hop that is asked for."""
         seeds = [seed for seed, step in zip(self.seeds, self.everything(), strict=True) if step is not None]
         return runs_of(replace(self.setup, seeds=tuple(seeds)), to_the_end=True) if seeds else []
 
     def needs(self, hop: int) -> int:
-        """Layers that theory asks for so that such a model can answer with that hop."""
+        """The fewest layers with which, by theory, such a model can answer with that hop."""
         return minimum_of_hop(self.setup.problem, hop, one_head=self.setup.recipe.heads == 1)
 
     def tells_of(self, *, planned: bool) -> set[str]:
-        """Its runs, whatever their budget: that may grow, and what is learned in the shorter one is known."""
+        """Names of its runs, finished or planned, whatever their budget: a budget may grow, and what was learned within
+        a shorter one stays known."""
         runs = [run for run in runs_of(self.setup) if planned or run.seeds[0] in self.seeds]
         return {_of(run) for run in runs}
 
     @property
     def learned_what_they_may(self) -> int:
-        """Seeds that learned every hop for which the model has layers enough; others may have learned nothing at all,
-        or diverged, so that what else they did not learn says nothing of depth."""
+        """How many seeds learned every hop for which the model has enough layers. The others may have learned nothing
+        at all, or diverged, so that what else they did not learn says nothing about depth."""
         may = [self.needs(hop) <= self.layers for hop in self.hops]
         return sum(all(step is not None for step, one in zip(seed, may, strict=True) if one) for seed in self.learned)
 
     @property
     def beyond_theory(self) -> int:
-        """Seeds that learned a hop for which the model has too few layers."""
+        """How many seeds learned a hop for which the model has too few layers."""
         forbidden = [self.needs(hop) > self.layers for hop in self.hops]
         return sum(
             any(step is not None and no for step, no in zip(one, forbidden, strict=True)) for one in self.learned
@@ -113,20 +114,20 @@ class ArmLearned:
 
 @dataclass(frozen=True)
 class Arms:
-    """What the arms of a study came to.
+    """What the arms of a study have learned so far.
 
     Attributes:
-        arms: in the study's order.
+        arms: one for each arm, in the study's order.
     """
 
     arms: tuple[ArmLearned, ...]
 
     @property
     def begun(self) -> list[ArmLearned]:
-        """Those with a finished seed, to draw.
+        """The arms with a finished seed, which can be drawn.
 
         Raises:
-            InputError: there is none.
+            InputError: no arm has a finished seed.
         """
         found = [arm for arm in self.arms if arm.seeds]
         if not found:
@@ -135,18 +136,19 @@ class Arms:
 
 
 def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms:
-    """Train the seeds of which nothing is known, each arm's first before any arm's second, and tell what all came to.
+    """Train the seeds of which nothing is known, the first of every arm before any second, and read what all arms
+    learned.
 
-    Of what the work does not want nothing is trained; what is known of it is told.
+    Arms that `work` does not want are not trained; what is known of them is still returned.
 
     Args:
-        study: its name.
-        arms: what is trained; their schedules do not count.
-        folder: of the study; its record there, if there is one, is an `Arms`.
-        work: how.
+        study: the name of the study.
+        arms: the arms to train; their schedules do not count.
+        folder: the folder of the study; its record there, if there is one, is an `Arms`.
+        work: how the work is done.
 
     Raises:
-        InputError: a record or a run there is damaged, or another than the arm's.
+        InputError: a record or a run there is damaged, or belongs to another arm.
     """
     return train(arms, folder / "runs", work, (kept(study, folder, Arms) or Arms(())).arms)
 
@@ -154,7 +156,7 @@ def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms
 def train(
     arms: Sequence[Setup], folder: Path, work: Work, before: Sequence[ArmLearned] = (), *, to_the_end: bool = False
 ) -> Arms:
-    """The same from what was known before, with all run folders in `folder`; `to_the_end` as in `by_seed`."""
+    """As `learned`, given what was known before, with all run folders in `folder`; `to_the_end` as in `by_seed`."""
     known, wanted = _of_arms(before, to_the_end=to_the_end), [arm for arm in arms if work.wants(arm.name)]
     runs = [run for run in by_seed(wanted, to_the_end=to_the_end) if _known(run, known) is None]
     work.train(runs, folder, in_order=True)
@@ -166,7 +168,7 @@ _Known = dict[str, list[tuple[Recipe, _Learned]]]
 
 
 def _of_arms(arms: Sequence[ArmLearned], *, to_the_end: bool) -> _Known:
-    """What each run came to, whatever its budget: its recipe, and when it learned each hop."""
+    """What is known of each run, whatever its budget: its recipe, and when it learned each hop."""
     found: _Known = {}
     for arm in (one for one in arms if one.seeds):  # of which a seed is finished
         runs = runs_of(replace(arm.setup, seeds=arm.seeds), to_the_end=to_the_end)
@@ -176,7 +178,7 @@ def _of_arms(arms: Sequence[ArmLearned], *, to_the_end: bool) -> _Known:
 
 
 def _known(run: Setup, known: _Known) -> _Learned | None:
-    """When a run learned each hop, if that follows from what is known of it or of one with another budget."""
+    """When a run learned each hop, if that follows from what is known of it or of the same run with another budget."""
     for recipe, learned in known.get(_of(run), ()):
         constant = min(Plan(recipe).falls_from, Plan(run.recipe).falls_from)
         if recipe.steps == run.recipe.steps or all(step is not None and step <= constant for step in learned):
@@ -185,23 +187,25 @@ def _known(run: Setup, known: _Known) -> _Learned | None:
 
 
 def _of(run: Setup) -> str:
-    """What tells a run from all others, whatever it is called and however long it may go on."""
+    """A hash that identifies a run, whatever it is called and however long it may go on."""
     return made_by(replace(run, recipe=replace(run.recipe, steps=1)))
 
 
 def by_seed(arms: Sequence[Setup], *, to_the_end: bool = False) -> list[Setup]:
-    """The runs: every arm's first seed, the longest first, then the second: a study cut short has some of each arm.
+    """The runs: the first seed of every arm, the longest run first, then the second seeds, and so on. A study cut short
+    thus has some seeds of each arm.
 
     Args:
-        arms: what is trained; their schedules do not count but for `fall`.
-        to_the_end: let the rate fall once a run has learned, so that its circuit can be looked for.
+        arms: the arms to train; of their schedules only `fall` counts.
+        to_the_end: whether the rate falls once a run has learned, so that its circuit can be searched for.
     """
     ranked = [(rank, run) for arm in arms for rank, run in enumerate(runs_of(arm, to_the_end=to_the_end))]
     return [run for _, run in sorted(ranked, key=lambda one: (one[0], -one[1].work))]
 
 
 def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:
-    """One run a seed, which ends as soon as it has learned, or as the recipe's fall has it after that."""
+    """One run for each seed, which ends as soon as it has learned or, with `to_the_end`, when the recipe's fall after
+    that is over."""
     recipe = replace(arm.recipe, schedule="when-learned")
     if not to_the_end:
         recipe = replace(recipe, fall=0.0, learned_below=LEARNED, final_steps=1, checkpoint_every=None)
@@ -216,21 +220,21 @@ def read(
     to_the_end: bool = False,
     below: float = LEARNED,
 ) -> Arms:
-    """What the seeds of which something is known came to.
+    """Read what the seeds of which something is known have learned.
 
-    Known is a seed whose run is finished, and one that was known before, perhaps on another machine, of the same arm or
-    of one that differs in its budget alone, if it had learned everything within both: until then the rate is constant,
-    so it is the same run. So a study goes on from its small record alone.
+    A seed is known if its run is finished. It is also known if it was before, perhaps on another machine, in the same
+    arm or in one that differs in its budget alone, provided that it had learned everything within both: until then the
+    rate is constant, so it is the same run. So a study can go on from its small record alone.
 
     Args:
-        arms: what was trained.
+        arms: the arms that were trained.
         folder: where the run folders are.
-        before: what was known.
+        before: what was known before.
         to_the_end: as in `by_seed`.
-        below: the validation loss below which a hop is learned.
+        below: the validation loss below which a hop counts as learned.
 
     Raises:
-        InputError: a run there is damaged, or another than the arm's.
+        InputError: a run there is damaged, or belongs to another arm.
     """
     from hopscope.training.many import finished
 
@@ -245,15 +249,15 @@ def read(
 
 
 def nothing_beyond(asked: str, found: Sequence[ArmLearned]) -> Judgement:
-    """Whether no seed learns a hop for which its model has too few layers.
+    """Judge whether no seed learns a hop for which its model has too few layers.
 
     As asked: none did, and the upper 95% Clopper-Pearson bound on how often one would is below one half, counted over
-    those that learned every hop for which they have layers enough. Not as asked: one did. Else inconclusive, and so
-    where no deeper arm learned the last hop.
+        those that learned every hop for which they have enough layers. Not as asked: one did. Otherwise inconclusive,
+        also where no deeper arm learned the last hop.
 
     Args:
         asked: the claim.
-        found: arms of one problem, of several depths.
+        found: the arms of one problem, of several depths.
     """
     below = [arm for arm in found if arm.layers < arm.needs(arm.last)]
     if not any(arm.seeds for arm in below):
@@ -266,7 +270,7 @@ def nothing_beyond(asked: str, found: Sequence[ArmLearned]) -> Judgement:
 
 
 def table(found: Arms) -> str:
-    """Who learned what and when, as a Markdown table; quantiles count those that never learn. Arms not begun are left
+    """A Markdown table of who learned what and when; quantiles count seeds that never learn. Arms not begun are left
     out."""
     lines = [
         "| arm | hop | layers | theory | learned (95%) | median step | nine in ten by | latest |",
@@ -284,6 +288,6 @@ def table(found: Arms) -> str:
 
 
 def _quantile(steps: Sequence[int], seeds: int, share: float) -> str:
-    """The step by which so large a share of all seeds had learned; `-` if fewer ever did."""
+    """The step by which this share of all seeds had learned; `-` if fewer ever did."""
     needed = -(-int(share * 1000) * seeds // 1000)
     return str(steps[needed - 1]) if 0 < needed <= len(steps) else "-"

@@ -1,12 +1,13 @@
 """Does the certificate say no to false circuits, and yes to true ones?
 
 False circuits of many kinds are planted in hand-built and in trained models and certified like any other, on fresh
-sequences and with fresh draws each time; so are the true ones. Reported is, for every part and kind, how often it
-passes. A part that passes all false circuits is worth nothing; the whole may pass at most `FALSE_PASSES` of them.
+sequences and with fresh draws each time; so are the true ones. For every part and kind the study reports how often the
+part passes. A part that passes all false circuits is worth nothing; the whole certificate may pass at most
+`FALSE_PASSES` of them.
 
-Whether a planted circuit is false is decided by what it does on many sequences that no certificate sees, with a margin
-(`planting.label`): a wrong path may be as good as the right one where its key holds the same symbol. What is as good,
-and what lies within the margin, is counted and left out.
+Whether a planted circuit is false is decided by its loss on many sequences that no certificate sees, with a margin
+(`planting.label`): a wrong path may be as good as the right one where its key holds the same symbol. Circuits that are
+as good, and those within the margin, are counted and left out.
 """
 
 from __future__ import annotations
@@ -41,35 +42,35 @@ from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
 FALSE_PASSES = 0.05
-"""Share of false circuits that the whole certificate may pass, by the upper end of its 95% interval."""
+"""The share of false circuits that the whole certificate may pass, by the upper end of its 95% interval."""
 
 PROOF = Proof(sequences=96, deciding=512, few=32, rough=8, draws=100, halves=16)
-"""Behind every certificate: less than the default, so what it passes is an upper estimate of what that would pass."""
+"""The proof behind every certificate: less than the default, whose passing share is therefore at most as large."""
 
 QUICK = Proof(sequences=48, deciding=48, few=16, rough=4, draws=20, halves=4)
-"""That it works: hand-built circuits are clear on few sequences."""
+"""The proof of a quick check that the study runs: hand-built circuits are clear on few sequences."""
 
 _KIND, _HOST = "hopscope calibration", "hopscope calibration host"
 
 _LABELS = ("true", "false")
 
 _TRIES = 4
-"""Circuits planted for one with a label, at most."""
+"""The most circuits planted for each one that gets a label."""
 
 
 @dataclass(frozen=True)
 class CalibrationStudy:
-    """What is planted where, written down before it runs.
+    """What is planted and where, written down before the study runs.
 
     Attributes:
-        built: hops and seeds of the hand-built models.
+        built: hops and seed of each hand-built model.
         runs: folders of runs with trained models; models above the bar are left out.
-        kinds: of what is planted; none for all those of its sense.
-        each: circuits of each kind, over all models together.
-        sequences: behind every label.
-        bar: of the hand-built models.
-        proof: behind every certificate.
-        sense: the reading that is certified.
+        kinds: the kinds of circuits to plant; empty for all kinds of the study's sense.
+        each: how many circuits of each kind must have a label, over all models together.
+        sequences: sequences behind every label.
+        bar: the bar of the hand-built models, the highest loss that a circuit may have.
+        proof: the proof behind every certificate.
+        sense: the reading in which circuits are certified.
     """
 
     built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(3) for hops in (1, 2, 3))
@@ -83,17 +84,17 @@ class CalibrationStudy:
 
     @property
     def strict(self) -> CalibrationStudy:
-        """The same asked of strict certificates; of a trained model where its strict circuit is clear."""
+        """The same study of strict certificates; a trained model takes part only where its strict circuit is clear."""
         return replace(self, sense="strict")
 
     @property
     def wanted(self) -> tuple[Kind, ...]:
-        """The kinds that are planted."""
+        """The kinds of circuits that are planted."""
         return self.kinds or KINDS[self.sense]
 
     @property
     def asked(self) -> str:
-        """What certificates are asked, as a hash: others say nothing here."""
+        """A hash of what certificates are asked: proof, sense and rules. Certificates with another hash are refused."""
         return content_hash([plain(self.proof), self.sense, RULES])
 
 
@@ -103,14 +104,14 @@ class Certified:
 
     Attributes:
         host: the model's name.
-        family: of the model.
-        planted: which kind.
-        number: of its kind in this model.
-        what: was done.
-        label: the truth.
-        bar: that it was held to.
-        failed: parts that did not pass; empty for labels that are left out.
-        seconds: that the certificate took.
+        family: the family of the model.
+        planted: the kind of circuit that was planted.
+        number: its number among the circuits of its kind in this model, from 0.
+        what: what was done to the circuit, in words.
+        label: whether it is truly a circuit, see `planting.Label`.
+        bar: the bar that it was held to.
+        failed: parts that it did not pass; also empty for a label that is left out, which is not certified.
+        seconds: processor time that the certificate took.
     """
 
     host: str
@@ -126,23 +127,24 @@ class Certified:
 
 @dataclass(frozen=True)
 class CalibrationResult:
-    """Every planted circuit.
+    """All planted circuits.
 
     Attributes:
-        certified: one an entry.
+        certified: one entry for each planted circuit.
     """
 
     certified: tuple[Certified, ...]
 
     def of(self, kind: Kind, family: str | None = None) -> list[Certified]:
-        """Those of a kind that have a label: the one that the kind is planted to have."""
+        """The circuits of a kind whose label is the one that the kind is planted to have."""
         wanted = "true" if kind in TRUE else "false"
         chosen = (one for one in self.certified if one.planted == kind and one.label == wanted)
         return [one for one in chosen if family in (None, one.family)]
 
     @property
     def false_passes(self) -> tuple[int, int, float]:
-        """False circuits that passed every part, all false ones, and the upper end of the 95% interval of the share."""
+        """How many false circuits passed every part, how many there are, and the upper end of the share's 95%
+        interval."""
         false = [one for kind in get_args(Kind) if kind not in TRUE for one in self.of(kind)]
         passed = sum(not one.failed for one in false)
         return passed, len(false), clopper_pearson(passed, len(false))[1]
@@ -151,7 +153,7 @@ class CalibrationResult:
 def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> CalibrationResult:
     """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder`.
 
-    Every model gets as many circuits of every kind, and more, until so many of a kind have a label or none has more.
+    Every model gets equally many of every kind, and more, until enough of a kind have a label or no model has more.
 
     Raises:
         InputError: a certificate there is damaged, or was made by another proof, in another sense or by other rules.
@@ -174,20 +176,21 @@ def run(study: CalibrationStudy, folder: Path, work: Work | None = None) -> Cali
 
 
 def _short(study: CalibrationStudy, found: CalibrationResult) -> Mapping[Kind, int]:
-    """How many circuits with a label are missing, of every kind that has not enough."""
+    """How many circuits with a label are missing, for every kind that has too few."""
     missing = {kind: study.each - len(found.of(kind)) for kind in study.wanted}
     return {kind: number for kind, number in missing.items() if number > 0}
 
 
 def _fill(study: CalibrationStudy, folder: Path, name: str, kinds: Sequence[Kind], quota: int) -> None:
-    """Plant circuits of some kinds in one model, until so many of a kind have a label; none where the first have none.
+    """Plant circuits of some kinds in one model until enough have a label; a kind whose first ones get none is given
+    up.
 
     Args:
-        study: asked.
-        folder: where what is planted is kept.
-        name: of the model.
-        kinds: to plant.
-        quota: with a label, those that are there counted.
+        study: the calibration study.
+        folder: the folder where planted circuits are kept.
+        name: the name of the model.
+        kinds: the kinds to plant.
+        quota: how many circuits of each kind must have a label, including those already there.
     """
     hosts = _hosts(study, folder)
     (host,) = [one for one in hosts if one.name == name]
@@ -225,12 +228,12 @@ def _read(study: CalibrationStudy, path: Path) -> Certified:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What is known of a trained model: a circuit that was found and cut down to what is clear; None where it has none.
+    """What is kept of a trained model: the circuit that was found, cut down to what is clear.
 
     Attributes:
-        program: as in `hopscope.circuits.programs`.
-        bar: that it is held to.
-        clear: as of a `Host`.
+        program: the circuit, as in `hopscope.circuits.programs`; None where none was found.
+        bar: the bar that it is held to.
+        clear: as in `Host`.
     """
 
     program: list[dict[str, Any]] | None
@@ -269,8 +272,8 @@ def _kept_path(folder: Path, path: Path, seed: int) -> Path:
 def _hosts(study: CalibrationStudy, folder: Path) -> tuple[Host, ...]:
     """Every model with a known circuit: those built by hand, and those of the runs that have one.
 
-    A strict circuit says nothing of the patterns that the model makes itself, so what is planted there is false for
-    sure only where it is clear in either sense: other models are left out.
+    A strict circuit says nothing about the patterns that the model makes itself, so what is planted there is surely
+    false only where it is clear in either sense: other models are left out.
     """
     built = [hand_built(hops, seed, study.sequences, study.bar) for hops, seed in study.built]
     trained = [host for path in study.runs for host in _trained(path, study.sequences, folder)]
@@ -278,7 +281,7 @@ def _hosts(study: CalibrationStudy, folder: Path) -> tuple[Host, ...]:
 
 
 def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
-    """The models of a run in which a circuit was found, as `folder` has them."""
+    """The models of a run in which a circuit was found, as kept in `folder`."""
     run, hosts = RunFolder(path), []
     for number, seed in enumerate(run.seeds):
         kept = _kept_path(folder, path, seed)
@@ -301,7 +304,7 @@ def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
 
 
 def _certified(study: CalibrationStudy, host: Host, hosts: Sequence[Host], kind: Kind, number: int) -> Certified | None:
-    """One circuit planted, labelled and, where it has a label, certified."""
+    """Plant and label a circuit and, where its label counts, certify it; None where none of the kind can be planted."""
     seed = derive_seed(number, "calibration", host.name, kind)
     planted = plant(kind, host, hosts, torch.Generator().manual_seed(seed))
     if planted is None:

@@ -1,4 +1,4 @@
-"""What the calibration comes to: how often each part of a certificate passes circuits of each kind."""
+"""The outcome of the calibration: how often each part of a certificate passes circuits of each kind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _KIND = "hopscope calibration summary"
 
 @dataclass(frozen=True)
 class Count:
-    """Circuits of a kind in the models of a family.
+    """Counts of the circuits of one kind in the models of one family.
 
     Attributes:
-        family: of models.
-        planted: the kind.
-        certified: how many have a label.
+        family: the family of models.
+        planted: the kind of circuit.
+        certified: how many of them have a label.
         every_part: how many passed every part.
         passed: how many passed each part.
     """
@@ -38,18 +38,18 @@ class Count:
 
 @dataclass(frozen=True)
 class CalibrationSummary:
-    """The answer.
+    """The outcome of the calibration.
 
     Attributes:
-        proof: behind every certificate.
-        margin: of the labels.
-        counts: by family and kind.
-        left_out: planted circuits that are equivalent to a true one, and those within the margin.
-        false_passes: false circuits that passed every part.
-        false: all of them.
-        upper: end of the 95% interval of that share.
-        holds: whether it is below `FALSE_PASSES`.
-        seconds: of computing, all certificates together.
+        proof: the proof behind every certificate.
+        margin: the margin of the labels.
+        counts: the counts by family and kind.
+        left_out: how many planted circuits are equivalent to a true one, and how many lie within the margin.
+        false_passes: how many false circuits passed every part.
+        false: how many false circuits there are.
+        upper: the upper end of the 95% interval of the share that passed.
+        holds: whether `upper` is below `FALSE_PASSES`.
+        seconds: processor time of all certificates together.
     """
 
     proof: Proof
@@ -63,16 +63,16 @@ class CalibrationSummary:
     seconds: int
 
     def tells_of(self, *, planned: bool) -> set[str]:
-        """Every certificate, by its proof."""
+        """A name for every certificate, with a hash of its proof."""
         by = content_hash(plain(self.proof))
         return {f"{by} {one.family} {one.planted} {n}" for one in self.counts for n in range(one.certified)}
 
 
 def kept_summary(folder: Path) -> CalibrationSummary | None:
-    """What the study came to when it was last written down in a folder; None if it never was.
+    """The summary last written to a folder; None if there is none.
 
     Raises:
-        InputError: the record is damaged, or another's.
+        InputError: the record is damaged, or is another's.
     """
     path = folder / "calibration.json"
     if not path.exists():
@@ -81,12 +81,12 @@ def kept_summary(folder: Path) -> CalibrationSummary | None:
 
 
 def keep_summary(folder: Path, found: CalibrationSummary) -> None:
-    """Write it down there."""
+    """Write the summary to a folder."""
     write_record(folder / "calibration.json", found, kind=_KIND, schema=1)
 
 
 def summarised(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationSummary:
-    """What the study comes to, its certificates in `folder`."""
+    """Run the study, with its certificates in `folder`, and summarise it."""
     return summary(run(study, folder, work), study.proof)
 
 
@@ -110,7 +110,8 @@ def summary(result: CalibrationResult, proof: Proof = PROOF) -> CalibrationSumma
 
 
 def table(found: CalibrationSummary) -> str:
-    """In Markdown: a column a kind, a row a part, the share that passes it; hand-built and trained models apart."""
+    """Markdown tables of the share of circuits that pass, a column for each kind and a row for each part; hand-built
+    and trained models apart."""
     lines = []
     for title, of_training in (("hand-built", False), ("trained", True)):
         rows = [count for count in found.counts if count.family.startswith("trained") == of_training]

@@ -52,24 +52,24 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 LEAST = 10
-"""Seeds from which no drift can be shown."""
+"""The fewest models by which the absence of a drift can be shown."""
 
 SEQUENCES = 128
-"""Pairs of sequences by which a model is asked whether it goes by place."""
+"""Pairs of sequences on which a model is tested for going by place."""
 
 
 @dataclass(frozen=True)
 class CensusStudy:
-    """What is trained and looked at.
+    """What is trained and examined.
 
     Attributes:
-        recipe: its layers are varied.
+        recipe: the recipe of all models; its layers are varied.
         hops: D.
-        layers: the depths.
-        seeds: of every depth.
-        further: how many of them are trained on, at `further_layers`.
-        further_layers: with so many layers.
-        search: for circuits.
+        layers: the depths, in layers.
+        seeds: the seeds of every depth.
+        further: how many of the seeds are trained further, at `further_layers`.
+        further_layers: the depth of the models that are trained further.
+        search: how circuits are searched for.
     """
 
     recipe: Recipe
@@ -82,7 +82,7 @@ class CensusStudy:
 
     @property
     def models(self) -> list[Setup]:
-        """A run a model."""
+        """One run for each model."""
         problem = RetrievalProblem(hops=self.hops)
         recipes = [replace(self.recipe, layers=layers) for layers in self.layers]
         depths = [Setup(f"{recipe.layers}-layers", problem, recipe, self.seeds) for recipe in recipes]
@@ -90,12 +90,12 @@ class CensusStudy:
 
     @property
     def in_order(self) -> list[Setup]:
-        """All, seed after seed: a census cut short is a smaller census."""
+        """All runs, seed after seed, so that a census cut short is a smaller census."""
         return sorted([*self.models, *self.trained_on], key=lambda setup: setup.seeds)
 
     @property
     def trained_on(self) -> list[Setup]:
-        """The same seeds on the same data, longer: until the rate first falls a model of `models` and this are one."""
+        """The same seeds on the same data, trained longer; until the rate first falls they equal those of `models`."""
         recipe = replace(
             self.recipe,
             layers=self.further_layers,
@@ -112,9 +112,9 @@ class CensusResult:
     """What was found.
 
     Attributes:
-        models: the census.
-        further: the models that were trained on.
-        places: by what those of the census tell rows apart that were there to be asked.
+        models: the models of the census.
+        further: the models that were trained further.
+        places: by what the models of the census tell rows apart, for those that were available for the test.
     """
 
     models: tuple[Seen, ...]
@@ -132,7 +132,7 @@ class CensusResult:
 
     @property
     def pairs(self) -> list[tuple[Seen, Seen]]:
-        """A model and the same trained on, where both have a circuit."""
+        """Pairs of a model and the same model trained further, where both have a circuit."""
         later = {(one.seed, one.layers): one for one in self.further if one.paths}
         both = [(one, later.get((one.seed, one.layers))) for one in self.models if one.paths]
         return [(one, other) for one, other in both if other]
@@ -144,13 +144,13 @@ def standard(recipe: Recipe) -> CensusStudy:
 
 
 def quick(recipe: Recipe) -> CensusStudy:
-    """That it works: models of one hop."""
+    """A tiny version that only shows that the study runs: models of one hop."""
     recipe = replace(recipe, steps=240, fall=0.6)
     return CensusStudy(recipe, hops=1, layers=(2,), seeds=(0,), further=1, further_layers=2, search=HASTY)
 
 
 def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
-    """Train what is not trained yet, and find the circuit of every model."""
+    """Train what is not trained yet, find the circuit of every model, and test by what it tells rows apart."""
     before = kept("census", folder, CensusResult) or CensusResult((), ())
     known = (*before.models, *before.further)
     found = {one.model: one for one in find_circuits(study.in_order, folder / "runs", work, study.search, known)}
@@ -174,7 +174,7 @@ def between(models: Sequence[Seen]) -> list[float]:
 
 
 def judge(result: CensusResult) -> list[Judgement]:
-    """By the rules above, depth by depth, and then the drift."""
+    """Judge by the rules above: depth by depth, then the drift, then whether certified models go by place."""
     found = []
     for layers in result.depths:
         models = result.solved(layers)
@@ -227,7 +227,7 @@ def _drift(pairs: Sequence[tuple[Seen, Seen]]) -> Judgement:
 
 
 def table(result: CensusResult) -> str:
-    """A column a depth."""
+    """A Markdown table with a column for each depth."""
     depths = result.depths
     rows: dict[str, Callable[[list[Seen]], str]] = {
         "with a circuit": lambda seen: str(len(seen)),

@@ -1,4 +1,4 @@
-"""Circuits of many models: found side by side, a process a model, and what a study keeps of each."""
+"""Circuits of many models: found in parallel, a process for each model, and what a study keeps of each."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Seen:
     """What is kept of the circuit of one model.
 
     Attributes:
-        model: its run folder's name with that of the arm.
-        seed: it was trained from.
-        layers: of the model.
-        step: of the checkpoint; None for the last.
+        model: the name of its run folder with that of the arm.
+        seed: the seed it was trained from.
+        layers: the number of layers of the model.
+        step: the step of the checkpoint; None for the last.
         hops: D.
-        loss: of the model as it is; None where it diverged: it has no circuit.
-        certified: in which senses.
+        loss: the loss of the unchanged model; None where it diverged, and so has no circuit.
+        certified: the senses in which its circuit is certified.
         delivers: whether its paths carry x{D} to the query by theory.
-        strategy: of the circuit, see `hopscope.circuits.compare.strategy`.
-        paths: of the natural reading; empty without a circuit.
-        again: those that the search ended in from other orders, once an order.
-        strict: of the strict reading; empty without one, and where that circuit does not hold the bar.
-        strict_again: those that it ended in from other orders.
-        made: how the model was trained and looked at, see `hopscope.studies.kept.made_by`; empty if it is not known.
-        rules: version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; the first studies
-            did not say.
+        strategy: the strategy of the circuit, see `hopscope.circuits.compare.strategy`.
+        paths: the paths of the circuit in the natural reading; empty without a circuit.
+        again: the paths of the circuits that searches in other orders ended in, one entry for each order.
+        strict: the paths of the circuit in the strict reading; empty without one, and where it does not hold the bar.
+        strict_again: the paths of the strict circuits that searches in other orders ended in.
+        made: how the model was trained and examined, see `hopscope.studies.kept.made_by`; empty if it is not known.
+        rules: the version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; 1 for the
+            first studies, which did not say.
     """
 
     model: str
@@ -65,22 +65,22 @@ class Seen:
     rules: int = 1
 
     def holds(self, bar: float) -> bool:
-        """Whether the model's own loss is below the bar; one that diverged holds none."""
+        """Whether the model's own loss is below the bar; a model that diverged does not hold it."""
         return self.loss is not None and self.loss < bar
 
     @property
     def repeated(self) -> int:
-        """Paths more than steps: what a second head does again, or a later layer."""
+        """How many more paths than steps there are: what a second head, or a later layer, does again."""
         return len(self.paths) - len({(query, key) for *_, query, key in self.paths})
 
     @property
     def heads(self) -> int:
-        """Heads with a path."""
+        """The number of heads with a path."""
         return len({where[:2] for where in self.paths})
 
     @property
     def shared_heads(self) -> int:
-        """Heads, beyond those of the first useful layer, with paths of more than one step."""
+        """The number of heads, beyond those of the first useful layer, with paths of more than one step."""
         first = min((layer for layer, *_ in self.paths), default=0)
         steps: dict[tuple[int, int], set[tuple[str, str]]] = {}
         for layer, head, query, key in self.paths:
@@ -90,14 +90,15 @@ class Seen:
 
     @property
     def within(self) -> float | None:
-        """Mean overlap of the steps beyond the first useful layer that two searches of this model end in."""
+        """Mean overlap of the steps beyond the first useful layer, over pairs of searches of this model; None without
+        any."""
         searches = [steps_beyond_first(paths) for paths in (self.paths, *self.again)]
         pairs = [overlap(one, two) for one, two in combinations(searches, 2)]
         return sum(pairs) / len(pairs) if pairs and self.paths else None
 
     @classmethod
     def of(cls, circuit: Circuit, model: str, step: int | None = None) -> Seen:
-        """What is kept of a record."""
+        """What is kept of a circuit's record."""
         paths, *again = circuit.ends
         strict = circuit.strict
         if strict and strict.loss(strict.fill).mse > circuit.bar:
@@ -121,7 +122,7 @@ class Seen:
 
     @classmethod
     def of_diverged(cls, run: RunFolder, model: str) -> Seen:
-        """What is kept of the model of a run in which there is nothing to look for."""
+        """What is kept of a model that diverged, in which there is nothing to search for."""
         return cls(
             model=model,
             seed=run.seeds[0],
@@ -142,10 +143,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Search:
-    """How circuits are looked for.
+    """How circuits are searched for.
 
     Attributes:
-        budget: of the search.
+        budget: the budget of the search.
         proof: how much stands behind a certificate.
     """
 
@@ -157,7 +158,7 @@ HASTY = Search(
     Budget(orders=1, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2),
     Proof(sequences=32, deciding=32, few=16, rough=4, draws=4, halves=4),
 )
-"""For the quick versions of studies; what it certifies is worth nothing."""
+"""For the quick versions of studies; its certificates are worth nothing."""
 
 
 def find_circuits(
@@ -165,18 +166,18 @@ def find_circuits(
 ) -> tuple[Seen, ...]:
     """Train what is not trained yet, in order, and find the circuit of each model as soon as it is trained.
 
-    What is found is not looked for again. Cut short, it leaves the first models with their circuits. A model that
-    diverged is one without a circuit.
+    Circuits that are there are not searched for again. If the work is cut short, the first models have their circuits.
+    A model that diverged counts as one without a circuit.
 
     Args:
-        setups: a run of one model each.
+        setups: runs of one model each.
         folder: where the run folders are.
-        work: how.
-        search: for circuits.
-        known: seen before, perhaps on another machine; what is made as one of them is not made again.
+        work: how the work is done.
+        search: how circuits are searched for; None for `Search()`.
+        known: models seen before, perhaps on another machine; a model made as one of them is not made again.
 
     Raises:
-        InputError: a run or a circuit there is damaged, or another's.
+        InputError: a run or a circuit there is damaged, or is another's.
     """
     from hopscope.training.many import finished
 
@@ -198,7 +199,7 @@ def find_circuits(
 
 
 def look(path: Path, step: int | None, search: Search) -> None:
-    """Find the circuit of the first model of the run in `path`, at a checkpoint or the last, unless it had diverged."""
+    """Find the circuit of the first model of the run in `path` at a step, None for the last, unless it had diverged."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.training.run import RunFolder
 
@@ -212,15 +213,15 @@ def diverged(run: RunFolder, step: int | None = None) -> bool:
     import torch
 
     if not run.result.models[0].diverged:
-        return False  # nor had it before: what is no number stays none
+        return False  # it had not diverged before either: NaN stays NaN
     weights = () if step is None else run.transformer(step).state_dict().values()
     return step is None or not all(bool(torch.isfinite(weight).all()) for weight in weights)
 
 
 def by_one_rule(judgement: Judgement, models: Iterable[Seen]) -> Judgement:
-    """What is said of certificates, if one version of the rules made all of them; else nothing is.
+    """A judgement about certificates, if one version of the rules made all of them; otherwise it becomes inconclusive.
 
-    Models that diverged have none, and do not count.
+    Models that diverged have no certificate, and do not count.
     """
     models = tuple(one for one in models if one.loss is not None)
     if len({one.rules for one in models}) < 2 or judgement.verdict in ("inconclusive", "not run"):
@@ -230,13 +231,13 @@ def by_one_rule(judgement: Judgement, models: Iterable[Seen]) -> Judgement:
 
 
 def rules_in_words(models: Iterable[Seen]) -> str:
-    """`by rules 1 and 2`: those that made the certificates of these models, but for those that diverged."""
+    """The rules that certified these models, as `by rules 1 and 2`; models that diverged do not count."""
     rules = sorted({one.rules for one in models if one.loss is not None})
     return f"by rules {' and '.join(map(str, rules)) or '-'}"
 
 
 def seen_table(seen: Sequence[Seen]) -> str:
-    """A row a model, as Markdown."""
+    """A Markdown table with a row for each model."""
     lines = ["| model | loss | strategy | paths (strict) | certified | delivers |", "|---|---|---|---|---|---|"]
     for one in seen:
         step = "" if one.step is None else f" at step {one.step}"

@@ -55,14 +55,14 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 CHAINS: Mapping[GraphName, int] = {"functions": 4, "relatives": 2}
-"""N, by graph."""
+"""N, the chains in a sequence, by graph."""
 
 STEPS: Mapping[GraphName, int] = {"functions": 2, "relatives": 4}
-"""Times the recipe's steps, by graph."""
+"""How many times the recipe's steps are trained, by graph."""
 
 BELOW: Mapping[GraphName, float] = {"functions": LEARNED, "relatives": 0.3}
-"""The validation loss below which a look-up is learned, by graph. Of two facts that one key leads to the mean leaves
-half of the error, and what both keys lead to, each by itself, a third at best."""
+"""The validation loss below which a look-up counts as learned, by graph. Where one key leads to two facts, their mean
+leaves half of the error; what each of two keys leads to by itself leaves a third at best."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class ConditionalStudy:
     """What is trained.
 
     Attributes:
-        recipe: its layers are varied.
+        recipe: the recipe of all models; its layers are varied.
         chains: N, by the graph that is asked about.
-        steps: times the recipe's, by graph.
-        seeds: of every arm.
-        further: of arms with too few layers, besides.
-        beside: layers more than the exact minimum.
-        search: for circuits.
+        steps: how many times the recipe's steps are trained, by graph.
+        seeds: the seeds of every arm.
+        further: further seeds of the arms with too few layers.
+        beside: the depths, as layers above (or, negative, below) the exact minimum.
+        search: how circuits are searched for.
     """
 
     recipe: Recipe
@@ -89,11 +89,11 @@ class ConditionalStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """One a graph and depth, the minimum first."""
+        """One arm for each graph and depth, the minimum first."""
         found = []
         for graph, chains in self.chains.items():
             problem = RetrievalProblem(len(CONDITIONAL[graph].steps), chains, graph=graph)
-            times = self.steps[graph]  # and as many steps to come to rest in as the recipe has
+            times = self.steps[graph]  # and as many steps of falling rate as the recipe has
             longer = replace(self.recipe, steps=times * self.recipe.steps, fall=self.recipe.fall / times)
             for more in self.beside:
                 layers = minimum_layers(problem) + more
@@ -104,13 +104,13 @@ class ConditionalStudy:
 
 @dataclass(frozen=True)
 class ConditionalResult:
-    """What was seen.
+    """What was found.
 
     Attributes:
-        bar: that a model and its circuit must hold.
-        arms: what each came to.
-        models: all that were trained, with their circuits.
-        places: by what those tell rows apart that were there to be asked.
+        bar: the bar that a model and its circuit must hold.
+        arms: what each arm learned.
+        models: all models that were trained, with their circuits.
+        places: by what the models tell rows apart, for those that were available for the test.
     """
 
     bar: float
@@ -133,7 +133,7 @@ def standard(recipe: Recipe) -> ConditionalStudy:
 
 
 def quick(recipe: Recipe) -> ConditionalStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     return ConditionalStudy(
         replace(recipe, steps=20, held=()), dict.fromkeys(CHAINS, 2), seeds=(0,), further=(), beside=(0,), search=HASTY
     )
@@ -153,13 +153,13 @@ def run(study: ConditionalStudy, folder: Path, work: Work) -> ConditionalResult:
 def _learned_of(
     graph: GraphName, study: ConditionalStudy, runs: Path, before: ConditionalResult
 ) -> Sequence[ArmLearned]:
-    """What the arms of a graph came to."""
+    """What the arms of a graph learned."""
     of_graph = [arm for arm in study.arms if arm.problem.graph == graph]
     return arms.read(of_graph, runs, before.of(graph), to_the_end=True, below=BELOW[graph]).arms
 
 
 def judge(result: ConditionalResult) -> list[Judgement]:
-    """By the rules above, graph by graph."""
+    """Judge by the rules above, graph by graph."""
     judgements = []
     for graph in dict.fromkeys(arm.setup.problem.graph for arm in result.arms):
         found, solved = result.of(graph), result.solved(graph)
@@ -179,7 +179,7 @@ def judge(result: ConditionalResult) -> list[Judgement]:
 
 
 def meeting(graph: str) -> tuple[str, ...]:
-    """The roles at which the question looks up keys that meet in one fact; none where it looks up fewer than two."""
+    """The roles at which the question looks up keys that meet in one fact; none where these are fewer than two."""
     facts = CONDITIONAL[graph]
     for step in facts.steps:
         keys = tuple(f">{key}" for key in step.keys if key in facts.values)
@@ -189,19 +189,19 @@ def meeting(graph: str) -> tuple[str, ...]:
 
 
 def facts_that_meet(graph: str) -> tuple[int, ...]:
-    """The facts of one key whose value is needed besides another to look up a third, from 1."""
+    """The facts of one key, from 1, whose value is needed together with another to look up a third."""
     steps = CONDITIONAL[graph].steps
     needed = {key for step in steps if len(step.keys) > 1 for key in step.keys}
     return tuple(n for n, step in enumerate(steps, start=1) if len(step.keys) == 1 and step.value in needed)
 
 
 def needs_what_meets(graph: str) -> int:
-    """The first look-up that needs several keys, from 1."""
+    """The number of the first look-up that needs several keys, from 1."""
     return next(n for n, step in enumerate(CONDITIONAL[graph].steps, start=1) if len(step.keys) > 1)
 
 
 def parallel(one: Seen, roles: Sequence[str]) -> bool:
-    """Whether the question, at whichever of its positions, first attends to these roles in one layer."""
+    """Whether the question, at whichever of its positions, first attends to all these roles in the same layer."""
     question = {f"{symbol}?" for symbol in CONDITIONAL[one.model.partition("-")[0]].known}
     looks = [(layer, key) for layer, _, query, key in one.paths if query in question]
     first = [min((layer for layer, key in looks if key == role), default=None) for role in roles]
@@ -230,13 +230,14 @@ def _learned(graph: str, arm: ArmLearned) -> Judgement:
 
 
 def table(result: ConditionalResult) -> str:
-    """Who learned what, then a row a circuit, then by what rows are told apart."""
+    """Markdown tables: who learned what, then a row for each circuit, then by what rows are told apart."""
     told = f"{arms.table(arms.Arms(result.arms))}\n{seen_table(result.models)}"
     return told + (f"\n{places_table(result.places)}" if result.places else "")
 
 
 def places_table(places: Sequence[ByPlace]) -> str:
-    """A row a model: the look-up of several keys as it is, and where the rows that lead there are moved."""
+    """A Markdown table with a row for each model: the loss of the look-up of several keys, unchanged and with the rows
+    that lead there moved."""
     lines = [
         "| model | look-up | loss | rows moved | layer | own value then | that of the chain at its place |",
         "|---" * 7 + "|",

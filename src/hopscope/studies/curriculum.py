@@ -40,11 +40,11 @@ class CurriculumStudy:
     """What is trained.
 
     Attributes:
-        recipe: its layers, weights of hops, held heads and steps are varied.
-        hops: the D of which every set of hops is asked for, with a layer more than theory asks for.
-        weights: of the hops before the last, the last having 1, at the first D.
-        longer: times the steps that the last hop alone gets.
-        seeds: of every arm.
+        recipe: the recipe of all arms; its layers, weights of hops, held heads and steps are varied.
+        hops: the numbers of hops D of which every set is asked for, with one layer more than theory asks for.
+        weights: weights of the hops before the last, which has 1, for the first D.
+        longer: how many times the steps an arm gets in which the last hop alone is asked for.
+        seeds: the seeds of every arm.
     """
 
     recipe: Recipe
@@ -55,7 +55,7 @@ class CurriculumStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """Sets of hops, weights, and then what may stand in for a curriculum."""
+        """The arms: sets of hops, then weights, then what may stand in for a curriculum."""
         first, layers = self.hops[0], minimum_causal(self.hops[0]) + 1
         recipe, every = replace(self.recipe, layers=layers), RetrievalProblem(hops=first)
         alone, deep = replace(every, curriculum=False), replace(recipe, layers=layers + 2)
@@ -88,27 +88,27 @@ class CurriculumStudy:
 
 
 def standard(recipe: Recipe) -> CurriculumStudy:
-    """The study of a recipe, with twice its steps."""
+    """The study of a recipe with twice its steps."""
     return CurriculumStudy(replace(recipe, steps=2 * recipe.steps))
 
 
 def quick(recipe: Recipe) -> CurriculumStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     return CurriculumStudy(replace(recipe, steps=20, held=()), (2,), (0.1,), longer=2, seeds=(0,))
 
 
 def run(study: CurriculumStudy, folder: Path, work: Work) -> Arms:
-    """Train what is not trained yet, and read what it came to."""
+    """Train what is not trained yet, and read what was learned."""
     return arms.learned("curriculum", study.arms, folder, work)
 
 
 def enough(arm: ArmLearned) -> bool:
-    """Whether surely more than half of all seeds learn the last hop."""
+    """Whether, with confidence, more than half of all seeds learn the last hop."""
     return _most_learn(arm).verdict == "as asked"
 
 
 def judge(found: Arms) -> list[Judgement]:
-    """By the rule above, arm by arm."""
+    """Judge by the rule above, arm by arm."""
     return [_judge(arm, found) for arm in found.arms]
 
 
@@ -122,13 +122,13 @@ def _judge(arm: ArmLearned, found: Arms) -> Judgement:
 
 
 def _most_learn(arm: ArmLearned) -> Judgement:
-    """The rule, but for its control."""
+    """The judgement by the rule, without its positive control."""
     learned = [step is not None for step in arm.times(arm.last)]
     return most_of(f"{arm.name}: enough for x{arm.last}", learned, few="too few seeds")
 
 
 def _is_control(other: ArmLearned, arm: ArmLearned) -> bool:
-    """Whether it is asked for every hop alike, with as many layers and nothing handed over."""
+    """Whether `other` is the control of `arm`: every hop asked for alike, as many layers and no head handed over."""
     mine, theirs = arm.setup, other.setup
     plain = (theirs.recipe.hop_weights, theirs.recipe.held, theirs.recipe.layers) == (None, (), mine.recipe.layers)
     return plain and theirs.problem == replace(mine.problem, asked=None, curriculum=True)

@@ -43,11 +43,12 @@ class DepthLawStudy:
     """What is trained.
 
     Attributes:
-        recipe: its layers are varied, and it is taken with its heads and with one head as wide as the model.
-        hops: the D asked about.
-        beside: layers less and more than theory asks for.
-        masks: causal or not.
-        seeds: of every arm.
+        recipe: the recipe of all arms; its layers are varied, and it is taken with its own heads and with one head as
+            wide as the model.
+        hops: the numbers of hops D.
+        beside: the depths, as layers above (or, negative, below) what theory asks for.
+        masks: whether there is a causal mask; each value is trained.
+        seeds: the seeds of every arm.
     """
 
     recipe: Recipe
@@ -58,7 +59,7 @@ class DepthLawStudy:
 
     @property
     def series(self) -> list[list[Setup]]:
-        """The arms of one mask and number of heads, many heads first."""
+        """The arms in series of one mask and number of heads each, many heads first."""
         one_head = replace(self.recipe, heads=1, head_dim=None)
         return [self._series(causal, recipe) for recipe in (self.recipe, one_head) for causal in self.masks]
 
@@ -75,29 +76,29 @@ class DepthLawStudy:
 
 
 def standard(recipe: Recipe) -> DepthLawStudy:
-    """The study by a recipe, with more steps for more hops."""
+    """The study of a recipe with 6,400 steps, since more hops take longer."""
     return DepthLawStudy(replace(recipe, steps=6_400))
 
 
 def quick(recipe: Recipe) -> DepthLawStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     return DepthLawStudy(replace(recipe, steps=20, held=()), hops=(1, 2), masks=(True,), seeds=(0,), beside=(0,))
 
 
 def run(study: DepthLawStudy, folder: Path, work: Work) -> Arms:
-    """Train what is not trained yet, series after series, and read what it came to."""
+    """Train what is not trained yet, series after series, and read what was learned."""
     found = [arms.learned("depth", series, folder, work) for series in study.series]
     return Arms(tuple(arm for series in found for arm in series.arms))
 
 
 def kind(arm: ArmLearned) -> str:
-    """Its series: mask and heads."""
+    """The series of an arm, in words: its mask and heads."""
     mask = "causal mask" if arm.setup.problem.causal else "no mask"
     return f"{mask}, {'one head' if arm.setup.recipe.heads == 1 else f'{arm.setup.recipe.heads} heads'}"
 
 
 def judge(found: Arms) -> list[Judgement]:
-    """By the rules above, series by series."""
+    """Judge by the rules above, series by series."""
     judgements = []
     for series in dict.fromkeys(map(kind, found.arms)):
         of_series = [arm for arm in found.arms if kind(arm) == series]
@@ -120,18 +121,18 @@ def _nothing_beyond(series: str, found: Sequence[ArmLearned]) -> Judgement:
 
 
 def _tests(arm: ArmLearned, found: Sequence[ArmLearned]) -> bool:
-    """Whether it has a hop beyond its depth that a deeper arm on the same problem learned."""
+    """Whether the arm has a hop beyond its depth that a deeper arm on the same problem learned."""
     deeper = [other for other in found if other.last == arm.last and other.layers > arm.layers]
     return any(arm.needs(hop) > arm.layers and any(other.steps(hop) for other in deeper) for hop in arm.hops)
 
 
 def trained_minimum(found: Sequence[ArmLearned]) -> int | None:
-    """The least depth of these arms at which a seed learned all hops."""
+    """The least depth of these arms at which a seed learned all hops; None if no seed did."""
     return min((arm.layers for arm in found if any(step is not None for step in arm.everything())), default=None)
 
 
 def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
-    """Rule 2, of one D."""
+    """Rule 2, for one D."""
     hops = found[0].last
     theory = found[0].needs(hops)
     asked = f"{series}, D = {hops}: trained minimum {theory} layers"

@@ -49,10 +49,10 @@ class DescentStudy:
     """What is trained and followed.
 
     Attributes:
-        recipe: its schedule is varied.
+        recipe: the recipe of all models; its schedule is varied.
         hops: D.
-        seeds: at either rate.
-        search: for circuits.
+        seeds: the seeds at either rate.
+        search: how circuits are searched for.
     """
 
     recipe: Recipe
@@ -62,7 +62,7 @@ class DescentStudy:
 
     @property
     def setups(self) -> list[Setup]:
-        """A run a seed, at the constant rate and then at the falling one."""
+        """One run for each seed, at the constant rate and then at the falling one."""
         recipes = (
             ("constant", replace(self.recipe, schedule="constant")),
             ("falling", replace(self.recipe, schedule="trapezoid", fall=2 / 3)),
@@ -77,31 +77,31 @@ class DescentStudy:
 
 @dataclass(frozen=True)
 class DescentResult:
-    """What was seen.
+    """What was found.
 
     Attributes:
-        models: that are trained, at either rate.
+        models: the models that are trained, at either rate.
     """
 
     models: tuple[Followed, ...]
 
     def solved(self, rate: str) -> list[Followed]:
-        """Those of a rate that have a circuit at two checkpoints or more."""
+        """The models of a rate that have a circuit at two or more checkpoints."""
         return [one for one in self.models if one.rate == rate and len(one.circuits) > 1]
 
 
 def standard(recipe: Recipe) -> DescentStudy:
-    """The study of a recipe: three times its steps."""
+    """The study of a recipe with three times its steps."""
     return DescentStudy(replace(recipe, steps=3 * recipe.steps, checkpoint_every=recipe.steps // 4))
 
 
 def quick(recipe: Recipe) -> DescentStudy:
-    """That it works: one hop, one seed."""
+    """A tiny version that only shows that the study runs: one hop, one seed."""
     return DescentStudy(replace(recipe, steps=300, checkpoint_every=100), hops=1, seeds=(0,), search=HASTY)
 
 
 def run(study: DescentStudy, folder: Path, work: Work) -> DescentResult:
-    """Train what is not trained yet, find the circuits at its checkpoints, and follow the last of each model."""
+    """Train what is not trained yet, find the circuits at checkpoints, and follow the last circuit of each model."""
     from hopscope.training.many import finished
 
     before = kept("descent", folder, DescentResult)
@@ -118,7 +118,7 @@ def run(study: DescentStudy, folder: Path, work: Work) -> DescentResult:
 
 
 def judge(result: DescentResult) -> list[Judgement]:
-    """By the rules above."""
+    """Judge by the rules above."""
     return [*(_descends(rate, result.solved(rate)) for rate in RATES), _rebuilt(result), _stopped(result)]
 
 
@@ -181,7 +181,7 @@ def _stopped(result: DescentResult) -> Judgement:
 
 
 def table(result: DescentResult) -> str:
-    """A row a model."""
+    """A Markdown table with a row for each model."""
     lines = [
         "| model | circuits | first at | paths, first and last | of the last in the first | attended then | spikes |",
         "|---|---|---|---|---|---|---|",

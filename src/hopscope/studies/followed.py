@@ -1,4 +1,4 @@
-"""One model over time: its circuit at every checkpoint, each in its own time, and spikes of its loss."""
+"""One model over time: its circuit as found at every checkpoint, and the spikes of its loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hopscope.training.metrics import LEARNED
 from hopscope.training.run import RunFolder
 
 SPIKE = 0.1
-"""A validation loss above this, once a circuit is there, is a spike: twice the bar."""
+"""Once a circuit is there, a validation loss above this, twice the bar, is a spike."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,14 @@ class Followed:
 
     Attributes:
         rate: `constant` or `falling`.
-        seed: it was trained from.
-        steps: of its training.
-        circuits: at the checkpoints that hold the bar, in their order.
-        spikes: steps at which a spike begins, after the first of them.
+        seed: the seed it was trained from.
+        steps: the steps of its training.
+        circuits: its circuits at the checkpoints that hold the bar, in order.
+        spikes: the steps at which a spike begins, after the first circuit.
         crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
-        made: how the model was trained and looked at, see `hopscope.studies.kept.made_by`; empty if it is not known.
-        checkpoints: steps of those whose circuits were looked for, whether they hold the bar or not; empty in records
-            that do not say.
+        made: how the model was trained and examined, see `hopscope.studies.kept.made_by`; empty if it is not known.
+        checkpoints: the steps of the checkpoints whose circuits were searched for, whether they hold the bar or not;
+            empty in records that do not say.
     """
 
     rate: str
@@ -44,29 +44,30 @@ class Followed:
     checkpoints: tuple[int, ...] = ()
 
     def kept(self, of: Sequence[Seen]) -> float:
-        """The share of the last circuit's paths that the first of these has too."""
+        """The share of the last circuit's paths that the first circuit of `of` has too."""
         last = set(self.circuits[-1].paths)
         return len(last & set(of[0].paths)) / len(last)
 
     @property
     def there_at_first(self) -> float:
-        """The share of the last circuit's paths that attended when the first circuit was there."""
+        """The share of the last circuit's paths that already attended when the first circuit was there."""
         first = self.circuits[0].step or 0
         return mean(step is not None and step <= first for step in self.crossed) if self.crossed else 0.0
 
     @property
     def neighbours(self) -> list[tuple[Seen, Seen]]:
-        """Circuits of a checkpoint and of the very next one.
+        """Pairs of circuits, of a checkpoint and of the very next one.
 
-        One within a spike has none, so those before and after it are none: they drift twice as long. Where a record
-        does not say which checkpoints there were, they are as far apart everywhere as the two nearest circuits.
+        A checkpoint within a spike has no circuit, so those before and after it are not neighbours: they had twice as
+        long to drift. Where a record does not say which checkpoints there were, they are taken to be evenly spaced, as
+        far apart as the two nearest circuits.
         """
         after = dict(pairwise(self.checkpoints or _evenly([one.step or 0 for one in self.circuits])))
         return [(one, other) for one, other in pairwise(self.circuits) if after.get(one.step or 0) == other.step]
 
     @property
     def changes(self) -> list[tuple[float, bool]]:
-        """From one checkpoint to the next: what their circuits have in common, and whether a spike lies between."""
+        """From one checkpoint to the next: the overlap of their circuits, and whether a spike lies between them."""
         return [
             (
                 overlap(set(one.paths), set(after.paths)),
@@ -77,13 +78,13 @@ class Followed:
 
     @property
     def spike_rate(self) -> float:
-        """Spikes a thousand steps, from the first circuit on."""
+        """Spikes per thousand steps, from the first circuit on."""
         watched = self.steps - (self.circuits[0].step or 0)
         return 1000 * len(self.spikes) / watched if watched else 0.0
 
 
 def checkpoints_after_learning(one: RunFolder) -> list[int]:
-    """Steps of the checkpoints from the one on at which every hop is learned, up to where the model diverged."""
+    """Steps of the checkpoints since every hop was learned, up to where the model diverged; none if a hop never was."""
     learned = one.metrics.first_below(LEARNED)[0]
     if None in learned:
         return []
@@ -92,7 +93,7 @@ def checkpoints_after_learning(one: RunFolder) -> list[int]:
 
 
 def looked_at(one: RunFolder) -> bool:
-    """Whether the circuits of all of them were looked for, and the last followed."""
+    """Whether a circuit was searched for at each of these checkpoints, and the last circuit followed."""
     from hopscope.circuits.kept import circuit_path
     from hopscope.emergence.of_run import emergence_path
 
@@ -103,7 +104,7 @@ def looked_at(one: RunFolder) -> bool:
 
 
 def _circuits(one: RunFolder) -> tuple[Seen, ...]:
-    """What was found at those of them that hold the bar."""
+    """The circuits found at those of these checkpoints that hold the bar."""
     from hopscope.circuits.kept import circuit_path
 
     name = f"{one.path.parent.name}/{one.path.name}"
@@ -113,7 +114,7 @@ def _circuits(one: RunFolder) -> tuple[Seen, ...]:
 
 
 def follow(path: Path) -> None:
-    """Follow the last circuit of a run through its checkpoints; what is followed already is kept."""
+    """Follow the last circuit of a run through its checkpoints, unless that was done before."""
     from hopscope.emergence.of_run import emergence_of_run
 
     one = RunFolder(path)
@@ -123,7 +124,7 @@ def follow(path: Path) -> None:
 
 
 def followed(one: RunFolder) -> Followed:
-    """What was seen of a run that was looked at."""
+    """The record of a run whose circuits were found and followed."""
     from hopscope.emergence.history import Emergence
     from hopscope.emergence.of_run import emergence_path
 
@@ -138,16 +139,16 @@ def followed(one: RunFolder) -> Followed:
 
 
 def _evenly(steps: Sequence[int]) -> Sequence[int]:
-    """From the first to the last of these, as far apart everywhere as the nearest two."""
+    """Evenly spaced steps from the first to the last of these, as far apart as the nearest two."""
     nearest = min((after - one for one, after in pairwise(steps)), default=1)
     return range(steps[0], steps[-1] + 1, nearest) if steps else ()
 
 
 def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
-    """Logged steps at which the validation loss has come to lie above `SPIKE`."""
+    """Logged steps after `since` at which the validation loss has risen above `SPIKE`."""
     metrics = one.metrics.every(one.recipe.log_every).after(since)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
-    before = [False, *above]  # one more than there are steps, of which there may be none
+    before = [False, *above]  # an entry more than there are steps, of which there may be none
     return tuple(
         step for step, now, then in zip(metrics.steps.tolist(), above, before, strict=False) if now and not then
     )

@@ -47,7 +47,7 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 BAR = 0.05
-"""The paper's, of a model that solves the task."""
+"""The paper's bar: a model with a lower loss solves the task."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class HeadsStudy:
     """What is trained.
 
     Attributes:
-        recipe: its layers and heads are varied.
-        chains: the N.
-        heads: of one layer; the fewest and the most of two.
-        seeds: of each.
+        recipe: the recipe of all models; its layers and heads are varied.
+        chains: the numbers of chains N.
+        heads: the numbers of heads with one layer; with two layers only the fewest and the most of them.
+        seeds: the seeds of every shape.
     """
 
     recipe: Recipe
@@ -68,7 +68,7 @@ class HeadsStudy:
 
     @property
     def models(self) -> list[Setup]:
-        """A run a model, seed by seed."""
+        """One run for each model, seed by seed."""
         shapes = [(1, heads) for heads in self.heads] + [(2, heads) for heads in (self.heads[0], self.heads[-1])]
         return [
             Setup(
@@ -85,14 +85,14 @@ class HeadsStudy:
 
 @dataclass(frozen=True)
 class OneModel:
-    """What one came to.
+    """The result of one model.
 
     Attributes:
         chains: N.
-        layers: of it.
-        heads: a layer.
-        seed: it was trained from.
-        loss: on held-out sequences; None where it diverged.
+        layers: its number of layers.
+        heads: its number of heads per layer.
+        seed: the seed it was trained from.
+        loss: its loss on held-out sequences; None where it diverged.
         made: how it was trained, see `hopscope.studies.kept.made_by`; empty if it is not known.
     """
 
@@ -105,37 +105,37 @@ class OneModel:
 
     @property
     def averaging(self) -> float:
-        """What averaging the candidates costs."""
+        """The loss of averaging the candidates."""
         return 1 - 1 / self.chains
 
     @property
     def holds(self) -> bool:
-        """Whether it holds the bar."""
+        """Whether the model holds the bar."""
         return self.loss is not None and self.loss < BAR
 
 
 @dataclass(frozen=True)
 class HeadsResult:
-    """What all came to.
+    """The results of all models.
 
     Attributes:
-        models: that are trained; in older records without those that diverged.
+        models: the models that are trained; older records lack those that diverged.
     """
 
     models: tuple[OneModel, ...]
 
     @property
     def chains(self) -> list[int]:
-        """The N, rising."""
+        """The numbers of chains N, rising."""
         return sorted({one.chains for one in self.models})
 
     def every(self, chains: int, layers: int) -> list[OneModel]:
-        """Those of so many chains and layers, heads rising."""
+        """The models with so many chains and layers, by rising number of heads."""
         found = [one for one in self.models if (one.chains, one.layers) == (chains, layers)]
         return sorted(found, key=lambda one: (one.heads, one.seed))
 
     def losses(self, chains: int, layers: int) -> dict[int, list[float]]:
-        """Of those that did not diverge, by heads, rising."""
+        """The losses of the models that did not diverge, by number of heads, rising."""
         found: dict[int, list[float]] = {}
         for one in self.every(chains, layers):
             if one.loss is not None:
@@ -149,12 +149,12 @@ def standard(recipe: Recipe) -> HeadsStudy:
 
 
 def quick(recipe: Recipe) -> HeadsStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     return HeadsStudy(replace(recipe, head_dim=8, steps=20, held=()), (2,), (1, 2), (0,))
 
 
 def run(study: HeadsStudy, folder: Path, work: Work) -> HeadsResult:
-    """Train what is not trained yet, and read what it came to."""
+    """Train what is not trained yet, and read the losses."""
     from hopscope.training.many import finished
 
     before = kept("heads", folder, HeadsResult)
@@ -167,7 +167,7 @@ def run(study: HeadsStudy, folder: Path, work: Work) -> HeadsResult:
 
 
 def judge(result: HeadsResult) -> list[Judgement]:
-    """By the rules above."""
+    """Judge by the rules above."""
     most = max((one.heads for one in result.models), default=0)
     found = [one for chains in result.chains for one in _of_chains(chains, result.every(chains, 1), most)]
     return [*found, _none_holds(result)]
@@ -189,7 +189,7 @@ def _of_chains(chains: int, models: Sequence[OneModel], most_heads: int) -> list
 
 
 def _better(asked: str, models: Sequence[OneModel], most_heads: int) -> Judgement:
-    """Rule 1, of models of one number of chains and of heads."""
+    """Rule 1, for models of one number of chains and of heads."""
     losses = [one.loss for one in models if one.loss is not None]
     diverged = f"{len(models) - len(losses)} of {len(models)} diverged" if len(losses) < len(models) else ""
     if not losses:
@@ -220,7 +220,7 @@ def _none_holds(result: HeadsResult) -> Judgement:
 
 
 def table(result: HeadsResult) -> str:
-    """A row a shape: the loss, its median and range over seeds that did not diverge."""
+    """A Markdown table with a row for each shape: median and range of the loss over seeds that did not diverge."""
     lines = ["| chains | averaging | layers | heads | models | loss |", "|---" * 6 + "|"]
     for chains in result.chains:
         for layers in (1, 2):

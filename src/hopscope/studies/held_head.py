@@ -1,9 +1,9 @@
 """Does handing a model its first head remove the plateau?
 
 The first useful head of every circuit in the paper ties the two members of a pair by looking at the token before. Two
-arms are trained from the same seeds on the same data: one free, one with a head of its first layer held to the token
-before from the first step on. What differs is how long the plateau lasts. A control arm holds the same head to itself:
-it loses a head as the other does, and is handed nothing.
+arms are trained from the same seeds on the same data: one free, and one with a head of its first layer held to the
+token before from the first step on. The question is how the length of the plateau differs. In a control arm the same
+head is held to its own position: the model loses a head as in the other arm, but is handed nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ARMS: Mapping[str, tuple[HeldHead, ...]] = {
     "handed": (HeldHead(1, 1, "previous"),),
     "control": (HeldHead(1, 1, "itself"),),
 }
-"""What is held in each arm."""
+"""The heads that are held in each arm."""
 
 REMOVED = 0.1
 """A plateau counts as removed if what is left of it is at most this share of the free arm's."""
@@ -37,11 +37,11 @@ REMOVED = 0.1
 
 @dataclass(frozen=True)
 class HeldHeadStudy:
-    """Which models are asked.
+    """What is trained.
 
     Attributes:
-        free: what the free arm is trained by: one recipe on one problem, in one run or several.
-        at: the folder of their run folders, in the reproduction's; the other arms go into `held-head/`.
+        free: the setups of the free arm: one recipe on one problem, in one run or several.
+        at: the folder of their run folders within the reproduction's folder; the other arms go into `held-head/`.
     """
 
     free: tuple[Setup, ...]
@@ -49,7 +49,7 @@ class HeldHeadStudy:
 
     @property
     def recipe(self) -> Recipe:
-        """Of the free arm."""
+        """The recipe of the free arm."""
         return self.free[0].recipe
 
     def others(self) -> list[Setup]:
@@ -63,14 +63,14 @@ class HeldHeadStudy:
 
 @dataclass(frozen=True)
 class Arm:
-    """What one arm came to, an entry a seed.
+    """The result of one arm, with one entry for each seed.
 
     Attributes:
-        name: of the arm.
-        seeds: of its models.
-        plateaus: how long each lasts.
-        final_losses: validation losses over the last steps; None where a model diverged.
-        metrics: of its runs, all rows.
+        name: the name of the arm.
+        seeds: the seeds of its models.
+        plateaus: the plateau of each model, and how long it lasts.
+        final_losses: validation loss of each model over the last steps; None where it diverged.
+        metrics: the metrics of its runs, with all rows.
     """
 
     name: str
@@ -82,12 +82,12 @@ class Arm:
 
 @dataclass(frozen=True)
 class HeldHeadResult:
-    """What the arms came to.
+    """The results of the arms.
 
     Attributes:
-        log_every: steps between rows of the metrics, before the last ones.
-        arms: free, handed, control.
-        answer: what that says.
+        log_every: steps between rows of the metrics, but for the last ones.
+        arms: the free, the handed and the control arm.
+        answer: the answer that they give.
     """
 
     log_every: int
@@ -97,11 +97,11 @@ class HeldHeadResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer, by rule; `held-head.json` holds it, with the plateaus of every arm.
+    """The answer, by the rule of `judge`; `held-head.json` holds it, with the plateaus of every arm.
 
     Attributes:
-        verdict: see `judge`.
-        sentence: the same in words.
+        verdict: the verdict, see `judge`.
+        sentence: the verdict in a sentence, with its numbers.
     """
 
     verdict: Literal["removed", "shortened", "not shortened", "undecided"]
@@ -109,7 +109,7 @@ class Answer:
 
 
 def run(study: HeldHeadStudy, folder: Path, work: Work | None = None) -> HeldHeadResult | None:
-    """Train the arms that are not trained yet, and read what they came to."""
+    """Train the arms that are not trained yet, and read their results."""
     work = work or Work()
     work.train(study.free, folder / study.at)
     work.train(study.others(), folder / "held-head")
@@ -117,10 +117,10 @@ def run(study: HeldHeadStudy, folder: Path, work: Work | None = None) -> HeldHea
 
 
 def read(study: HeldHeadStudy, folder: Path) -> HeldHeadResult | None:
-    """What the arms came to, kept as `folder / "held-head.json"`; None while one of them is not finished.
+    """The results of the arms, also written to `folder / "held-head.json"`; None while an arm is not finished.
 
     Raises:
-        InputError: a folder in use for something else.
+        InputError: a folder is in use for something else.
     """
     from hopscope.training.many import finished
 
@@ -137,7 +137,7 @@ def read(study: HeldHeadStudy, folder: Path) -> HeldHeadResult | None:
 
 
 def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
-    """What the models of some runs came to."""
+    """The result of the models of some runs."""
     return Arm(
         name,
         tuple(seed for run in runs for seed in run.seeds),
@@ -148,16 +148,17 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
 
 
 def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> Answer:
-    """The answer, by rule.
+    """Judge whether the plateau is removed.
 
-    The handed arm's plateau is held against that of the free arm and that of the control, which has lost a head as it
-    has: it is `removed` if in every seed it lasts at most a tenth of the shorter of them, `shortened` if it is shorter
-    than both in every seed, `not shortened` if in one it is not. A seed in which neither it nor one of the others ever
-    ends says nothing: then, and with fewer than three seeds, it is `undecided`, unless in another it is not shorter.
+    The handed arm's plateau is compared with that of the free arm and that of the control, which has lost a head as
+    well. It is `removed` if in every seed it lasts at most a tenth of the shorter of the two, `shortened` if it is
+    shorter than both in every seed, and `not shortened` if in some seed it is not. A seed in which no arm ever leaves
+    its plateau says nothing. With such a seed, or with fewer than three seeds, the verdict is `undecided`, unless in
+    another seed the plateau is not shorter.
 
     Args:
-        plateaus: by arm, one a seed in the same order.
-        steps: of a run; a plateau that is not left counts as lasting so long at least.
+        plateaus: the plateaus of each arm, by its name, one for each seed in the same order.
+        steps: the steps of a run; a plateau that is never left counts as lasting longer than that.
     """
     seeds = list(zip(*(plateaus[name] for name in ("free", "control", "handed")), strict=True))
     ended = [[_lasts(one, steps) for one in arms] for arms in seeds if any(one.left is not None for one in arms)]
@@ -180,7 +181,8 @@ def judge(plateaus: Mapping[str, Sequence[Plateau]], steps: int) -> Answer:
 
 
 def _record(arms: Sequence[Arm], answer: Answer) -> dict[str, Any]:
-    """What `held-head.json` holds: by arm when each seed leaves the plateau, for how long it was on it, and learns."""
+    """What `held-head.json` holds: by arm and seed, when the plateau is left, how long it lasted, and when hops are
+    learned."""
     told = {}
     for arm in arms:
         left = [one.left for one in arm.plateaus]
@@ -198,5 +200,5 @@ def _listed(steps: Sequence[int | None]) -> str:
 
 
 def _lasts(one: Plateau, steps: int) -> int:
-    """Steps until the plateau is left. Counted from the first step, so that reaching it late is no advantage."""
+    """Steps until the plateau is left, counted from the first step, so that reaching it late is no advantage."""
     return steps + 1 if one.left is None else one.left

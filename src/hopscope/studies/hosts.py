@@ -23,26 +23,26 @@ from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 
 MARGIN = 1.3
-"""Factor by which a loss on many sequences must miss the bar for a label: nearer ones are left out."""
+"""The factor by which a loss on many sequences must differ from the bar for a label; nearer ones are left out."""
 
 TRUTH = "calibration truth"
-"""What the sequences behind every label are for."""
+"""The purpose for which the sequences behind every label are drawn."""
 
 _BARS, _LEAST = (0.02, 0.1), 1e-3
-"""Where a bar may stand; and the least loss of which it is the middle."""
+"""The range in which a bar may lie, and the least loss in a gap: smaller ones count as this."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """A model and a circuit of it that holds the bar by the margin.
+    """A model, and a circuit of it that holds the bar by the margin.
 
     Attributes:
-        name: for people and files.
-        family: `hand-built`, or the name of the runs it is from.
+        name: its name, for people and files.
+        family: `hand-built` or `trained`, with D and, if trained, layers x heads.
         evaluator: the model on many sequences, which no search and no certificate sees.
-        circuit: every row by name; rows in use in their forms.
-        bar: the loss that a circuit may have.
-        clear: whether every row is needed by the margin too.
+        circuit: the form of every row, uniform for those that are not in use.
+        bar: the highest loss that a circuit may have.
+        clear: whether every row is also needed, by the margin.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Host:
 
     @cached_property
     def units(self) -> Units:
-        """Rows, and hypotheses about them."""
+        """The rows of the model, and hypotheses about them."""
         return Units.of(self.evaluator)
 
     @cached_property
@@ -63,14 +63,15 @@ class Host:
         return [AttentionPath(*row, key) for row in self.units.rows for key in self.units.hypotheses.heavy(row)]
 
     def losses(self, program: Rows) -> tuple[float, float]:
-        """Natural and imposed."""
+        """The losses of a program in the natural and in the imposed reading."""
         natural, imposed = self.evaluator.mse([self.units.natural(program), program])
         return natural, imposed
 
 
 def hand_built(hops: int, seed: int, sequences: int, bar: float) -> Host:
-    """A witness of three heads a layer in random places: the real one, one that attends alike and writes next to
-    nothing, and one that attends like the real one of another layer and writes nothing; noise on every weight."""
+    """A witness with three heads per layer in random places: the real one, one that attends alike and writes next to
+    nothing, and one that attends like the real one of another layer and writes nothing. There is noise on every
+    weight."""
     witness = build_witness(hops, spare_heads=2)
     model, generator = witness.transformer, torch.Generator().manual_seed(seed)
     places = [torch.randperm(3, generator=generator).tolist() for _ in range(model.shape.layers)]
@@ -92,11 +93,12 @@ def hand_built(hops: int, seed: int, sequences: int, bar: float) -> Host:
 def cut_down(
     name: str, family: str, transformer: Transformer, problem: RetrievalProblem, found: Rows, sequences: int
 ) -> Host:
-    """A trained model with the part of a circuit found in it whose truth is clearest.
+    """A trained model with that part of a circuit found in it whose truth is clearest.
 
-    From the circuit found rows are taken away one by one, the least costly first; they may be uniform, at themselves or
-    zero. Between two losses on the way stands the widest gap, as a ratio: the circuit is the one before it, and the bar
-    the geometric middle. So it is sufficient by a margin, and none of its rows can be spared by a margin.
+    Rows are removed from the circuit one by one, the least costly first; a removed row may become uniform, attend to
+    itself, or be zero. Between two successive losses on the way there is a widest gap, as a ratio: the circuit is the
+    one before this gap, and the bar is the gap's geometric middle. So the circuit is sufficient by a margin, and none
+    of its rows can be spared, by a margin.
     """
     evaluator = VectorEvaluator(transformer, problem, _sequences(problem, sequences))
     units, some = Units.of(evaluator), evaluator.part(128)
@@ -118,13 +120,13 @@ def cut_down(
 
 
 class Deaf(Transformer):
-    """A model whose tools are broken: edits of layer `deaf`, from 0, are not heard."""
+    """A model whose tools are broken: edits of layer `deaf`, from 0, have no effect."""
 
     deaf: int = -1
 
     @classmethod
     def copy(cls, model: Transformer, layer: int) -> Deaf:
-        """A deaf copy of a model."""
+        """A copy of a model in which edits of one layer have no effect."""
         made = cls(model.shape)
         made.load_state_dict(model.state_dict())
         made.deaf = layer
@@ -133,7 +135,7 @@ class Deaf(Transformer):
     def run(
         self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
     ) -> Queried:
-        """As `Transformer`, one layer without its edit; a recorder is heard everywhere."""
+        """As in `Transformer`, but without the edit in one layer; a recorder works in all layers."""
         for layer in range(start, self.shape.layers if stop is None else stop):
             heard = edit if layer != self.deaf or isinstance(edit, Recorder) else None
             x = super().run(x, start=layer, stop=layer + 1, edit=heard, reads=reads)
@@ -151,7 +153,7 @@ def _attention(model: Transformer, layer: int) -> Attention:
 
 
 def _put(attention: Attention, head: int, weights: Mapping[str, Tensor], gain: float) -> None:
-    """Make a head what head 0 is in some weights, and let it write `gain` times as much."""
+    """Make a head a copy of head 0 of some weights, and let it write `gain` times as much."""
     width = attention.d_head
     here, first = slice(head * width, (head + 1) * width), slice(width)
     for name in ("query", "key", "value"):

@@ -1,4 +1,4 @@
-"""What a study says: a claim put to the test by a rule, and what came out, as a verdict with its numbers."""
+"""What a study says: a claim put to the test by a rule, and the result, as a verdict with its numbers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
 _CONTRARY: Mapping[StudyVerdict, StudyVerdict] = {"as asked": "not as asked", "not as asked": "as asked"}
 
 RARE = 0.1
-"""What happens less often than this, at 95%, counts as never."""
+"""What happens less often than this, with 95% confidence, counts as never."""
 
 TOO_FEW = "too few models to tell"
 
 FEWEST = 3
-"""Models below which nothing is said of all."""
+"""With fewer models than this nothing is said about all of them."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Judgement:
 
     Attributes:
         asked: the claim.
-        verdict: what the data say of it.
+        verdict: what the data say about it.
         ours: the numbers, in words, with intervals.
-        n: what stands behind it.
-        reason: why it is inconclusive.
+        n: how many runs, models or questions stand behind it.
+        reason: why it is inconclusive or was not run.
     """
 
     asked: str
@@ -42,23 +42,23 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Judgements:
-    """All of a study's.
+    """All judgements of a study.
 
     Attributes:
-        judgements: in the order of its rules.
+        judgements: the judgements in the order of the study's rules.
     """
 
     judgements: tuple[Judgement, ...]
 
 
 def all_of(asked: str, models: Sequence[bool], against: bool, missing: bool) -> Judgement:
-    """Whether something is so of all models that answer, three or more, none missing; one may speak against it.
+    """Judge whether something holds for all models that answer, three or more, none missing; one exception refutes it.
 
     Args:
         asked: the claim.
-        models: of which it is so.
-        against: whether one speaks against it, which is enough.
-        missing: whether one is not finished.
+        models: for each model that answers, whether it holds.
+        against: whether one speaks against it, which is enough to refute it.
+        missing: whether a model is not finished.
     """
     n, yes = len(models), sum(models)
     ours = f"{yes} of {n}"
@@ -74,13 +74,13 @@ def all_of(asked: str, models: Sequence[bool], against: bool, missing: bool) -> 
 
 
 def most_of(asked: str, models: Sequence[bool], told: str = "", few: str = TOO_FEW) -> Judgement:
-    """Whether something is so of most models, by the 95% Clopper-Pearson interval of the share of which it is.
+    """Judge whether something holds for most models, by the 95% Clopper-Pearson interval of the share.
 
     Args:
         asked: the claim.
-        models: of which it is so.
-        told: besides that share.
-        few: the reason where the interval has one half in it.
+        models: for each model, whether it holds.
+        told: what to report besides that share.
+        few: the reason to give where the interval contains one half.
     """
     if not models:
         return Judgement(asked, "not run")
@@ -97,16 +97,16 @@ def most_of(asked: str, models: Sequence[bool], told: str = "", few: str = TOO_F
 def never(
     asked: str, ours: str, n: int, *, happened: bool, rare: float = RARE, few: str = TOO_FEW, lacking: str = ""
 ) -> Judgement:
-    """Whether something never happens, by the upper 95% Clopper-Pearson bound on how often it would.
+    """Judge whether something never happens, by the upper 95% Clopper-Pearson bound on how often it would.
 
     Args:
         asked: the claim.
-        ours: what was found, in words.
-        n: in which it could have happened.
-        happened: whether it did, which is enough.
+        ours: the finding, in words.
+        n: the number of cases in which it could have happened.
+        happened: whether it did, which is enough to refute the claim.
         rare: what happens less often than this counts as never.
-        few: the reason where the bound is above that.
-        lacking: the positive control that there is not, without which that it did not happen says nothing.
+        few: the reason to give where the bound is not below that.
+        lacking: the positive control that is missing, without which it says nothing that the thing did not happen.
     """
     if happened:
         return Judgement(asked, "not as asked", ours, n)
@@ -118,7 +118,7 @@ def never(
 def at_all(
     asked: str, ours: str, n: int, *, happened: bool, rare: float = RARE, few: str = TOO_FEW, lacking: str = ""
 ) -> Judgement:
-    """Whether something happens at all: `never`, of the opposite claim."""
+    """Judge whether something happens at all: `never` of the opposite claim."""
     none = never(asked, ours, n, happened=happened, rare=rare, few=few, lacking=lacking)
     return replace(none, verdict=_CONTRARY.get(none.verdict, none.verdict))
 
@@ -126,16 +126,16 @@ def at_all(
 def as_many_as(
     asked: str, wanted: int, yes: int, n: int, planned: int, *, told: str = "", refuted: bool | None = None
 ) -> Judgement:
-    """Whether something is so of as many seeds as are wanted, said as soon as those that are missing cannot change it.
+    """Judge whether something holds for as many seeds as are wanted, as soon as missing seeds cannot change the answer.
 
     Args:
         asked: the claim.
-        wanted: seeds.
-        yes: of which it is so.
-        n: that are finished.
-        planned: that there will be.
-        told: besides the share.
-        refuted: whether one of them speaks against the claim, however many there are; None where none can.
+        wanted: for how many seeds it must hold.
+        yes: for how many seeds it holds.
+        n: how many seeds are finished.
+        planned: how many seeds there will be.
+        told: what to report besides the share.
+        refuted: whether one of them refutes the claim, however many it holds for; None where none can.
     """
     if not n:
         return Judgement(asked, "not run")

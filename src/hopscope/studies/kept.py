@@ -1,4 +1,4 @@
-"""What the small record of a study says of its models, so that it goes on from that alone, on another machine too."""
+"""What the small record of a study says of its models, so that the study can go on from it alone, on any machine."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
         @property
         def made(self) -> str:
-            """How it was trained and looked at, see `made_by`; empty if it is not known."""
+            """How the model was trained and examined, see `made_by`; empty if it is not known."""
 
 
 @runtime_checkable
 class Telling(Protocol):
-    """A part of a study's result, of which nobody but itself knows what it tells of."""
+    """A part of a study's result that itself says which runs, models or certificates it is about."""
 
     def tells_of(self, *, planned: bool) -> set[str]:
-        """Names of what it tells of; with `planned` also of what it will, once the study is finished."""
+        """Names of what it is about; with `planned`, also of what it will be about once the study is finished."""
 
 
 _ADDED = {"most_rows": 64}
-"""Fields that searches did not have when the first records were written, and what they stand at there. Those of recipes
-and problems stand in `hopscope.training.run_records`."""
+"""Fields that searches lacked when the first records were written, and the values that hold for those records. The same
+for recipes and problems stands in `hopscope.training.run_records`."""
 
 R = TypeVar("R")
 OfModel = TypeVar("OfModel", bound="Kept")
 
 
 def kept(study: str, folder: Path, kind: type[R]) -> R | None:
-    """What the study came to when it was last written down; None if it never was.
+    """The result of the study when it was last written down; None if it never was.
 
     Raises:
-        InputError: the record is damaged, or another's.
+        InputError: the record is damaged, or is another's.
     """
     path = folder / f"{study}.json"
     if not path.exists():
@@ -50,18 +50,18 @@ def kept(study: str, folder: Path, kind: type[R]) -> R | None:
 
 
 def made_by(setup: Setup, *looked_at: Any) -> str:
-    """What tells a model from all others, whatever it is called: a hash of how it is trained, and then looked at."""
+    """A hash that identifies a model, whatever it is called: by how it is trained, and then examined."""
     from hopscope.training.run_records import ADDED
 
     return content_hash(as_before([plain(replace(setup, name="")), *map(plain, looked_at)], ADDED | _ADDED))
 
 
 def told(found: Any, *, planned: bool = False) -> set[str]:
-    """What a study's result tells of, by name: seeds of arms, models, certificates.
+    """Names of what a study's result is about: seeds of arms, models, certificates.
 
     Args:
         found: the result, or a part of it.
-        planned: whether seeds count that are not finished.
+        planned: whether to include seeds that are not finished.
     """
     if isinstance(found, Telling):
         return found.tells_of(planned=planned)
@@ -75,25 +75,25 @@ def told(found: Any, *, planned: bool = False) -> set[str]:
 
 
 class Models(Generic[OfModel]):
-    """What is known of the models of a study, in its order.
+    """What is known of the models of a study, in the study's order.
 
     Args:
-        setups: a run of one model each.
+        setups: runs of one model each.
         before: what was seen of models before, perhaps on another machine.
-        looked_at: how, besides.
+        looked_at: how the models are examined, besides being trained.
     """
 
     def __init__(self, setups: Sequence[Setup], before: Iterable[OfModel], *looked_at: Any) -> None:
         self._made = {setup.name: made_by(setup, *looked_at) for setup in setups}
         self._known = {one.made: one for one in before if one.made}
         self.left = [setup for setup in setups if self._made[setup.name] not in self._known]
-        """Of which nothing was known."""
+        """The setups of which nothing was known."""
 
     def add(self, name: str, one: OfModel) -> None:
-        """What was seen now of the model of that name."""
+        """Add what was now seen of the model of that name."""
         self._known[self._made[name]] = replace(one, made=self._made[name])
 
     @property
     def all(self) -> tuple[OfModel, ...]:
-        """What is known by now."""
+        """What is known so far."""
         return tuple(self._known[made] for made in self._made.values() if made in self._known)

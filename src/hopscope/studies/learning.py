@@ -49,10 +49,10 @@ ASKED: Mapping[int, tuple[int, float]] = {4: (3, 0.95), 3: (3, 0.9), 2: (1, 1.0)
 """By layers: the hop that must be learned, and by which share of the seeds."""
 
 LONGER = 3, 2
-"""Layers of the arms with twice the budget."""
+"""The depths, in layers, of the arms with twice the budget."""
 
 LESS_DECAY, LESS_SHARP, LEFT_OUT = 0.03, 2.0, 0.1
-"""Weight decay, `qk_gain` and `head_dropout` where there are twice the heads: one of them is changed too."""
+"""Weight decay, `qk_gain` and `head_dropout` of the arms with twice the heads, each of which changes one of them."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class LearningStudy:
     """What is trained.
 
     Attributes:
-        recipe: its layers are varied.
-        seeds: of every arm but the last.
-        fresh: of the last, heads left out once a hop is learned.
+        recipe: the recipe of all arms; its layers are varied.
+        seeds: the seeds of every arm but the last ones.
+        fresh: the seeds of the last ones, in which heads are left out once a hop is learned.
     """
 
     recipe: Recipe
@@ -71,7 +71,7 @@ class LearningStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """One a depth, those with a longer budget, and those with twice the heads."""
+        """One arm for each depth, then those with a longer budget, then those with twice the heads."""
         budget = Plan(self.recipe).falls_from
         once, twice = (replace(self.recipe, steps=steps) for steps in (budget, 2 * budget))
         heads = 2 * once.heads
@@ -99,17 +99,17 @@ def standard(recipe: Recipe) -> LearningStudy:
 
 
 def quick(recipe: Recipe) -> LearningStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     return LearningStudy(replace(recipe, steps=20), (0,), (2,))
 
 
 def run(study: LearningStudy, folder: Path, work: Work) -> Arms:
-    """Train what is not trained yet, and read what it came to."""
+    """Train what is not trained yet, and read what was learned."""
     return arms.learned("learning", study.arms, folder, work)
 
 
 def judge(found: Arms) -> list[Judgement]:
-    """By the rule above, an answer a depth."""
+    """Judge by the rule above, arm by arm."""
     return [_judge(arm) for arm in found.arms]
 
 

@@ -1,4 +1,4 @@
-"""Asking a model by what it tells rows apart: the measurements of `by_place`."""
+"""Testing by what a model tells rows apart: the measurements of `by_place`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hopscope.training.many import finished
 from hopscope.training.setup import Setup
 
 SEED = 0
-"""Where the sequences are drawn from."""
+"""The seed that the sequences are drawn from."""
 
 
 def places_of(
@@ -34,20 +34,20 @@ def places_of(
     facts: Callable[[RetrievalProblem], Sequence[int]],
     sequences: int = 512,
 ) -> tuple[ByPlace, ...]:
-    """By what every model tells rows apart that is finished and there, or that was asked before.
+    """By what each model tells rows apart, for every model that is finished and available or was tested before.
 
-    A model that diverged is not asked: it makes no look-up.
+    A model that diverged is not tested: it makes no look-up.
 
     Args:
-        setups: a run of one model each.
+        setups: runs of one model each.
         folder: where the run folders are.
-        before: models that were asked before, perhaps on another machine.
-        work: how; idle, nothing is asked.
-        facts: of a problem, those whose rows are moved, from 1.
-        sequences: so many pairs.
+        before: models that were tested before, perhaps on another machine.
+        work: how the work is done; if it is idle, nothing is tested.
+        facts: for a problem, the facts whose rows are moved, from 1.
+        sequences: the number of pairs of sequences.
 
     Raises:
-        InputError: a run there is damaged, or another than the setup's.
+        InputError: a run there is damaged, or belongs to another setup.
     """
     models = Models(setups, before)
     for name, run in ({} if work.idle else finished(models.left, folder)).items():
@@ -68,15 +68,15 @@ def ask_by_place(
     sequences: int,
     seed: int = SEED,
 ) -> ByPlace:
-    """Ask one model.
+    """Test by what one model tells rows apart.
 
     Args:
-        model: its name.
-        transformer: with one model.
-        problem: one that asks for every look-up.
-        facts: whose rows are moved, one after the other, from 1.
-        sequences: so many pairs.
-        seed: that they are drawn from.
+        model: the name of the model.
+        transformer: a transformer with one model.
+        problem: a problem that asks for every look-up.
+        facts: the facts whose rows are moved, one after the other, from 1.
+        sequences: the number of pairs of sequences.
+        seed: the seed they are drawn from.
     """
     batch = sample(problem, sequences, torch.Generator().manual_seed(seed))
     here = VectorEvaluator(transformer, problem, batch)
@@ -91,7 +91,7 @@ def ask_by_place(
 
 
 def _of_the_one_before(batch: Batch, problem: RetrievalProblem) -> Float[Tensor, "batch query d_target"]:
-    """For each query, what the query of the chain before is asked for."""
+    """For each query, the target of the query of the chain before."""
     chain = batch.chain[:, -problem.chains :]
     query = chain.argsort(dim=-1).gather(-1, (chain - 1) % problem.chains)
     return batch.targets.gather(1, query[..., None].expand(batch.targets.shape))

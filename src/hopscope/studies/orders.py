@@ -38,10 +38,10 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 NEVER = 0.2
-"""What happens less often than this, at 95%, counts as not found."""
+"""What happens less often than this, with 95% confidence, counts as not found."""
 
 LEAST = 3
-"""So many circuits carry a verdict."""
+"""The fewest circuits that carry a verdict."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class OrdersStudy:
     """What is trained.
 
     Attributes:
-        recipe: its layers are varied.
+        recipe: the recipe of all arms; its layers are varied.
         hops: D.
-        seeds: of every arm.
+        seeds: the seeds of every arm.
     """
 
     recipe: Recipe
@@ -60,7 +60,7 @@ class OrdersStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """By order and layers; the wide one and the deep one last."""
+        """The arms by order and layers; the wide one and the deep one last."""
         best = ",".join(map(str, best_order(self.hops)))
         wide = replace(self.recipe, d_model=2 * self.recipe.d_model, heads=2 * self.recipe.heads)
         asked = [(order, 3 + more, self.recipe) for more in (0, 1) for order in (best, "deepest-first")]
@@ -77,28 +77,29 @@ class OrdersStudy:
 
 @dataclass(frozen=True)
 class OrdersResult(Arms):
-    """What came out.
+    """What was found.
 
     Attributes:
-        arms: who learned what.
-        circuits: of the models with three layers that learned all hops.
+        arms: what each arm learned.
+        circuits: the circuits of the models with three layers that learned all hops.
     """
 
     circuits: tuple[Seen, ...]
 
 
 def standard(recipe: Recipe) -> OrdersStudy:
-    """The study by a recipe: four times its steps, and as many to come to rest in."""
+    """The study of a recipe with four times its steps, and as many steps of falling rate as the recipe has."""
     return OrdersStudy(replace(recipe, steps=4 * recipe.steps, fall=recipe.fall / 4))
 
 
 def quick(recipe: Recipe) -> OrdersStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     return OrdersStudy(replace(recipe, steps=20), seeds=(0,))
 
 
 def run(study: OrdersStudy, folder: Path, work: Work) -> OrdersResult:
-    """Train what is not trained yet, find the circuits of what learned with three layers, and read what came out."""
+    """Train what is not trained yet, find the circuits of models that learned with three layers, and read the
+    results."""
     before = kept("orders", folder, OrdersResult) or OrdersResult((), ())
     found = arms.train(study.arms, folder / "runs", work, before.arms, to_the_end=True)
     learned = [run for arm in found.arms if arm.layers == 3 for run in arm.learned_all]
@@ -106,7 +107,7 @@ def run(study: OrdersStudy, folder: Path, work: Work) -> OrdersResult:
 
 
 def judge(result: OrdersResult) -> list[Judgement]:
-    """By the rules above."""
+    """Judge by the rules above."""
     judgements = []
     for arm in result.arms:
         if arm.layers == 3:
@@ -131,7 +132,7 @@ def _learns(arm: ArmLearned, control: bool) -> Judgement:
 
 
 def _circuits(circuits: Sequence[Seen], learned: int) -> Judgement:
-    """Rule 3, where so many models learned it."""
+    """Rule 3, given how many models learned it."""
     asked = "where x4 is learned with three layers, the circuit delivers it by theory"
     if not circuits:
         return Judgement(asked, "not run")
@@ -148,7 +149,7 @@ def _circuits(circuits: Sequence[Seen], learned: int) -> Judgement:
 
 
 def table(result: OrdersResult) -> str:
-    """Who learned what, and how."""
+    """Markdown tables of who learned what, and by which circuit."""
     return arms.table(result) + ("\n" + seen_table(result.circuits) if result.circuits else "")
 
 

@@ -66,11 +66,11 @@ class PlacesStudy:
     """What is trained.
 
     Attributes:
-        recipe: its layers are varied.
-        chains: the N.
-        layers: as many as theory asks for, and one fewer.
-        heads: other numbers of them, with the fewest layers.
-        seeds: of each.
+        recipe: the recipe of all arms; its layers are varied.
+        chains: the numbers of chains N.
+        layers: one layer fewer than theory asks for, and as many as it asks for.
+        heads: other numbers of heads, with the fewest layers.
+        seeds: the seeds of every arm.
     """
 
     recipe: Recipe
@@ -81,7 +81,7 @@ class PlacesStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """One a number of chains and of layers; then one a number of chains and of heads."""
+        """One arm for each number of chains and of layers, then one for each number of chains and of heads."""
         shapes = [(f"{layers}-layers", replace(self.recipe, layers=layers)) for layers in self.layers]
         name, shallow = shapes[0]
         by_heads = [(f"{name}-{heads}-heads", replace(shallow, heads=heads)) for heads in self.heads]
@@ -95,10 +95,10 @@ class PlacesStudy:
 
 @dataclass(frozen=True)
 class PlacesResult:
-    """What was seen.
+    """What was found.
 
     Attributes:
-        arms: what each came to.
+        arms: what each arm learned.
         places: by what the models tell rows apart.
     """
 
@@ -107,7 +107,7 @@ class PlacesResult:
 
     @property
     def by_layers(self) -> list[ArmLearned]:
-        """The arms of one number of heads and several of layers."""
+        """The arms with the one number of heads that is trained at several depths."""
         heads = [arm.setup.recipe.heads for arm in self.arms if arm.layers >= arm.needs(2)]
         return [arm for arm in self.arms if arm.setup.recipe.heads in heads]
 
@@ -123,17 +123,17 @@ class PlacesResult:
 
 def standard(recipe: Recipe) -> PlacesStudy:
     """The study of a recipe."""
-    longer = replace(recipe, steps=2 * recipe.steps, fall=recipe.fall / 2)  # as many to come to rest in
+    longer = replace(recipe, steps=2 * recipe.steps, fall=recipe.fall / 2)  # as many of falling rate
     return PlacesStudy(replace(longer, heads=16, head_dim=8))
 
 
 def quick(recipe: Recipe) -> PlacesStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     return PlacesStudy(replace(recipe, steps=20, held=()), (2,), heads=(1,), seeds=(0,))
 
 
 def run(study: PlacesStudy, folder: Path, work: Work) -> PlacesResult:
-    """Train what is not trained yet, and ask every model."""
+    """Train what is not trained yet, and test every model."""
     before = kept("places", folder, PlacesResult) or PlacesResult((), ())
     runs, setups = folder / "runs", arms.by_seed(study.arms, to_the_end=True)
     arms.train(study.arms, runs, work, before.arms, to_the_end=True)
@@ -142,7 +142,7 @@ def run(study: PlacesStudy, folder: Path, work: Work) -> PlacesResult:
 
 
 def judge(result: PlacesResult) -> list[Judgement]:
-    """By the rules above, for each number of chains."""
+    """Judge by the rules above, for each number of chains."""
     judgements = []
     for chains in dict.fromkeys(arm.setup.problem.chains for arm in result.arms):
         found = [arm for arm in result.by_layers if arm.setup.problem.chains == chains]
@@ -189,7 +189,8 @@ def _fewer_heads(found: Sequence[ArmLearned]) -> Judgement:
 
 
 def table(result: PlacesResult) -> str:
-    """Who learned what, then a row a model: its second look-up as it is, and where rows are moved."""
+    """Markdown tables: who learned what, then the loss of each model's second look-up, unchanged and with rows
+    moved."""
     lines = ["| model | x2: loss | rows moved | pair | layer | that of the chain at its place |", "|---" * 6 + "|"]
     for one in result.places:
         loss, worst = one.told(2)

@@ -23,37 +23,37 @@ Kind = Literal[
     "true", "at rest", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable",
     "deaf tool", "idle key", "not imposed",
 ]  # fmt: skip
-"""What is planted. `true` is the circuit itself, and `at rest` is true too: that of the model with one head more, which
-rests, as a part of the background. The false ones: a row's key replaced; a row left out; one or two rows put in that
-attend to something; a second key given to a row, with a tenth of its weight; a row's work credited to another head that
-attends alike; the circuit of another model of the same shape; random paths that deliver by theory, of rows that attend
-there; the circuit itself, judged with tools that ignore what is done to one layer; a head that rests and looks
-somewhere besides, for no use, and its row with all that it looks at; and the circuit with all its rows left as the
-model has them, or at their mean."""
+"""The kinds of planted circuits. `true` is the circuit itself. `at rest` is true too: the circuit of the model with one
+more head, which rests, as a part of the background. The others are false: a row's key replaced; a row left out; one or
+two rows added that attend to something; a second key given to a row, with a tenth of its weight; a row's work credited
+to another head that attends alike; the circuit of another model of the same shape; random paths that deliver by theory,
+of rows that attend there; the circuit itself, judged with tools that ignore what is done to one layer; a head that
+rests and also looks somewhere, for no use, and its row with all that it looks at; and the circuit with all its rows
+left as the model has them, or at their mean."""
 
 TRUE: tuple[Kind, ...] = ("true", "at rest")
-"""What is planted to be certified."""
+"""The kinds that are planted to be certified."""
 
 KINDS: Mapping[Sense, tuple[Kind, ...]] = {
     "natural": tuple(kind for kind in get_args(Kind) if kind != "not imposed"),
     "strict": tuple(kind for kind in get_args(Kind) if kind not in ("at rest", "idle key")),
 }
-"""What is planted by the sense of the certificate. A head that rests has no strict circuit, for nothing there may be at
-its mean; and what is not imposed is, in the natural sense, the circuit itself."""
+"""The kinds that are planted, by the sense of the certificate. A head that rests has no strict circuit, since nothing
+in it may be at its mean; and `not imposed` is, in the natural sense, the circuit itself."""
 
 Label = Literal["true", "false", "equivalent", "undecided"]
-"""By measured effect. `equivalent`: planted as false, but it holds the bar by the margin, or its tools do all that
-there is to do; so it is not false."""
+"""The truth by measured effect. `equivalent`: planted as false, but it holds the bar by the margin, or its tools do all
+that there is to do, so it is not false."""
 
 
 class Planted(NamedTuple):
     """A planted circuit.
 
     Attributes:
-        program: every row by name.
-        what: was done, for people.
-        row: it was done to, where it was done to one.
-        evaluator: the tools it is to be judged with, where they are not the model's own.
+        program: the form of every row.
+        what: what was done, in words.
+        row: the row that was changed, if it was a single one.
+        evaluator: the tools to judge it with, where they are not the model's own.
     """
 
     program: Rows
@@ -63,12 +63,12 @@ class Planted(NamedTuple):
 
 
 def plant(kind: Kind, host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
-    """A circuit of a kind; None where there is nothing to do it to."""
+    """Plant a circuit of a kind; None where there is nothing to do it to."""
     return _PLANTS[kind](host, others, generator)
 
 
 def label(kind: Kind, host: Host, planted: Planted) -> Label:
-    """The truth about a planted circuit, by what it does on many sequences."""
+    """The truth about a planted circuit, by its effect on many sequences."""
     low, high = host.bar / MARGIN, host.bar * MARGIN
     if kind == "deaf tool":
         return _label_of_deaf(host, planted)
@@ -87,7 +87,8 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
 
 
 def _label_of_deaf(host: Host, planted: Planted) -> Label:
-    """Where no head of a layer writes anything, tools that do nothing there do all that there is to do."""
+    """The label of the circuit with a deaf layer: where no head of that layer writes anything, tools that do nothing
+    there still do all that there is to do, so it is `equivalent`."""
     assert planted.evaluator is not None
     deaf = planted.evaluator.transformer
     assert isinstance(deaf, Deaf)
@@ -96,9 +97,10 @@ def _label_of_deaf(host: Host, planted: Planted) -> Label:
 
 
 def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
-    """True: a clear circuit holds the bar with the head at rest. False: one does, and without what the head sees too.
+    """The label of a circuit with a head at rest. `true`: a clear circuit that holds the bar with the head at rest.
+    `false`: one that holds it too, and does without what the head sees.
 
-    By the margin; and what the head writes where it does not rest must break the circuit.
+    Both by the margin; and what the head writes where it does not rest must break the circuit.
     """
     low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
     assert evaluator is not None
@@ -219,7 +221,7 @@ def _idle(host: Host, others: Sequence[Host], generator: torch.Generator) -> Pla
 def _resting(
     host: Host, generator: torch.Generator, weights: tuple[float, float], forms: Sequence[Form]
 ) -> Planted | None:
-    """One head more, in any layer but the last, whose row is in one of some forms; of two hops and more."""
+    """Plant one more head, in any layer but the last, whose row has one of some forms; None for a single hop."""
     hops, layers = host.evaluator.problem.hops, host.evaluator.shape.layers
     if hops < 2 or layers < 2:
         return None
@@ -262,7 +264,7 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
 
 
 def _one(choices: Sequence[_T], generator: torch.Generator) -> _T | None:
-    """One of the choices, or None of none."""
+    """One of the choices at random, or None if there are none."""
     return choices[int(torch.randint(len(choices), (), generator=generator))] if choices else None
 
 

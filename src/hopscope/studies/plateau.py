@@ -32,10 +32,10 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 SAME = 0.8, 1.25
-"""A ratio of times within these counts as one: the bounds of bioequivalence."""
+"""Two times count as the same if their ratio lies within these bounds, those of bioequivalence."""
 
 LEAST = 8
-"""Seeds on either side from which two times can be shown to be the same."""
+"""The fewest seeds on either side by which two times can be shown to be the same."""
 
 BASE = "unchanged"
 
@@ -81,7 +81,8 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "K/2": {"symbol_dim": 2, "position_dim": 4},
     "K/8": {"symbol_dim": 8, "position_dim": 4},
 }
-"""Fields of the recipe or of the problem, by name. Position codes keep their width where K changes."""
+"""By name of the change, the changed fields of the recipe or of the problem. Position codes keep their width where K
+changes."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,10 @@ class PlateauStudy:
     """What is trained.
 
     Attributes:
-        recipe: that is changed.
+        recipe: the recipe that is changed.
         hops: D of the unchanged problem.
-        changes: of the recipe or the problem, one a time.
-        seeds: of every arm.
+        changes: the changes to the recipe or the problem, one at a time.
+        seeds: the seeds of every arm.
     """
 
     recipe: Recipe
@@ -102,7 +103,7 @@ class PlateauStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """The unchanged recipe first."""
+        """The arms, the unchanged recipe first."""
         of_recipe = {one.name for one in fields(Recipe)}
         found = []
         for name, change in {BASE: {}, **self.changes}.items():
@@ -114,32 +115,33 @@ class PlateauStudy:
 
 
 def standard(recipe: Recipe) -> PlateauStudy:
-    """The study of a recipe, with time for what is slower."""
+    """The study of a recipe with twice its steps, to give time to slower changes."""
     return PlateauStudy(replace(recipe, steps=2 * recipe.steps))
 
 
 def quick(recipe: Recipe) -> PlateauStudy:
-    """That it works: one hop, whose first head is handed over, learned at two rates."""
+    """A tiny version that only shows that the study runs: one hop, its first head handed over, at two learning
+    rates."""
     changes = {"learning rate/0.003": {"learning_rate": 3e-3}}
     return PlateauStudy(recipe, 1, changes, seeds=(0, 1))
 
 
 def run(study: PlateauStudy, folder: Path, work: Work) -> Arms:
-    """Train what is not trained yet, and read what it came to."""
+    """Train what is not trained yet, and read what was learned."""
     return arms.learned("plateau", study.arms, folder, work)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """One change, one of the two times.
+    """The effect of one change on one of the two times.
 
     Attributes:
-        arm: of the change.
+        arm: the arm of the change.
         what: `x1` or `all hops`.
-        times: of the arm's seeds.
-        base: of the unchanged recipe's.
-        ratio: of the mean times, cut off at the budget, changed to unchanged, and its 95% interval.
-        p: of the log-rank test, after Holm.
+        times: when each of the arm's seeds learned.
+        base: when each seed of the unchanged recipe learned.
+        ratio: the ratio of the mean times, changed to unchanged and cut off at the budget, with its 95% interval.
+        p: the p-value of the log-rank test, after Holm's correction.
     """
 
     arm: ArmLearned
@@ -151,7 +153,7 @@ class Moved:
 
 
 def compared(found: Arms) -> list[Moved]:
-    """Every change beside the unchanged recipe; empty while that has no seed."""
+    """Every change compared with the unchanged recipe; empty while that has no finished seed."""
     base, *changed = found.arms
     pairs = [
         (arm, what, times, unchanged)
@@ -163,7 +165,7 @@ def compared(found: Arms) -> list[Moved]:
         )
     ]
     raw = [log_rank(times, arm.budget, other, base.budget) for arm, _, times, other in pairs]
-    planned = 2 * (len(found.arms) - 1)  # what is not run counts, as it will
+    planned = 2 * (len(found.arms) - 1)  # what is not run yet counts, as it will
     p_values = holm([*raw, *[1.0] * (planned - len(raw))])[: len(raw)]
     return [
         Moved(arm, what, times, other, ratio_of_means(times, other, base.budget), p)
@@ -172,7 +174,7 @@ def compared(found: Arms) -> list[Moved]:
 
 
 def judge(found: Arms) -> list[Judgement]:
-    """By the rule above, two judgements a change."""
+    """Judge by the rule above, with two judgements for each change."""
     base, *changed = found.arms
     told = {(one.arm.name, one.what): one for one in compared(found)}
     return [
@@ -202,7 +204,7 @@ def _judge(moved: Moved | None, asked: str, finished: bool) -> Judgement:
 
 
 def table(found: Arms) -> str:
-    """Medians and ratios, a row an arm."""
+    """A Markdown table of medians and ratios, with a row for each arm."""
     told = {(one.arm.name, one.what): one for one in compared(found)}
     lines = [
         "| changed | learned all (95%) | median step of x1 | of all hops | times as long: x1 | all hops |",

@@ -45,21 +45,21 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 LEAST = 10
-"""Models from which it is said that none lost a hop."""
+"""The fewest models by which it can be said that none lost a hop."""
 
 
 @dataclass(frozen=True)
 class PruningStudy:
-    """What is trained and looked at.
+    """What is trained and examined.
 
     Attributes:
-        recipe: with all heads to the end.
-        prune_every: of the pruned arm.
+        recipe: the recipe with all heads to the end.
+        prune_every: the recipe's `prune_every` in the pruned arm.
         hops: D.
-        seeds: of the pruned arm.
-        fresh: of the laptop's recipe.
-        whole: how many of them, the first ones, keep their heads too.
-        search: for circuits.
+        seeds: the seeds of the pruned arm.
+        fresh: the seeds of the laptop's recipe.
+        whole: how many of `seeds`, the first ones, are also trained with all heads.
+        search: how circuits are searched for.
     """
 
     recipe: Recipe
@@ -72,19 +72,20 @@ class PruningStudy:
 
     @property
     def pruned_models(self) -> list[Setup]:
-        """A run a model."""
+        """One run for each model that is pruned."""
         recipe = replace(self.recipe, prune_every=self.prune_every)
         return arms.runs_of(Setup("pruned", self._problem, recipe, self.seeds), to_the_end=True)
 
     @property
     def whole_models(self) -> list[Setup]:
-        """Likewise, with all heads."""
+        """One run for each model that keeps all heads."""
         arm = Setup("all-heads", self._problem, self.recipe, self.seeds[: self.whole])
         return arms.runs_of(arm, to_the_end=True)
 
     @property
     def laptop_models(self) -> list[Setup]:
-        """Of the laptop's recipe: pruned, with twice the heads, some left out until the model has learned."""
+        """One run for each model of the laptop's recipe: pruned, twice the heads, some left out until it has
+        learned."""
         width = self.recipe.head_dim or self.recipe.d_model // self.recipe.heads
         heads = replace(self.recipe, heads=2 * self.recipe.heads, head_dim=width, prune_every=self.prune_every)
         recipe = replace(heads, head_dropout=0.1, head_dropout_after=1)
@@ -100,12 +101,12 @@ class PruningResult:
     """What was found.
 
     Attributes:
-        bar: that a model and its circuit must hold.
-        pruned: models that lost heads.
-        whole: models that kept theirs.
-        left: heads that are left of each of `pruned`.
-        laptop: models of the laptop's recipe.
-        laptop_left: heads that are left of each of those.
+        bar: the bar that a model and its circuit must hold.
+        pruned: the models that lost heads.
+        whole: the models that kept theirs.
+        left: how many heads are left in each of `pruned`.
+        laptop: the models of the laptop's recipe.
+        laptop_left: how many heads are left in each of those.
     """
 
     bar: float
@@ -117,7 +118,7 @@ class PruningResult:
 
     @property
     def pairs(self) -> list[tuple[Seen, Seen]]:
-        """A pruned model and that of its seed with all heads."""
+        """Pairs of a pruned model and the model of the same seed with all heads."""
         whole = {one.seed: one for one in self.whole}
         return [(one, whole[one.seed]) for one in self.pruned if one.seed in whole]
 
@@ -128,13 +129,13 @@ def standard(recipe: Recipe) -> PruningStudy:
 
 
 def quick(recipe: Recipe) -> PruningStudy:
-    """That it works: a model of one hop."""
+    """A tiny version that only shows that the study runs: a model of one hop."""
     recipe = replace(recipe, steps=240, fall=0.6)
     return PruningStudy(recipe, 20, hops=1, seeds=(0,), fresh=(1,), whole=1, search=HASTY)
 
 
 def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
-    """Train what is not trained yet, and find the circuit of every model; a seed's two models one after the other."""
+    """Train what is not trained yet, and find the circuit of every model; a seed's two models in turn."""
     from hopscope.training.many import finished
 
     setups = sorted([*study.pruned_models, *study.whole_models, *study.laptop_models], key=lambda setup: setup.seeds)
@@ -154,7 +155,7 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
 
 
 def judge(result: PruningResult) -> list[Judgement]:
-    """By the rules above."""
+    """Judge by the rules above."""
     pruned, laptop = ([one for one in models if one.holds(result.bar)] for models in (result.pruned, result.laptop))
     pairs = [one for pair in result.pairs for one in pair]
     return [
@@ -196,7 +197,7 @@ def _costs(result: PruningResult) -> Judgement:
 
 
 def _rise(pairs: Sequence[tuple[Seen, Seen]]) -> str:
-    """By how much the loss of pruned models is above that of whole ones, in words; some may have diverged."""
+    """How far the loss of pruned models lies above that of whole ones, in words; some may have diverged."""
     rise = [one.loss - whole.loss for one, whole in pairs if one.loss is not None and whole.loss is not None]
     lost = f"{len(pairs) - len(rise)} diverged" if len(rise) < len(pairs) else ""
     if not rise:
@@ -211,7 +212,7 @@ def _natural(one: Seen) -> bool:
 
 
 def table(result: PruningResult) -> str:
-    """A column an arm."""
+    """A Markdown table with a column for each arm."""
     arms_seen = {"pruned": result.pruned, "all heads": result.whole, "the laptop's recipe": result.laptop}
     rows: dict[str, Callable[[Sequence[Seen]], str]] = {
         "models": lambda seen: str(len(seen)),

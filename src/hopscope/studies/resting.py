@@ -1,7 +1,7 @@
-"""A model of which one head rests: most of its weight lies where it reads nothing, and some on a key, for no use.
+"""A model with a head that rests: most of its weight lies where it reads nothing, and some on a key, for no use.
 
-The head is put beside those of a layer of a model that is known. The stream must not hear what it reads, so its row is
-needed, and what little it looks at is not: a circuit that has the row with all that it looks at claims a path too many.
+The head is added to a layer of a known model. What it reads must not reach the stream, so its row is needed, but the
+little that it looks at is not: a circuit that has the row with all that it looks at claims one path too many.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import AttentionPath
 
 LOUD = 10.0
-"""Length of what the head writes where it does not rest at all."""
+"""Length of the vector that the head writes where it does not rest at all."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Rest:
     """A head that rests.
 
     Attributes:
-        layer: that it is in, from 0.
-        pair: whose second members rest; they look at the first, which stands before them. Not the last pair, which
-            stands where they rest.
-        weight: of that look.
-        seed: of the direction in which the head writes what it reads where it does not rest.
+        layer: the layer that it is in, from 0.
+        pair: the pair whose second members rest; they look at the first members, which stand before them. It is not the
+            last pair, which stands where they rest.
+        weight: the attention weight of that look.
+        seed: the seed of the direction in which the head writes what it reads where it does not rest.
     """
 
     layer: int
@@ -44,11 +44,11 @@ class Rest:
     seed: int
 
     def path(self, problem: RetrievalProblem, head: int) -> AttentionPath:
-        """What the head looks at, and what it is not needed for.
+        """The path along which the head looks, for which it is not needed.
 
         Args:
-            problem: whose roles there are.
-            head: its number, that of the heads beside it.
+            problem: the problem whose roles there are.
+            head: its number in the layer, from 0; since it is the last head, that is how many stand beside it.
         """
         return AttentionPath(
             self.layer, head, problem.roles.index(f">x{self.pair}"), problem.roles.index(f"x{self.pair - 1}>")
@@ -59,8 +59,8 @@ def resting(evaluator: VectorEvaluator, rest: Rest) -> ForeignEvaluator:
     """A known model with one more head in every layer, the last of each, on the same sequences.
 
     Args:
-        evaluator: of the known model, of chains deepest first.
-        rest: which of those heads rests, and how; the others write nothing.
+        evaluator: an evaluator of the known model, on chains deepest first.
+        rest: which of the added heads rests, and how; the others write nothing.
     """
     problem, inputs = evaluator.problem, evaluator.batch.inputs
     whole = _Whole(evaluator.transformer, _pattern(problem, rest), rest)
@@ -73,7 +73,8 @@ def resting(evaluator: VectorEvaluator, rest: Rest) -> ForeignEvaluator:
 
 
 def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"]:
-    """The head's own: the first position, which stands for a place to rest at, and a little the one before."""
+    """The attention of the added head: on the first position, which stands for a place to rest at, and a little on the
+    position before."""
     length = problem.sequence_length
     pattern = torch.zeros(length, length)
     pattern[:, 0] = 1
@@ -84,7 +85,7 @@ def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"
 
 
 class _Beside(nn.Module):
-    """A block of the known model and one more head: that which rests, or, in other layers, one that writes nothing."""
+    """A block of the known model with one more head: the resting one or, in other layers, one that writes nothing."""
 
     def __init__(self, block: Block, own: Float[Tensor, "query key"], direction: Float[Tensor, " d_model"]) -> None:
         super().__init__()
@@ -92,18 +93,18 @@ class _Beside(nn.Module):
         self.writes = (own[:, 0] < 1).to(own.dtype)
 
     def forward(self, x: Float[Tensor, "sequence pos d_model"]) -> Float[Tensor, "sequence pos d_model"]:
-        """The stream after it. What the head reads it writes where its row rests, and nowhere else."""
+        """The stream after the block. The head writes what it reads where its row rests, and nowhere else."""
         attention, normed = self.block.attention, self.block.attention_norm(x[None])
         theirs = attention.pattern(normed, normed)[0]
         pattern: Tensor = self.seen(torch.cat([theirs, self.own.expand(len(x), 1, *self.own.shape)], dim=1))
         brought: Tensor = attention.write(pattern[None, :, :-1], normed)[0]
-        read = pattern[:, -1, :, 1:].sum(dim=-1)  # of what it sees, all but the place to rest at
+        read = pattern[:, -1, :, 1:].sum(dim=-1)  # of what it sees, everything but the place to rest at
         x = x + brought + (read * self.writes)[..., None] * self.direction
         return x if self.block.mlp is None else x + self.block.mlp(self.block.mlp_norm(x[None]))[0]
 
 
 class _Whole(nn.Module):
-    """The known model with the head that rests in one of its layers."""
+    """The known model, with the head that rests in one of its layers."""
 
     def __init__(self, transformer: Transformer, own: Float[Tensor, "query key"], rest: Rest) -> None:
         super().__init__()
@@ -123,18 +124,18 @@ class _Whole(nn.Module):
         return stream
 
     def read(self, x: Float[Tensor, "sequence pos d_model"]) -> Float[Tensor, "sequence pos d_output"]:
-        """The answers."""
+        """The answers, read from the stream."""
         return self.transformer.answers(x[None])[0]
 
     def forward(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence pos d_output"]:
-        """All of it."""
+        """The answers of the whole model."""
         x = self.embed(inputs)
         for block in self.blocks:
             x = block(x)
         return self.read(x)
 
     def untrain(self, layer: int, head: int, drawn: InitialWeights) -> None:
-        """Give a head initial weights; the one that rests looks everywhere alike without its own."""
+        """Give a head initial weights; the added head then attends everywhere alike."""
         if head < self.transformer.shape.heads:
             seed = int(torch.randint(2**31, ()))
             fresh = with_untrained_heads(self.transformer, [(layer, head)], seed, drawn)

@@ -48,7 +48,7 @@ from hopscope.training.setup import Setup
 from hopscope.words import counted
 
 HALF = 0.5
-"""What happens less often than this, at 95%, counts as not found."""
+"""What happens less often than this, with 95% confidence, counts as not found."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class RowsStudy:
     """What is trained.
 
     Attributes:
-        recipe: its layers are varied.
-        chains: N, and so the rows of a block.
+        recipe: the recipe of all arms; its layers are varied.
+        chains: N, which is also the number of rows in a block.
         shapes: hops and layers of each arm.
-        seeds: of each.
+        seeds: the seeds of every arm.
     """
 
     recipe: Recipe
@@ -69,7 +69,7 @@ class RowsStudy:
 
     @property
     def arms(self) -> list[Setup]:
-        """One a shape."""
+        """One arm for each shape."""
         return [
             Setup(
                 f"{counted(hops, 'hop')}-{counted(layers, 'layer')}".replace(" ", "-"),
@@ -83,17 +83,17 @@ class RowsStudy:
 
 @dataclass(frozen=True)
 class RowsResult(Arms):
-    """What came out.
+    """What was found.
 
     Attributes:
-        arms: who learned what.
+        arms: what each arm learned.
         places: by what the models tell rows apart.
     """
 
     places: tuple[ByPlace, ...]
 
     def early(self) -> list[tuple[ByPlace, list[int]]]:
-        """Models that make look-ups with fewer layers than Assumption 1 asks for, and which these are."""
+        """Models that make look-ups with fewer layers than Assumption 1 asks for, and these look-ups."""
         found = []
         for arm in self.arms:
             for one in self.places:
@@ -103,19 +103,19 @@ class RowsResult(Arms):
 
 
 def standard(recipe: Recipe) -> RowsStudy:
-    """The study of a recipe, with time for what is slower."""
+    """The study of a recipe with twice its steps, to give time to what is slower."""
     return RowsStudy(replace(recipe, steps=2 * recipe.steps, fall=recipe.fall / 2, heads=32, head_dim=8))
 
 
 def quick(recipe: Recipe) -> RowsStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     return RowsStudy(replace(recipe, steps=20), shapes=((3, 2), (3, 3)), seeds=(0,))
 
 
 def run(study: RowsStudy, folder: Path, work: Work) -> RowsResult:
-    """Train what is not trained yet, and ask every model.
+    """Train what is not trained yet, and test every model.
 
-    A run goes on until its losses are below those at which a hop counts as learned elsewhere, so the rate may fall.
+    Runs go on while the rate falls, since a hop counts as learned here only below a lower loss than elsewhere.
     """
     before = kept("rows", folder, RowsResult) or RowsResult((), ())
     runs, setups = folder / "runs", arms.by_seed(study.arms, to_the_end=True)
@@ -126,7 +126,7 @@ def run(study: RowsStudy, folder: Path, work: Work) -> RowsResult:
 
 
 def judge(found: RowsResult) -> list[Judgement]:
-    """By the rules above."""
+    """Judge by the rules above."""
     hops = sorted({arm.last for arm in found.arms})
     return [
         *(_saved([arm for arm in found.arms if arm.last == last]) for last in hops),
@@ -136,12 +136,12 @@ def judge(found: RowsResult) -> list[Judgement]:
 
 
 def _by_row(arm: ArmLearned, hop: int) -> int:
-    """Layers that a head a row needs."""
+    """The layers that are needed with a head for every row."""
     return minimum_of_hop(arm.setup.problem, hop, head_a_row=True)
 
 
 def _saved(found: list[ArmLearned]) -> Judgement:
-    """Rule 1, of one number of hops."""
+    """Rule 1, for one number of hops."""
     last = found[0].last
     asked = f"with a head a row {counted(last, 'hop')} are answered a layer early"
     fewer = [arm for arm in found if _by_row(arm, last) <= arm.layers < arm.needs(last)]
@@ -179,7 +179,7 @@ def _by_place(found: RowsResult) -> Judgement:
 
 
 def table(found: RowsResult) -> str:
-    """Who learned what, then a row a model that made a look-up a layer early."""
+    """Markdown tables: who learned what, then a row for each model that made a look-up a layer early."""
     lines = ["| model | made early | loss | highest with rows moved |", "|---" * 4 + "|"]
     for one, hops in found.early():
         losses = ", ".join(f"{one.loss(hop):.3f}" for hop in hops)

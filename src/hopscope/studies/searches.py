@@ -1,8 +1,9 @@
 """What do different searches find in the same models?
 
-Ours, ACDC's rule and a ranking by gradients, under one signature, on models whose circuit is known (witnesses with
-decoys) and on trained ones. Told of each: attention paths, loss alone on sequences that no search saw (everything else
-uniform), evaluations, seconds, and whether it is minimal: no row in use can go within the bar on those sequences.
+Our search, ACDC's rule and a ranking by gradients are run under one signature on models whose circuit is known
+(witnesses with decoys) and on trained ones. For each the study reports attention paths, the loss of the circuit alone
+on sequences that no search saw (everything else uniform), evaluations, seconds, and whether the circuit is minimal: no
+row in use can go within the bar on those sequences.
 
     hopscope study searches results/search --run RUN
 """
@@ -35,7 +36,7 @@ from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
 _FRESH = 1024
-"""Sequences on which what was found is measured."""
+"""Sequences on which the circuits that were found are measured."""
 
 SEARCHES: dict[str, tuple[Callable[..., Rows], Budget]] = {
     "ours, quick": (orders.search, Budget.of("quick")),
@@ -46,24 +47,24 @@ SEARCHES: dict[str, tuple[Callable[..., Rows], Budget]] = {
 
 
 _IN_FILES = str.maketrans({" ": "-", "/": "-", ",": "", "'": ""})
-"""What stands in a file's name for what may stand in a model's."""
+"""Replacements, in a file's name, for characters that may stand in a model's name."""
 
 
 @dataclass(frozen=True)
 class SearchFound:
-    """What one search came to in one model.
+    """What one search found in one model.
 
     Attributes:
-        model: in words.
+        model: the model, in words.
         search: a name in `SEARCHES`.
         paths: attention paths of the circuit; a row that looks at several roles counts for each.
-        rows: rows in use.
+        rows: how many rows are in use.
         known_rows: rows of the known circuit; None where none is known.
-        loss: of the circuit alone, its rows with the model's own patterns.
-        full: loss of the model.
-        evaluations: programs tried.
-        seconds: on this machine, beside whatever else it did.
-        minimal: whether no single row can go within the bar.
+        loss: the loss of the circuit alone, its rows with the model's own patterns.
+        full: the loss of the whole model.
+        evaluations: how many programs were tried.
+        seconds: time on this machine, beside whatever else it did.
+        minimal: whether the circuit holds the bar and no single row can be removed within it.
     """
 
     model: str
@@ -81,18 +82,18 @@ class SearchFound:
 def compare(
     model: str, transformer: Transformer, problem: RetrievalProblem, known: int | None, folder: Path, of: str = ""
 ) -> list[SearchFound]:
-    """Every search on one model; what stands in the folder is not done again.
+    """Run every search on one model; records that are in the folder already are not made again.
 
     Args:
-        model: its name.
-        transformer: with one model.
-        problem: what it answers.
-        known: rows of its circuit; None where none is known.
+        model: the name of the model.
+        transformer: a transformer with one model.
+        problem: the problem that it answers.
+        known: rows of its known circuit; None where none is known.
         folder: where records are kept.
-        of: hash of a trained model; empty for one built by hand.
+        of: the hash of a trained model; empty for one built by hand.
 
     Raises:
-        InputError: a record there is damaged, or of another model.
+        InputError: a record there is damaged, or belongs to another model.
     """
     found = []
     for name in SEARCHES:
@@ -145,10 +146,10 @@ def _one(model: str, name: str, transformer: Transformer, problem: RetrievalProb
 
 
 def run(folder: Path, hops: Sequence[int], runs: Sequence[Path]) -> list[SearchFound]:
-    """Compare on witnesses of so many hops with decoys, then on the first model of every run.
+    """Compare on witnesses with decoys, one for each number of hops, then on the first model of every run.
 
     Raises:
-        InputError: no run is there, or one whose model diverged; or a record there is damaged, or of another model.
+        InputError: a run is missing or its model diverged, or a record there is damaged or belongs to another model.
     """
     torch.set_num_threads(1)
     found: list[SearchFound] = []

@@ -1,4 +1,4 @@
-"""What a file of this room offers to the verb `hopscope study NAME`: its `STUDY`."""
+"""What a file of this folder offers to the command `hopscope study NAME`: its `STUDY`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Study(Generic[S, R]):
-    """One of our own questions.
+    """One of our own questions, beyond the paper's.
 
     Attributes:
-        name: of the file, of the verb's argument, and of the record.
-        result: type of what is found; the record holds it.
-        standard: what is asked of a recipe, at the sample sizes of the docstring.
-        quick: the same in seconds, to see that it works.
-        run: trains and measures what is not there yet, in a folder; with idle work it reads what is there.
-        judge: by the rules of the docstring.
-        table: of what was found, as Markdown.
-        figure: function and file of `plot/` that draws what was found; None where the verb draws something else.
-        recipe: that the standard version asks about.
-        some_arms: whether it trains but the arms that its work wants; what is found then has `arms`, with all of them.
+        name: the name of the file, of the command's argument, and of the record.
+        result: the type of what is found; the record holds it.
+        standard: makes the study of a recipe, with the sample sizes of the module's docstring.
+        quick: makes a version that runs in seconds and only shows that the study runs.
+        run: trains and measures, in a folder, what is not there yet; with idle work it only reads what is there.
+        judge: judges what was found by the rules of the module's docstring.
+        table: makes a Markdown table of what was found.
+        figure: the name of the function and file of `plot/` that draws what was found; None where the command draws
+            something else.
+        recipe: the recipe that the standard version is about.
+        some_arms: whether it can train only the arms that its work wants; what is found then has `arms`, with all of
+            them.
     """
 
     name: str

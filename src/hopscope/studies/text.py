@@ -64,19 +64,19 @@ from hopscope.training.recipe import Recipe
 from hopscope.words import counted
 
 QUESTIONS = 256
-"""Asked of every checkpoint."""
+"""Questions that are asked of every checkpoint."""
 
 
 @dataclass(frozen=True)
 class TextArm:
-    """Models that differ in their seeds alone.
+    """Models that differ only in their seeds.
 
     Attributes:
-        name: of the arm.
-        recipe: of the models; `seed` is varied.
-        effort: of the search.
-        faithfulness: of the circuits: how far of the way from guessing to the model they go at least.
-        seeds: of the models.
+        name: the name of the arm.
+        recipe: the recipe of the models; its `seed` is varied.
+        effort: the effort of the search.
+        faithfulness: how far, at least, circuits must go of the way from guessing to the model.
+        seeds: the seeds of the models.
     """
 
     name: str
@@ -87,7 +87,7 @@ class TextArm:
 
     @property
     def hops(self) -> range:
-        """What is asked."""
+        """The numbers of hops that are asked."""
         return range(self.recipe.least_hops, self.recipe.most_hops + 1)
 
 
@@ -114,27 +114,27 @@ class TextStudy:
     """What is trained and asked.
 
     Attributes:
-        arms: of the study.
+        arms: the arms of the study.
     """
 
     arms: tuple[TextArm, ...] = ARMS
 
 
 def standard(_: Recipe) -> TextStudy:
-    """All arms; their recipes are their own."""
+    """All arms. They have recipes of their own, so the one that is given is not used."""
     return TextStudy()
 
 
 def quick(_: Recipe) -> TextStudy:
-    """That it works: a model that cannot have learned anything."""
+    """A tiny version that only shows that the study runs: a model that cannot have learned anything."""
     recipe = TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=4, checkpoint_every=2)
     return TextStudy((TextArm("quick", recipe, "quick", seeds=(0,)),))
 
 
 def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
-    """Train what is not trained yet, find the circuit of every model at every number of hops, and watch them grow.
+    """Train what is not trained yet, find the circuit of every model at every number of hops, and follow their growth.
 
-    Circuits that are there already, as records beside the study, need no model.
+    Models whose circuits are there already, as records beside the study, are not needed.
     """
     models = [(arm, seed) for arm in study.arms for seed in arm.seeds]
     work.each("models of text", ask, [(arm, seed, folder) for arm, seed in models])
@@ -149,7 +149,7 @@ def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
 
 
 def ask(arm: TextArm, seed: int, folder: Path) -> None:
-    """One model: trained, asked, watched; what was found is kept beside the study."""
+    """Train one model, find its circuits, and follow how it grew; what is found is kept beside the study."""
     from hopscope.benchmark.own_model.training import train_text_model
     from hopscope.circuits.language.model import TextModel
 
@@ -172,7 +172,7 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
 
 
 def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
-    """How a model came to answer, and the paths of its circuits to be."""
+    """How a model came to answer, and how the paths of its final circuits came to attend."""
     from hopscope.benchmark.own_model.training import checkpoint_path
     from hopscope.circuits.language.evaluator import TextTask
     from hopscope.circuits.language.model import TextModel
@@ -197,7 +197,7 @@ def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
 
 
 def judge(result: TextResult) -> list[Judgement]:
-    """By the rules above, arm by arm and hop by hop."""
+    """Judge by the rules above, arm by arm and hop by hop."""
     found = []
     for arm in dict.fromkeys(one.arm for one in result.found):
         for hops in sorted({one.hops for one in result.found if one.arm == arm}):
@@ -214,13 +214,14 @@ def judge(result: TextResult) -> list[Judgement]:
 
 
 def _missing(arm: str, finished: Sequence[Answered | Grown | Otherwise]) -> bool:
-    """Whether seeds of the arm are; none of an arm that is not among `ARMS`."""
+    """Whether seeds of the arm are missing; none are of an arm that is not among `ARMS`."""
     planned = {seed for one in ARMS if one.name == arm for seed in one.seeds}
     return not planned <= {one.seed for one in finished}
 
 
 def _does_not(one: Answered) -> bool:
-    """Whether a model does not answer, for sure: its interval reaches no further above its accuracy than below it."""
+    """Whether a model surely does not answer: its accuracy, raised by its distance from the lower end of the interval,
+    is too low."""
     return 2 * one.accuracy - one.lowest < ANSWERS
 
 
@@ -249,7 +250,7 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
 
 
 def table(result: TextResult) -> str:
-    """A line a model and number of hops; then how they answer what is put otherwise than in training."""
+    """Markdown tables: a row for each model and number of hops, then the answers to questions put in other ways."""
     columns: dict[str, Callable[[Answered], str]] = {
         "arm": lambda one: one.arm,
         "seed": lambda one: str(one.seed),
@@ -277,7 +278,7 @@ def _circuit(path: Path) -> Circuit:
     """The circuit in a record.
 
     Raises:
-        InputError: the record is damaged, or of a model of vectors.
+        InputError: the record is damaged, or belongs to a model of vectors.
     """
     circuit = Circuit.load(path)
     if circuit.text is None:

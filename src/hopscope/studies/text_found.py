@@ -1,4 +1,4 @@
-"""What is kept of a language model of our own: whether it answers, by which circuit, and how it came to."""
+"""What is kept of a language model of our own: whether it answers, by which circuit, and how it came to answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hopscope.studies.text_otherwise import HALF_WAY, Otherwise
 from hopscope.theory.path import NamedPath
 
 ANSWERS = 0.95
-"""Accuracy from which, for sure, a model answers."""
+"""A model answers if its accuracy is surely at least this."""
 
 
 @dataclass(frozen=True)
@@ -19,23 +19,23 @@ class Answered:
     """What was found in one model at one number of hops.
 
     Attributes:
-        arm: of the model.
-        seed: of the model.
+        arm: the arm of the model.
+        seed: the seed of the model.
         hops: D.
-        accuracy: of the model.
-        lowest: lower end of its 95% interval.
-        bar: Brier score that the circuit may have at most.
+        accuracy: the accuracy of the model.
+        lowest: the lower end of its 95% interval.
+        bar: the highest Brier score that the circuit may have.
         losses: of the model (`full`), of the circuit with its patterns imposed and with its own, and of nothing.
         certified: whether all parts of the certificate passed.
-        failed: parts that did not.
-        strategy: of the circuit, see `hopscope.circuits.compare.strategy`.
-        layers_used: layers with a path that matters.
-        layers_needed: by theory.
+        failed: the parts that did not pass.
+        strategy: the strategy of the circuit, see `hopscope.circuits.compare.strategy`.
+        layers_used: the number of layers with a path that matters.
+        layers_needed: the number of layers that are needed by theory.
         delivers: whether the paths carry x{D} to where the answer is written, by theory.
         looked_up: how many look-ups into lines land on each kind of token.
-        paths: of the circuit.
-        rules: version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; the first
-            studies did not say.
+        paths: the paths of the circuit.
+        rules: the version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; 1 for the
+            first studies, which did not say.
     """
 
     arm: str
@@ -56,12 +56,12 @@ class Answered:
     rules: int = 1
 
     def tells_of(self, *, planned: bool) -> set[str]:
-        """A model at a number of hops."""
+        """The name of a model at a number of hops."""
         return {f"{self.arm} {self.seed} {self.hops}"}
 
     @property
     def answers(self) -> bool:
-        """Whether the model answers for sure."""
+        """Whether the model surely answers."""
         return self.lowest >= ANSWERS
 
     @classmethod
@@ -93,11 +93,11 @@ class Grown:
     """How one model came to answer.
 
     Attributes:
-        arm: of the model.
-        seed: of the model.
-        steps: of its checkpoints.
-        accuracy: at each of them, by number of hops.
-        attention: at each of them, of every path of its circuit at the end, by number of hops and path.
+        arm: the arm of the model.
+        seed: the seed of the model.
+        steps: the steps of its checkpoints.
+        accuracy: the accuracy at each checkpoint, by number of hops.
+        attention: at each checkpoint, the attention of every path of its final circuit, by number of hops and path.
     """
 
     arm: str
@@ -107,18 +107,18 @@ class Grown:
     attention: dict[str, dict[str, tuple[float, ...]]]
 
     def tells_of(self, *, planned: bool) -> set[str]:
-        """A model."""
+        """The name of a model."""
         return {f"{self.arm} {self.seed}"}
 
     def learned(self, hops: int) -> int | None:
-        """The first checkpoint from which on the accuracy is half-way; None if there is none."""
+        """The first checkpoint from which on the accuracy stays at least half-way to certain; None if there is none."""
         below = [step for step, value in zip(self.steps, self.accuracy[str(hops)], strict=True) if value < HALF_WAY]
         later = [step for step in self.steps if not below or step > below[-1]]
         return min(later, default=None)
 
     @property
     def in_order(self) -> bool | None:
-        """Whether each hop was learned at a later checkpoint than the one before; None where some share one."""
+        """Whether each hop was learned at a later checkpoint than the one before; None if only ties leave this open."""
         steps = [self.learned(int(hops)) for hops in sorted(self.accuracy, key=int)]
         pairs = list(pairwise(float("inf") if step is None else step for step in steps))
         if any(one > other for one, other in pairs):
@@ -131,9 +131,9 @@ class TextResult:
     """Everything that was found.
 
     Attributes:
-        found: by arm, model and number of hops.
-        grown: by arm and model, where checkpoints were kept.
-        otherwise: by arm, model and way of asking, where the model was at hand.
+        found: one entry for each arm, model and number of hops.
+        grown: one entry for each arm and model for which checkpoints were kept.
+        otherwise: one entry for each arm, model and way of asking, where the model was at hand.
     """
 
     found: tuple[Answered, ...]
@@ -141,15 +141,15 @@ class TextResult:
     otherwise: tuple[Otherwise, ...] = ()
 
     def at(self, arm: str, hops: int) -> list[Answered]:
-        """What an arm came to at a number of hops."""
+        """What was found in an arm's models at a number of hops."""
         return [one for one in self.found if (one.arm, one.hops) == (arm, hops)]
 
     def seeds(self, arm: str, hops: int) -> set[int]:
-        """Of the models of an arm that answer so many hops."""
+        """Seeds of the models of an arm that answer so many hops."""
         return {one.seed for one in self.at(arm, hops) if one.answers}
 
     def answering(self, arm: str) -> list[Grown]:
-        """Models of an arm that answer at every number of hops, as they grew."""
+        """The models of an arm that answer at every number of hops, and how they grew."""
         asked = [one for one in self.found if one.arm == arm]
         answering = {one.seed for one in asked} - {one.seed for one in asked if not one.answers}
         return [one for one in self.grown if one.arm == arm and one.seed in answering]

@@ -58,16 +58,16 @@ FORETOLD: Mapping[Way, bool] = {
     "shuffled, out of order": False,
     "names in any order": True,
 }
-"""Whether circuits that resolve lines where they stand answer questions that are put so."""
+"""Whether circuits that resolve lines where they stand answer questions that are put in this way."""
 
 CONTROL: Mapping[Way, Way] = {"reversed": "shuffled, in order", "shuffled, out of order": "shuffled, in order"}
-"""What a model has to answer for its silence to say something."""
+"""What a model must answer for its failure in another way to say something."""
 
 HALF_WAY, QUARTER = 0.625, 0.4375
-"""Accuracies half and a quarter of the way from guessing among four to certain."""
+"""Accuracies half and a quarter of the way from guessing among four to certainty."""
 
 ASKED, SEED = 512, 2
-"""Questions asked in each way, those of both orders of shuffled lines together, and where they are drawn from."""
+"""Questions asked in each way (both orders of shuffled lines share them), and the seed they are drawn from."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class Otherwise:
     """How one model answers questions that are put otherwise than in training.
 
     Attributes:
-        arm: of the model.
-        seed: of the model.
-        way: in which they are put.
-        hops: D that is asked.
-        questions: so many.
-        right: of them.
+        arm: the arm of the model.
+        seed: the seed of the model.
+        way: the way in which they are put.
+        hops: the number of hops D that is asked.
+        questions: how many questions were asked.
+        right: how many of them were answered rightly.
     """
 
     arm: str
@@ -91,17 +91,17 @@ class Otherwise:
     right: int
 
     def tells_of(self, *, planned: bool) -> set[str]:
-        """A model, asked so."""
+        """The name of a model asked in this way."""
         return {f"{self.arm} {self.seed} {self.hops} {self.way}"}
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the accuracy, 95%, Wilson's."""
+        """The 95% Wilson interval of the accuracy."""
         return wilson(self.right, self.questions)
 
 
 def put(most_hops: int) -> Iterator[tuple[Way, int, list[Question]]]:
-    """The questions of every way and number of hops, for a model that was trained on up to so many hops."""
+    """The questions in every way and for every number of hops, for a model that was trained on up to `most_hops`."""
     yield "one hop more", most_hops + 1, questions("equations", most_hops + 1, ASKED, SEED)
     for hops in range(2, most_hops + 1):
 
@@ -117,12 +117,12 @@ def put(most_hops: int) -> Iterator[tuple[Way, int, list[Question]]]:
 
 
 def in_order(question: Question) -> bool:
-    """Whether each line of the chain asked for stands behind the line that it names."""
+    """Whether each line of the chain asked for stands after the line that it names."""
     return list(question.lines) == sorted(question.lines, reverse=True)
 
 
 def renamed(question: Question) -> Question:
-    """The same with its letters in any order, whatever their level."""
+    """The same question with its letters in any order, whatever their level."""
     latent = question.latent
     assert isinstance(latent, Chains)
     numbers, *levels = latent.words
@@ -133,7 +133,7 @@ def renamed(question: Question) -> Question:
 
 
 def ask_otherwise(arm: str, seed: int, most_hops: int, model: Path) -> list[Otherwise]:
-    """Ask one model in every way; its answer is the acceptable one that it holds for the most probable.
+    """Ask one model in every way. Its answer is the acceptable one that it finds most probable.
 
     Raises:
         InputError: the folder holds no model.
@@ -160,12 +160,12 @@ def answered(record: Record) -> str | None:
 def judge_otherwise(
     arm: str, asked: Sequence[Otherwise], answer: Callable[[int], Set[int]], missing: bool
 ) -> list[Judgement]:
-    """By the rule above, way after way, at every number of hops.
+    """Judge by the rule above, way after way, at every number of hops.
 
     Args:
-        arm: its name.
-        asked: its models, in every way.
-        answer: seeds of those that answer so many hops in the format of training.
+        arm: the name of the arm.
+        asked: the results of its models, in every way.
+        answer: gives the seeds of the models that answer so many hops in the format of training.
         missing: whether a seed of the arm is not finished.
     """
     found = []
@@ -185,11 +185,12 @@ def judge_otherwise(
 
 
 def otherwise_table(asked: Sequence[Otherwise], answer: Callable[[str, int], Set[int]]) -> str:
-    """A row an arm, number of hops and way: the accuracies of the models that answer in the format of training.
+    """A Markdown table with a row for each arm, number of hops and way: the accuracies of the models that answer in the
+    format of training.
 
     Args:
-        asked: models of any arms, in every way.
-        answer: seeds of those of an arm that answer so many hops in the format of training.
+        asked: the results of models of any arms, in every way.
+        answer: gives the seeds of the models of an arm that answer so many hops in the format of training.
     """
     lines = ["| arm | hops | asked | models | accuracy | foretold |", "|---" * 6 + "|"]
     for arm, hops, way in dict.fromkeys((one.arm, one.hops, one.way) for one in asked):

@@ -50,7 +50,7 @@ from hopscope.training.setup import Setup
 __all__ = ["STUDY", "UnsaidStudy", "judge", "quick", "run", "standard", "table"]
 
 Reading = Mapping[str, Any]
-"""Fields of the recipe or of the problem."""
+"""The fields of the recipe or of the problem that are read otherwise."""
 
 DEFAULT = "default"
 
@@ -68,7 +68,7 @@ ALONE: Mapping[str, Reading] = {
     "warm-up of a tenth": {"warmup": 640},
     "clipping and beta2 0.95": {"clip": 1.0, "beta2": 0.95},
 }
-"""Smaller logits: as if divided by the root of 512, D's width, at the start, where its heads' is 16."""
+"""Smaller logits are drawn as if divided by the root of 512, D's width, at the start, where its heads' width is 16."""
 
 READINGS: Mapping[str, Reading] = {
     DEFAULT: {},
@@ -78,13 +78,13 @@ READINGS: Mapping[str, Reading] = {
 }
 
 FULL = "full-size/"
-"""What names of arms at D's full size begin with."""
+"""The beginning of the names of arms at D's full size."""
 
 ORDERED = DEFAULT, "GPT-2-scales", "pair-codes", "pair-codes/GPT-2-scales"
-"""Arms, by when D itself learned x1."""
+"""Arms, in the order in which D itself learned x1."""
 
 HALF_THE_SHARE = 0.28
-"""Half of what the paper's plateau takes of the run; the same as in claim C13."""
+"""Half the share of the run that the paper's plateau takes; the same as in claim C13."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ class UnsaidStudy:
     """What is trained.
 
     Attributes:
-        recipe: that is read otherwise.
-        small: the same recipe, of the stand-in.
+        recipe: the recipe that is read otherwise.
+        small: the same recipe for the stand-in.
         hops: D.
-        readings: of the recipe or the problem.
-        seeds: of each.
+        readings: the readings of the recipe or the problem, by name.
+        seeds: the seeds of each reading.
     """
 
     recipe: Recipe
@@ -107,7 +107,7 @@ class UnsaidStudy:
 
     @property
     def sizes(self) -> list[list[Setup]]:
-        """An arm a reading, of the stand-in, and at full size."""
+        """One arm for each reading, of the stand-in and then at full size."""
         return [self._arms(self.small, ""), self._arms(self.recipe, FULL)]
 
     def _arms(self, recipe: Recipe, before: str) -> list[Setup]:
@@ -129,20 +129,20 @@ def standard(recipe: Recipe) -> UnsaidStudy:
 
 
 def quick(recipe: Recipe) -> UnsaidStudy:
-    """That it works."""
+    """A tiny version that only shows that the study runs."""
     recipe = replace(recipe, steps=20)
     small = replace(recipe, d_model=recipe.d_model // 2)
     return UnsaidStudy(recipe, small, 1, {DEFAULT: {}, "pair codes": _PAIR}, (0,))
 
 
 def run(study: UnsaidStudy, folder: Path, work: Work) -> Arms:
-    """Train what is not trained yet, the stand-in first, and read what it came to."""
+    """Train what is not trained yet, the stand-in first, and read what was learned."""
     found = [arms.learned("unsaid", of_size, folder, work) for of_size in study.sizes]
     return Arms(tuple(arm for of_size in found for arm in of_size.arms))
 
 
 def judge(found: Arms) -> list[Judgement]:
-    """By the rules above."""
+    """Judge by the rules above."""
     return [*map(_long_enough, found.arms), _ordered({arm.name: arm for arm in found.arms})]
 
 
@@ -151,7 +151,7 @@ def _long_enough(arm: ArmLearned) -> Judgement:
     asked = f"{arm.name} gives the paper's plateau"
     if not arm.seeds:
         return Judgement(asked, "not run")
-    earliest, n = round(HALF_THE_SHARE * arm.budget, 6), len(arm.seeds)  # of 6,400 it is 2e-13 above 1,792
+    earliest, n = round(HALF_THE_SHARE * arm.budget, 6), len(arm.seeds)  # for 6,400 steps it is 2e-13 above 1,792
     right = [
         every is not None and first is not None and first >= earliest
         for first, every in zip(arm.times(1), arm.everything(), strict=True)

@@ -1,4 +1,4 @@
-"""How a study's work is done: by how many processes, where, how precisely, and who watches."""
+"""How a study's work is done: in how many processes, where, how precisely, and with which display of progress."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ class Work:
     """How work is done.
 
     Attributes:
-        workers: processes; None for one a core.
-        device: to train on; None for a GPU if there is one.
-        precision: to train in; `auto` for bf16 where the processor has a unit for it.
+        workers: the number of processes; None for one per core.
+        device: the device to train on; None for a GPU if there is one.
+        precision: the precision to train in; `auto` for bf16 where the processor has a unit for it.
         compiled: whether training is compiled; None to decide from the length of the runs.
-        bars: shows training of some setups while its context lasts; gives what is told where each stands.
-        waiting: shows how many of so many jobs of some kind are done while its context lasts; gives what is told it.
-        idle: whether nothing is done, so that a study reads what is there.
-        arms: patterns, as of file names, of the arms of a study that are trained; none for all.
+        bars: shows the training of some setups while its context lasts; it gives a function to be told how far each is.
+        waiting: shows how many of a number of jobs of some kind are done while its context lasts; the context gives a
+            function to be told that number.
+        idle: whether to do nothing, so that a study only reads what is there.
+        arms: patterns, as for file names, of the arms of a study to train; empty for all.
     """
 
     workers: int | None = None
@@ -43,7 +44,7 @@ class Work:
     arms: tuple[str, ...] = ()
 
     def wants(self, arm: str) -> bool:
-        """Whether the arm of that name is trained.
+        """Whether the arm of that name is to be trained.
 
         >>> Work(arms=("K/*", "N/8")).wants("K/2"), Work().wants("N/8")
         (True, True)
@@ -56,7 +57,7 @@ class Work:
         """Train what is not finished, each setup into the folder of its name; `then` and `in_order` as in `train_all`.
 
         Raises:
-            InputError: a folder in use for something else.
+            InputError: a folder is in use for something else.
         """
         from hopscope.training.engine import EngineChoice
         from hopscope.training.many import train_all
@@ -68,9 +69,9 @@ class Work:
             train_all(setups, folder, workers=self.workers, choice=choice, in_order=in_order, then=then, watch=watch)
 
     def each(self, what: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
-        """Call a function of a module with each of the jobs, in processes of their own, each on one thread.
+        """Call a function of a module with each of the jobs, in separate processes, each on one thread.
 
-        One worker that nobody waits for is this process.
+        With a single worker and no display of progress, the jobs run in this process.
         """
         from hopscope.parallel import in_processes
         from hopscope.training.engine import available_cores

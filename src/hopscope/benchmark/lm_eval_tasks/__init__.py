@@ -7,4 +7,4 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-"""Where the task files are."""
+"""The folder of the task files."""

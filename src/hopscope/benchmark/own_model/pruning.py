@@ -1,4 +1,4 @@
-"""Heads that a model of our own has lost, by the rule of `hopscope.model.pruning`.
+"""Removing heads from a model of our own, by the rule of `hopscope.model.pruning`.
 
 A head is gone when its columns of the output map are zero: it writes nothing. That is all there is to remember, so a
 training that was interrupted needs no list of them.
@@ -18,24 +18,24 @@ from hopscope.model.pruning import prune as by_loss
 
 
 def heads_left(model: Any) -> Left:
-    """The heads that write something, of the one model."""
+    """Which heads of the one model write something."""
     return torch.stack([maps.ne(0).any(dim=0).any(dim=1) for maps in _outputs(model)])[None]
 
 
 def keep_only(model: Any, left: Left) -> None:
-    """Let the other heads write nothing; after an update again, since an optimizer moves zeros too."""
+    """Make all other heads write nothing; needed again after every update, since an optimizer moves zeros too."""
     with torch.no_grad():
         for maps, there in zip(_outputs(model), left[0], strict=True):
             maps[:, ~there] = 0
 
 
 def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
-    """Take away the heads that the model can do without; see `hopscope.model.pruning`.
+    """Remove the heads that the model can do without; see `hopscope.model.pruning`.
 
     Args:
-        model: of which they are taken.
-        loss: of the model as it is when this is called.
-        cost: by how much the loss may rise at once, all heads that go together.
+        model: the model from which they are removed.
+        loss: gives the loss of the model as it is when this is called.
+        cost: by how much the loss may rise for all heads that are removed together.
 
     Returns:
         The heads that are left.
@@ -56,6 +56,6 @@ def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
 
 
 def _outputs(model: Any) -> list[Float[Tensor, "d_model head d_head"]]:
-    """What takes every head's values to the residual stream, layer by layer: views of the output maps."""
+    """The maps from every head's values to the residual stream, layer by layer: views of the output maps."""
     heads = model.config.num_attention_heads
     return [layer.self_attn.o_proj.weight.unflatten(1, (heads, -1)) for layer in model.model.layers]

@@ -1,4 +1,4 @@
-"""What decides a model of our own: its size, the equations it reads, how it is trained."""
+"""What determines a model of our own: its size, the equations that it reads, and how it is trained."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ class TextModelRecipe:
     """A small Llama and its training. `varied` checks the values.
 
     Args:
-        layers: attention layers; one to look back at the symbol before, and about one a hop.
+        layers: attention layers; one to look back at the symbol before, and about one for each hop.
         heads, d_model: heads a layer, and the width of the residual stream, a multiple of `2 heads`.
-        least_hops, most_hops: D of the training texts, one D a step.
-        steps, batch: updates, and texts in each.
+        least_hops, most_hops: the range of D in the training texts; each step has one D.
+        steps, batch: the number of updates, and of texts in each.
         rate, warmup: AdamW's learning rate, which rises over `warmup` steps and falls to zero over the last fifth.
-        dense: part of the steps whose texts ask for every letter.
-        fewer: part of those that draw 1 ... 4 chains instead of 4; with few, copying the right line's value is learned
-            before finding it.
-        taught: how much the value of a letter counts in the loss that is asked for behind its line, beside 2 for the
-            answer to a question. Behind a line it asks for what doubling brings there; with 0 only questions teach.
-        cut: tokens of a line: `line` for its name and all the rest, `word` for name, equals sign, value and line break.
-        prune_every: steps, rounded up to the next row of the history, from one time that heads are taken away for good,
-            if the model has answered well since the row before, to the next, until the rate falls; 0 for never.
+        dense: the share of steps whose texts ask for every letter.
+        fewer: the share of those that draw 1 ... 4 chains instead of 4; with few chains, copying the right line's value
+            is learned before finding it.
+        taught: the weight in the loss of a letter's value, asked for behind its line; the answer to a question has 2.
+            Behind a line this asks for what doubling brings there; with 0 only questions teach.
+        cut: the tokens of a line: `line` for its name and all the rest, `word` for name, equals sign, value and line
+            break.
+        prune_every: steps between two removals of heads for good, rounded up to the next row of the history. Heads go
+            only if the model has answered well since the row before, and not once the rate falls; 0 for never.
         prune_cost: by how many nats the loss may rise when heads go, as many at a time as together cost no more.
-        learned_above: the share of questions that such a model must answer.
-        precision: of products while training; weights stay in fp32. `bf16` takes two thirds of the time where the
-            processor has a unit for it, and is many times slower elsewhere; `auto` asks the processor.
-        checkpoint_every: steps after which the model is kept as it is; 0 for never.
-        seed: of weights and texts.
+        learned_above: the share of questions that the model must answer before heads go.
+        precision: the precision of products while training; weights stay in fp32. `bf16` takes two thirds of the time
+            where the processor has a unit for it, and is many times slower elsewhere; `auto` asks the processor.
+        checkpoint_every: steps between checkpoints of the model; 0 for none.
+        seed: the seed of weights and texts.
         held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are kept out of the
             training texts, whichever letter they ask for.
     """
@@ -82,7 +83,8 @@ class TextModelRecipe:
         return self.steps - max(1, self.steps // 5)
 
     def prunes_at(self, before: int, step: int, answers: float | None) -> bool:
-        """Whether heads may be taken away after so many steps, of a model that has answered so large a share since."""
+        """Whether heads may be removed at a step, given that of the row before and the share of questions answered
+        since."""
         due = self.prune_every > 0 and step // self.prune_every > before // self.prune_every
         return due and step <= self.falls_from and answers is not None and answers >= self.learned_above
 

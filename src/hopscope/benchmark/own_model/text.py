@@ -34,18 +34,18 @@ EQUALS = slice(NAMES.stop, NAMES.stop + len(SYMBOLS))
 ASKED = TOKENS[f"{INSTRUCT}\n"]
 """The last token of a question."""
 BREAK, LINK = TOKENS["\n"], len(WORDS)
-"""What ends a line and what links its symbols, where these are tokens of their own."""
+"""The token that ends a line, and the one that links its symbols, where these are tokens of their own."""
 
 IGNORED = -100
-"""The label of a place where nothing is asked, as everywhere in PyTorch."""
+"""The label of a position where nothing is asked, as everywhere in PyTorch."""
 
 Structure = tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
-"""What decides the facts, by level: links (which symbol of the level before each symbol leads to), and orders (which
+"""What determines the facts, by level: links (which symbol of the level before each symbol leads to), and orders (which
 symbol's line stands where)."""
 
 
 def vocabulary(cut: Cut) -> list[str]:
-    """All words, by token."""
+    """All words, in the order of their tokens."""
     return WORDS if cut == "line" else [*WORDS, " = "]
 
 
@@ -82,7 +82,7 @@ class Texts:
         }
 
     def batch(self, step: int) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
-        """The texts of a step, none with a question whose facts are held out, and the labels of `write`."""
+        """The texts of a step, none with a question whose facts are held out, and their labels as from `write`."""
         recipe = self.recipe
         draw = torch.Generator().manual_seed(derive_seed(recipe.seed, "text", step))
 
@@ -124,9 +124,9 @@ def write(
 
     Args:
         structure: the facts.
-        asked: which symbols of a level are asked for behind its lines, by level; the last level has a question.
+        asked: by level, which symbols are asked for behind its lines; the last level has a question.
         names: which of the paper's four names of their level the symbols of levels 0 ... D have.
-        cut: tokens of a line.
+        cut: how a line is cut into tokens.
     """
     ids: list[int] = []
     labels: list[int] = []

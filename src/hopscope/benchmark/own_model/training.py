@@ -41,7 +41,7 @@ from hopscope.problem.counter import derive_seed
 HistoryRow = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 200
 OTHERS = 4
-"""Batches on which it is decided which heads are taken away."""
+"""Batches on whose loss it is decided which heads are removed."""
 
 MLP, ROPE_BASE = 32, 100_000.0
 """Width of the gated perceptrons; base of the rotary embedding, large, so that most of a head can compare symbols."""
@@ -49,10 +49,11 @@ ALIKE = 0.8
 """Correlation, at the start, of a head's values with its outputs and of a symbol's tokens, so that heads begin as
 copiers of symbols (compare Trockman and Kolter 2023, mimetic initialisation)."""
 SHARP, ROOM, GAIN = 2.0, 4.0, 4.0
-"""First queries and keys, in units of 1 / sqrt(d_model): sharp, so that heads differ; first embeddings: large, so that
-what the first layers write does not drown the symbols that later ones compare; the last norm's gain: certainty."""
+"""Spread of the first queries and keys, in units of 1 / sqrt(d_model): sharp, so that heads differ. Spread of the first
+embeddings: large, so that what the first layers write does not drown the symbols that later ones compare. The last
+norm's gain: for certainty."""
 DECAY = 0.3
-"""AdamW's weight decay, of the maps within layers alone."""
+"""AdamW's weight decay, only for the maps within layers."""
 ANSWER_WEIGHT = 2.0
 """Weight of a question's answer in the loss, beside that of a line's value."""
 
@@ -62,12 +63,12 @@ def train_text_model(
 ) -> list[HistoryRow]:
     """Train a model and write it; the same recipe gives the same weights on the same machine and thread count.
 
-    Killed and called again it goes on where it last wrote down where it stood, and ends in the same weights. Where the
-    precision is `auto`, the recipe that is kept beside the model says which it was.
+    If it is killed and called again, it goes on from where it last saved its state, and ends in the same weights. Where
+    the precision is `auto`, the recipe that is kept beside the model says which one was used.
 
     Args:
-        recipe: what to train.
-        folder: new, empty, or of a training by the same recipe that was interrupted.
+        recipe: the model to train, and how.
+        folder: a new or empty folder, or that of an interrupted training by the same recipe.
         watch: called with every row of the history as it is made.
 
     Returns:
@@ -127,7 +128,7 @@ def train_text_model(
 
 @torch.no_grad()
 def _loss_on_others(model: Any, texts: Texts) -> float:
-    """The loss on texts that come after the last of the training."""
+    """The loss on texts of steps after the last one of the training."""
     recipe, losses = texts.recipe, []
     for step in range(recipe.steps, recipe.steps + OTHERS):
         ids, labels = texts.batch(step)
@@ -136,14 +137,14 @@ def _loss_on_others(model: Any, texts: Texts) -> float:
 
 
 def logits_of(model: Any, ids: Int[Tensor, "row pos"], precision: TextPrecision) -> Float[Tensor, "row pos word"]:
-    """What the model says, in fp32, by products in that precision."""
+    """The model's logits in fp32, computed with products in that precision."""
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
         logits: Tensor = model(input_ids=ids, use_cache=False).logits
     return logits.float()
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
-    """The model folder of a model as it was after so many steps."""
+    """The folder of the model as it was after so many steps."""
     return folder / "training" / f"step-{step:06d}"
 
 
@@ -189,7 +190,7 @@ def _blend(weight: Tensor, other: Tensor) -> None:
 
 
 def schedule(step: int, recipe: TextModelRecipe) -> float:
-    """The learning rate of a step, as a part of the recipe's."""
+    """The learning rate at a step, as a share of the recipe's rate."""
     fall = recipe.steps - recipe.falls_from
     return min(1.0, (step + 1) / (recipe.warmup + 1), (recipe.steps - step) / fall)
 
@@ -208,7 +209,7 @@ def text_loss(
 
 
 def publish(model: Any, folder: Path, cut: Cut = "line") -> None:
-    """Write the model folder; config.json, by which it is known, comes last."""
+    """Write the model folder; config.json, by which it is recognised, comes last."""
     make_tokenizer(cut).save_pretrained(folder)
     fresh = folder / "unfinished"
     model.save_pretrained(fresh)

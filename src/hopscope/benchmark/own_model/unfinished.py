@@ -1,4 +1,4 @@
-"""A training of a model of our own that is not done: where it stood when it last wrote that down.
+"""An unfinished training of a model of our own: its state when it was last saved.
 
 FOLDER/training/recipe.json             the recipe, written first and kept
 FOLDER/training/unfinished.safetensors  weights and AdamW's moments; goes when the model is written
@@ -24,11 +24,11 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What is kept of it.
+    """What is kept of an unfinished training.
 
     Attributes:
-        folder: that of the training.
-        recipe: hash of it.
+        folder: the folder of the training.
+        recipe: the hash of its recipe.
     """
 
     folder: Path
@@ -36,7 +36,7 @@ class Unfinished:
 
     @classmethod
     def within(cls, folder: Path, recipe: TextModelRecipe) -> Unfinished:
-        """That of a model folder; its recipe is written down where the folder is new.
+        """The training in a model folder; its recipe is written down there.
 
         Raises:
             InputError: the folder holds something else, a finished model, or a training by another recipe.
@@ -60,7 +60,7 @@ class Unfinished:
         return self.folder / "unfinished.json"
 
     def save(self, model: Any, optimizer: torch.optim.Optimizer, history: list[dict[str, Any]]) -> None:
-        """Write down where it stands; the weights last, since they say of which step they are."""
+        """Save the state of the training; the tensors come last, since they say which step they are of."""
         state = {f"weights {name}": weight for name, weight in model.named_parameters()}
         for name, weight in model.named_parameters():
             state |= {f"{moment} {name}": optimizer.state[weight][moment] for moment in _MOMENTS}
@@ -68,10 +68,10 @@ class Unfinished:
         save_tensors(self._tensors, state, history[-1]["step"], self.recipe)
 
     def resume(self, model: Any, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-        """Put model and optimizer back to where it stood; its history up to there, empty where it is new.
+        """Restore the saved state of model and optimizer, and give the history up to there; empty for a new training.
 
         Raises:
-            InputError: what is kept is damaged, or of another recipe.
+            InputError: what was saved is damaged, or of another recipe.
         """
         if not self._tensors.exists():
             return []
@@ -85,16 +85,16 @@ class Unfinished:
         return [row for row in history if row["step"] <= step]
 
     def forget(self) -> None:
-        """The model is written."""
+        """Remove the saved state, once the model is written."""
         self._tensors.unlink(missing_ok=True)
         self._history.unlink(missing_ok=True)
 
 
 def _see_the_same(recipe: TextModelRecipe, path: Path, *, finished: bool) -> None:
-    """See that a training that was begun is by this recipe, and goes on.
+    """Check that a training that was begun is by this recipe, and is not finished.
 
     Raises:
-        InputError: it is by another, and what differs; or it is finished.
+        InputError: it is by another recipe (the message says what differs), or it is finished.
     """
     wanted = asdict(recipe)
     there = convert(read_json(path, "the recipe of a model of our own"), dict[str, Any], str(path))
