@@ -49,7 +49,7 @@ def hash_of(setup: Setup) -> str:
 
 
 def check_hash(told: dict[str, Any]) -> None:
-    """Check that the content hash in run.json is that of its problem, recipe and seeds; an older recipe may lack fields.
+    """Check that the content hash in run.json is that of its problem, recipe and seeds. Older recipes may lack fields.
 
     Raises:
         InputError: the content hash is another.
