@@ -1,5 +1,4 @@
-"""Lives-with (Appendix A.2): `Charlie lives in Cairo`, then `Henry lives with David`, ...; the question asks for a city.
-"""
+"""Lives-with (Appendix A.2): `Charlie lives in Cairo`, then `Henry lives with David`, ...; asked for a person's city."""
 
 from __future__ import annotations
 

@@ -164,8 +164,7 @@ class Question:
 
 
 def address(formulation: str, hops: int, chains: int, seed: int, index: int) -> tuple[str | int, ...]:
-    """The address of a question's random numbers. Extensions are not part of it: they change how a structure is written.
-    """
+    """The address of a question's random numbers. Extensions are not part of it: they re-dress the same structure."""
     return FORMAT, formulation, hops, chains, seed, index
 
 
