@@ -85,8 +85,8 @@ NAMED = {
     name: ConditionalProblem(tuple(reversed(graph.steps)), graph.known, graph.values[-1])
     for name, graph in CONDITIONAL.items()
 }
-"""The two conditional problems of the paper's prompts, `functions` and `relatives` (`problem.graph`), with the facts that
-are looked up last first in the text."""
+"""The two conditional problems of the paper's prompts, `functions` and `relatives` (`problem.graph`), with the facts
+that are looked up last first in the text."""
 
 
 def load(source: str) -> ConditionalProblem:

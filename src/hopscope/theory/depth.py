@@ -83,7 +83,7 @@ def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = Fals
 
 
 def minimum_one_head(hops: int) -> int:
-    """floor(log2 D) + 2: the exact minimum with one head per layer, with or without a mask, in any order (Theorem 4)."""
+    """floor(log2 D) + 2: the exact minimum with one head per layer, causal mask or none, in any order (Theorem 4)."""
     return _checked(hops).bit_length() + 1
 
 
@@ -124,7 +124,8 @@ def depths(hops: int) -> Depths:
 
 
 def reach(layers: int) -> int:
-    """The most hops whose exact causal minimum is at most `layers`: 2^(layers - 1) - 1; 0 with fewer than two layers."""
+    """The most hops whose exact causal minimum is at most `layers`: 2^(layers - 1) - 1; 0 for fewer than two layers.
+    """
     return max(0, 2 ** (layers - 1) - 1) if layers else 0
 
 

@@ -134,7 +134,8 @@ def role_at(i: int, hops: int) -> int:
 
 
 def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
-    """The position of a role when no block is shuffled. Shuffling never changes which positions of a chain see which."""
+    """The position of a role when no block is shuffled. Shuffling never changes which of a chain's positions see which.
+    """
     hops, chains = problem.hops, problem.chains
     if role == query_role(hops):
         return 2 * hops * chains + chain

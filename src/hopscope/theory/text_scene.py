@@ -16,7 +16,8 @@ from hopscope.theory.scene import Scene, rows_of
 
 @cache
 def text_scene(problem: RetrievalProblem) -> Scene:
-    """The scene of one chain, its lines in the problem's order of pairs; positions are numbered as roles of text are."""
+    """The scene of one chain, with lines in the problem's order of pairs; positions are numbered as roles of text are.
+    """
     hops, names = problem.hops, text_role_names(problem.hops)
     pieces = tuple("px"[bit % 2] + str(bit // 2) for bit in range(2 * hops + 2))
     holdings = []

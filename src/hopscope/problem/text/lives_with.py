@@ -1,4 +1,5 @@
-"""Lives-with (Appendix A.2): `Charlie lives in Cairo`, then `Henry lives with David`, ...; asked for a person's city."""
+"""Lives-with (Appendix A.2): `Charlie lives in Cairo`, then `Henry lives with David`, ...; the question asks for a
+city."""
 
 from __future__ import annotations
 
