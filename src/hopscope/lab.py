@@ -137,7 +137,7 @@ class Model(Subject):
             bar: the largest mean squared error that a circuit may have; the paper's 0.05 by default. Of several, the
                 one at which the circuit is most clearly separated is chosen.
             seed: seed of the search, which decides its sequences and random orders.
-            proof: how many samples the tests of the certificate use.
+            proof: numbers of sequences and random draws behind the certificate.
             anew: search even if a stored circuit exists.
             watch: called with the progress: what is being done, stages finished, stages in all.
 

@@ -128,8 +128,9 @@ def survival_median(times: Times, until: int) -> tuple[float | None, float | Non
 
 
 def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, float, float]:
-    """The ratio of the mean times of the first to the second, with a 95% bootstrap interval; 0 to infinity for one time.
+    """The ratio of the first group's mean time to the second's, with its 95% bootstrap interval.
 
+    The interval is 0 to infinity where a group has only one time.
     A subject without the event counts with the length of the observation, so the ratio is nearer to 1 than that of the
     full times.
     """

@@ -115,8 +115,7 @@ class FastBlock(Block):
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
 
     def _fixed(self, edit: Edit, rows: Flat) -> FixedRows | None:
-        """The rows that an edit replaces, where `fused_attention` can do it: in fp32 on a CPU, one model, no gradients.
-        """
+        """The rows that an edit replaces, where `fused_attention` can do it: fp32 on a CPU, one model, no gradients."""
         plain = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.shape[0] == 1
         if not plain or torch.is_grad_enabled() or not fused_attention.available():
             return None
@@ -206,8 +205,7 @@ class FastTransformer(Transformer):
     block: ClassVar[type[Block]] = FastBlock
 
     def compute_only(self, left: Bool[Tensor, "model layer head"]) -> None:
-        """Skip the heads that no model has left. These must write nothing, so that answers and gradients stay the same.
-        """
+        """Skip the heads that no model has left. They must write nothing; answers and gradients then stay the same."""
         for block, heads in zip(self.blocks, left.any(dim=0), strict=True):
             assert isinstance(block, FastBlock)
             numbers = heads.repeat_interleave(block.attention.d_head).nonzero().flatten()

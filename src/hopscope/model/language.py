@@ -92,8 +92,7 @@ class LanguageModel:
         return seen.patterns
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos vocabulary"]:
-        """The logits read out of the stream after the last block, position by position, final norm and head included.
-        """
+        """The logits read out of the stream after the last block, position by position, through final norm and head."""
         flat = x.flatten(0, 2)[:, None]
         with self._entering(flat, self.shape.layers):
             logits: Tensor = self._model(input_ids=_any_tokens(flat), use_cache=False).logits

@@ -200,8 +200,7 @@ class RetrievalProblem:
         return pair_of(role, self.hops) if self.graph == "chain" else self.facts.places[role].step
 
     def symbol_of(self, role: int) -> int:
-        """The symbol of the graph (in a chain: k of x{k}) that a role holds, from 0; -1 for words that are no symbol.
-        """
+        """The symbol of the graph (in a chain, k of x{k}) that a role holds, from 0; -1 for words without a symbol."""
         if self.graph == "chain":
             return symbol_of(role, self.hops)
         return self.facts.symbols.index(self.facts.places[role].symbol)

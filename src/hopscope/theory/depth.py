@@ -124,8 +124,7 @@ def depths(hops: int) -> Depths:
 
 
 def reach(layers: int) -> int:
-    """The most hops whose exact causal minimum is at most `layers`: 2^(layers - 1) - 1; 0 for fewer than two layers.
-    """
+    """The most hops whose exact causal minimum is at most `layers`: 2^(layers - 1) - 1; 0 for fewer than 2 layers."""
     return max(0, 2 ** (layers - 1) - 1) if layers else 0
 
 

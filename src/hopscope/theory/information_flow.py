@@ -91,8 +91,7 @@ def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bo
 
 
 def next_layer(scene: Scene, holdings: tuple[int, ...], *, head_a_row: bool = False) -> tuple[int, ...]:
-    """Holdings after one more layer in which every position attends to all that it may attend to, without distractors.
-    """
+    """Holdings after one more layer in which every position attends to all that it may attend to by rule 1."""
     holders = [0] * len(scene.pieces)
     for position, holding in enumerate(holdings):
         for piece in members(holding):

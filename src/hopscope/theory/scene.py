@@ -134,8 +134,7 @@ def role_at(i: int, hops: int) -> int:
 
 
 def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
-    """The position of a role when no block is shuffled. Shuffling never changes which of a chain's positions see which.
-    """
+    """The position of a role when no block is shuffled. Shuffling never changes what a chain's positions see of it."""
     hops, chains = problem.hops, problem.chains
     if role == query_role(hops):
         return 2 * hops * chains + chain

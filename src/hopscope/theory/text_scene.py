@@ -16,8 +16,7 @@ from hopscope.theory.scene import Scene, rows_of
 
 @cache
 def text_scene(problem: RetrievalProblem) -> Scene:
-    """The scene of one chain, with lines in the problem's order of pairs; positions are numbered as roles of text are.
-    """
+    """The scene of one chain, its lines in the problem's order; positions are numbered as the roles of text are."""
     hops, names = problem.hops, text_role_names(problem.hops)
     pieces = tuple("px"[bit % 2] + str(bit // 2) for bit in range(2 * hops + 2))
     holdings = []
@@ -41,8 +40,7 @@ def text_layers_needed(problem: RetrievalProblem) -> int:
 
 
 def standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
-    """Where a role is in the text: its block, and its place in the line (symbol, link, symbol, end); the question last.
-    """
+    """The block of a role, and its place in the line: a symbol, the link, a symbol, the end; the question comes last."""
     pair, hops = pair_of(role, problem.hops), problem.hops
     if not pair:
         return len(problem.blocks), role

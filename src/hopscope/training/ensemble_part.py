@@ -214,8 +214,7 @@ class EnsemblePart:
 
 
 def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
-    """Multiply each head's rows by its scale, in place: by zero where it is not left. Layers without rows are skipped.
-    """
+    """Multiply each head's rows by its scale, or by 0 where it is not left, in place; skip layers without rows."""
     for layer, rows in enumerate(by_layer):
         if rows is None:
             continue

@@ -91,8 +91,7 @@ class Plan:
 
     @property
     def end(self) -> int:
-        """Updates in all: `steps`, or fewer where `when-learned` ends a run early, known once the rate starts to fall.
-        """
+        """Updates in all: `steps`, or fewer where `when-learned` ends a run early. Known once the rate falls."""
         return self.falls_from + self._fall
 
     @property

@@ -155,8 +155,7 @@ class Recipe:
         check_held(self.held, self.layers, self.heads)
 
     def _take_whole_numbers(self) -> None:
-        """Turn whole numbers into floats where the record on disk has floats: 1 and 1.0 have different content hashes.
-        """
+        """Turn whole numbers into floats where the record on disk has floats: 1 and 1.0 differ in their content hash."""
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type in ("float", "float | None") and isinstance(value, int):

@@ -1,5 +1,4 @@
-"""Equations (Appendix A.1): `b = 2`, then `e = b`, ...; the question asks for the value of a letter of the last block.
-"""
+"""Equations (Appendix A.1): `b = 2`, then `e = b`, ...; the question asks for a letter's value in the last block."""
 
 from __future__ import annotations
 
