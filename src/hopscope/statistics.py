@@ -102,7 +102,7 @@ def survival_median(times: Times, until: int) -> tuple[float | None, float | Non
     """The Kaplan-Meier median time with a 95% interval (log-log); None for a time after the end of the observation.
 
     Where the band of the curve gives no end of the interval, the sign test does, for six or more times: the first time
-    as its lower end, and, if the event has happened to all, the last time as its upper end.
+    as its lower end (0 for fewer times), and, if the event has happened to all, the last time as its upper end.
     """
     from scipy.stats import ecdf
 
@@ -130,9 +130,8 @@ def survival_median(times: Times, until: int) -> tuple[float | None, float | Non
 def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, float, float]:
     """The ratio of the first group's mean time to the second's, with its 95% bootstrap interval.
 
-    The interval is 0 to infinity where a group has only one time.
     A subject without the event counts with the length of the observation, so the ratio is nearer to 1 than that of the
-    full times.
+    full times. Where a group has only one time the interval is 0 to infinity.
     """
     import numpy as np
     from scipy.stats import bootstrap

@@ -20,7 +20,7 @@ class InitialWeights:
             normal weights with standard deviation 0.02, divided by sqrt(2 layers) where a block writes to the residual
             stream (by sqrt(layers) without MLPs), and zero biases (Radford et al. 2019). The choice decides how long
             training stays on its plateau.
-        qk_gain: factor on the query and key weights. Above 1, attention is not uniform from the start.
+        qk_gain: factor on the query and key weights. Above 1, heads attend selectively from the start.
         embedding_gain: factor on the weights and biases that take the input to the residual stream.
         output_gain: factor on the weights and biases by which every block writes to the residual stream. Since norms
             precede whatever reads from the stream, a model's answers depend only on the ratio of these two gains, but

@@ -59,9 +59,10 @@ class RetrievalProblem:
         asked: the hops in a query's target, in rising order and with D among them: `(1, 3)` leaves x2 out. `None` for
             what `curriculum` says; all hops, and D alone, are recorded as `None` with the `curriculum` that fits.
         position_dim: dimension of a position's code; `None` for K, as in the paper.
-        symbols: `gaussian` draws each component from a standard normal (the paper); `unit` scales each symbol to
-            length sqrt(K), for hand-built transformers that match symbols exactly.
-        graph: `chain`; or `functions` or `relatives`, conditional retrieval as in formulations 4 and 5 of Section 4.
+        symbols: how symbols are drawn: `gaussian` draws each component from a standard normal (the paper); `unit` then
+            scales each symbol to length sqrt(K), for hand-built transformers that match symbols exactly.
+        graph: what is looked up: a `chain`; or `functions` or `relatives`, conditional retrieval as in formulations 4
+            and 5 of Section 4.
 
     Raises:
         InputError: a value is out of range.

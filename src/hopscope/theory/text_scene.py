@@ -40,7 +40,7 @@ def text_layers_needed(problem: RetrievalProblem) -> int:
 
 
 def standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
-    """The block of a role, and its place in the line: a symbol, the link, a symbol, the end; the question comes last."""
+    """The block of a role and its place in the line: a symbol, the link, a symbol, the end; the question comes last."""
     pair, hops = pair_of(role, problem.hops), problem.hops
     if not pair:
         return len(problem.blocks), role

@@ -158,7 +158,7 @@ class Plan:
         return step == self.end or self.keeps(step)
 
     def keeps(self, step: int) -> bool:
-        """Whether the weights after `step` updates are kept even if it is not the end."""
+        """Whether the weights after `step` updates are kept even if it is not the end; those at 0 are, if any are."""
         recipe = self.recipe
         if recipe.checkpoint_every is not None and step % recipe.checkpoint_every == 0:
             return True

@@ -30,7 +30,7 @@ class Recipe:
         layers: number of blocks.
         heads: attention heads per layer.
         d_model: width of the residual stream.
-        steps: number of updates; under `when-learned` the largest number.
+        steps: number of updates; under `when-learned` an upper limit.
         batch_size: sequences per update, for each model.
         head_dim: width of a head; `None` for d_model / heads.
         mlp: whether blocks have an MLP.
@@ -53,20 +53,20 @@ class Recipe:
         head_dropout_after: number of hops, whichever they are, that the model must have learned before head dropout
             starts. With 1 the plateau is as short as without head dropout.
         warmup: steps over which the learning rate rises linearly.
-        optimiser: `adamw`, or `muon` for the matrices of blocks, head by head, with AdamW for the rest; see
-            `hopscope.training.muon`.
+        optimiser: optimiser of the weights: `adamw`, or `muon` for the matrices of blocks, head by head, with AdamW for
+            the rest; see `hopscope.training.muon`.
         weight_decay: decoupled weight decay (Loshchilov 2017), on all weights.
         beta1: AdamW's decay rate of the first moment.
         beta2: AdamW's decay rate of the second moment.
         clip: largest gradient norm, for each model separately; `None` for no clipping.
         init: initialisation of the weights, `torch` or `gpt2`; see `hopscope.model.initial_weights`.
-        qk_gain: factor on the initial query and key weights. Above 1, attention is not uniform from the start, and the
+        qk_gain: factor on the initial query and key weights. Above 1, heads attend selectively from the start, and the
             plateau is shorter.
         embedding_gain: factor on the initial weights that take the input to the residual stream.
         output_gain: factor on the initial weights by which every block writes to the residual stream.
-        log_every: steps between rows of metrics; each of the last `final_steps` steps gets a row, too.
+        log_every: steps between rows of metrics; every one of the last `final_steps` steps also gets a row.
         final_steps: number of last steps over which the final validation loss is averaged (100 in the paper); under
-            `when-learned` none from before the learning rate starts to fall.
+            `when-learned` steps before the learning rate starts to fall do not count.
         validation_size: sequences in the fresh validation batch behind each row of metrics.
         checkpoint_every: steps between checkpoints of the weights; `None` for a checkpoint at the end alone.
         steps_per_epoch: updates per epoch, the paper's unit for transformer D (6,400 steps are 800 epochs).
@@ -155,7 +155,7 @@ class Recipe:
         check_held(self.held, self.layers, self.heads)
 
     def _take_whole_numbers(self) -> None:
-        """Turn whole numbers into floats where the record on disk has floats: 1 and 1.0 differ in their content hash."""
+        """Turn whole numbers into floats where the record on disk has floats: 1 and 1.0 are hashed differently."""
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type in ("float", "float | None") and isinstance(value, int):
