@@ -62,7 +62,7 @@ def _run(program: click.Command, name: str, arguments: list[str] | None) -> obje
 
 def _nobody_reads() -> bool:
     """Whether our output goes into a pipe that was closed, as by `head`; pipes to our own processes do not count."""
-    if sys.platform == "win32":  # where it cannot be asked
+    if sys.platform == "win32":  # which cannot tell
         return True
     import select
 

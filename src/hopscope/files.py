@@ -55,7 +55,7 @@ def _remove_left_over(path: Path) -> None:
 
 
 def _alive(pid: int) -> bool:
-    if sys.platform == "win32":  # where the question below would end the process
+    if sys.platform == "win32":  # where os.kill would end the process
         return True
     try:
         os.kill(pid, 0)

@@ -241,7 +241,7 @@ class Run(RunFolder, Sequence[Model]):
         return explore([self], page, model=model, large=large)[0]
 
     def _repr_html_(self) -> str:
-        """The explorer in a frame, for notebooks; a line of text where there is nothing to show or too much."""
+        """The explorer in a frame, for notebooks; a line of text if there is nothing to show or too much."""
         from hopscope.explorer.page import in_notebook
 
         return in_notebook(self)

@@ -72,7 +72,7 @@ class Recorder(Edit):
 
 @runtime_checkable
 class Seam(Protocol):
-    """A transformer whose way through can be entered at any layer and edited: ours, or a language model."""
+    """A transformer whose forward pass can be entered at any layer and edited: ours, or a language model."""
 
     @property
     def shape(self) -> Architecture:

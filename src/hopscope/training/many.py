@@ -73,7 +73,7 @@ def train_all(
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
     share = max(1, cores // workers)
     each = replace(choice, device=device, threads=share)
-    for setup in left:  # or the first would be trained before the last is refused
+    for setup in left:  # before training any, so that none is refused after others were trained
         check_memory(setup, each.engine(setup))
     if device != "cpu" if as_ensembles is None else as_ensembles:
         tell = watch and (lambda ones: watch(progress_of(setups, folder) | ones))

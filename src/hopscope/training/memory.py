@@ -10,7 +10,7 @@ from hopscope.training.engine import Engine
 from hopscope.training.setup import Setup
 
 HELD_OUT = 4096
-"""Sequences of the fixed held-out set behind a run's result."""
+"""Number of sequences in the fixed held-out set behind a run's result."""
 
 
 def least_memory(setup: Setup, engine: Engine) -> int:

@@ -117,7 +117,7 @@ class RunFolder:
         """
         busy = f"another process is training in {self.path}; wait for it, or stop it"
         with holding(self.path / ".writer", busy, patience):
-            (self.path / _DRAFT).unlink(missing_ok=True)  # of a process that was killed in between
+            (self.path / _DRAFT).unlink(missing_ok=True)  # left by a process that was killed in between
             yield
 
     @property
@@ -316,7 +316,7 @@ def _publish(draft: Path, path: Path) -> None:
     except OSError:  # a file system without hard links
         os.replace(draft, path)
     draft.unlink(missing_ok=True)
-    if sys.platform != "win32":  # where folders cannot be opened
+    if sys.platform != "win32":  # Windows cannot open folders
         settle(path.parent)
 
 

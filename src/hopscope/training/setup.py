@@ -1,4 +1,4 @@
-"""A setup: problem, recipe and seeds together, all that decides what a run comes to."""
+"""A setup: problem, recipe and seeds together, all that decides the result of a run."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def _holding(ensemble: Path, patience: float = 10.0) -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(OSError):  # some systems remove no file that is open
+            with suppress(OSError):  # some systems cannot remove an open file
                 held.unlink()
 
 
@@ -183,9 +183,9 @@ def lay_apart(ensemble: Together, folder: Path) -> None:
         told = replace(run.result.models[model], model=0, hash=own.model_hashes[0])
         own.finish(Result(plans[model].end, run.result.held_out, (told,)))
     if len(apart) == len(run.seeds):
-        spent = run.path.rename(run.path.with_suffix(_SPENT))  # a kill leaves what is known for what it is
+        spent = run.path.rename(run.path.with_suffix(_SPENT))  # so that after a kill it is recognised
         _bring_to_an_end(spent, folder)
-    else:  # what nobody wants today may be wanted tomorrow
+    else:  # the other models may be wanted later
         _give_out(run.path, folder)
 
 
@@ -201,8 +201,8 @@ def clear(folder: Path) -> None:
             _bring_to_an_end(spent, folder)
     for held in folder.glob(f"{_HELD}*"):
         with suppress(InputError), _holding(aside / held.name.removeprefix(_HELD), patience=0.0):
-            pass  # what a kill has left goes with the hold
-    with suppress(OSError):  # it is not there, or something in it
+            pass  # the hold removes a lock file that a killed process left
+    with suppress(OSError):  # it is missing or not empty
         aside.rmdir()
 
 

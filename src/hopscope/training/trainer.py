@@ -70,7 +70,7 @@ def train(
     run = RunFolder(folder).require(setup)
     if not run.finished:
         with run.writing():
-            run = RunFolder(folder).require(setup)  # as whoever wrote here before has left it
+            run = RunFolder(folder).require(setup)  # as the process that wrote here before left it
             if not run.finished:
                 _train_to_its_end(run, setup, watch)
     return run
@@ -82,7 +82,7 @@ def _train_to_its_end(run: RunFolder, setup: Setup, watch: Callable[[Progress], 
     check_memory(setup, engine)
     with using_threads(engine), deferred() as stop:
         _continue(run, engine, watch, stop)
-        if stop():  # while the result was written: whoever trains several must hear of it
+        if stop():  # told to stop while the result was written: a caller that trains several runs must know
             raise KeyboardInterrupt
 
 
@@ -150,7 +150,7 @@ def _continue(
         if kept:
             run.save_checkpoint(step, ensemble.weights(), last=step == plans.end)
         due = logged and (time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES or step == plans.end)
-        if kept or due:  # a state goes with every checkpoint, so that two without one tell that it was lost
+        if kept or due:  # every checkpoint comes with a state, so two without one show that it was lost
             save_state(step)
             saved_at = time.monotonic()
     _finish(run, engine.device)
