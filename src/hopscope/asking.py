@@ -1,4 +1,4 @@
-"""Studies by name: one is run in a folder, or gone on with, judged, written down and drawn there."""
+"""Studies by name: a study is run in a folder, or continued, then judged, recorded and drawn there."""
 
 from __future__ import annotations
 
@@ -44,29 +44,29 @@ QUESTIONS: Mapping[str, str] = {
     "calibration": "How often does a certificate pass a false circuit?",
     "searches": "What do different searches find in the same models?",
 }
-"""What each study asks."""
+"""The question of each study."""
 
 TAKE_RUNS = ("calibration", "searches")
-"""Those that can be asked of trained runs besides."""
+"""The studies that can also be asked of runs that are already trained."""
 
 WITHOUT_ENGINE = ("text", "calibration", "searches")
-"""Those that train nothing, or models of text: device, precision and compilation are nothing to them."""
+"""The studies that train nothing, or models of text: device, precision and compilation do not apply to them."""
 
 _MADE = {"text": "circuits"}
-"""The folder of what a study makes, where it is not `runs`."""
+"""The folder of what a study makes, for studies where it is not `runs`."""
 
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """What a study says.
+    """The answer of a study.
 
     Attributes:
-        name: of the study.
-        folder: with its record, its figure and what it trained.
-        result: what was found: of the study's own type, of `calibration` a summary a sense of circuits, of `searches` a
-            list of what each search found.
-        judgements: by the study's rules; none where there are none.
-        told: what was found, as tables in Markdown, and why no figure was drawn if that is so.
+        name: name of the study.
+        folder: the folder with its record, its figure and what it trained.
+        result: the result, of the study's own type; for `calibration`, one summary per sense of circuits; for
+            `searches`, a list of what each search found.
+        judgements: the verdicts by the study's rules; empty if it has none.
+        told: the result as tables in Markdown, with the reason if no figure was drawn.
     """
 
     name: str
@@ -85,7 +85,7 @@ def study(
     work: Work | None = None,
     **options: Any,
 ) -> StudyAnswer:
-    """Ask one of our own questions with many models, or go on where that was stopped.
+    """Run one of our own studies, which train many models, or continue where it was stopped.
 
         >>> answer = hs.study("depth", folder / "depth", quick=True, workers=1)
         >>> answer.judgements[0].verdict in ("as asked", "not as asked", "inconclusive", "not run")
@@ -93,15 +93,16 @@ def study(
 
     Args:
         name: one of `hopscope.asking.QUESTIONS`.
-        folder: for its numbers, verdicts, figure and runs; `runs/studies/NAME`, or NAME-quick, by default.
-        quick: few and small models: that it works.
-        runs: trained runs to ask as well, for `calibration` and `searches`.
-        work: how it is done.
-        options: fields of `Work`, in its place: `workers=1, precision="fp32"`; with `idle=True` nothing is run, and
-            what is finished is judged; with `arms=("K/*", "N/8")` nothing but arms of such names is trained.
+        folder: the folder for its numbers, verdicts, figure and runs; `runs/studies/NAME` by default, or NAME-quick.
+        quick: train only few and small models, to see that the study works.
+        runs: trained runs to study as well, for `calibration` and `searches`.
+        work: how the work is done.
+        options: fields of `Work` to pass instead of `work`: `workers=1, precision="fp32"`; with `idle=True` nothing is
+            run, and what is finished is judged; with `arms=("K/*", "N/8")` only arms of such names are trained.
 
     Raises:
-        InputError: no such study or arms, a folder of something else, or a record that knows more than would be found.
+        InputError: there is no such study or arm, the folder holds something else, or its record knows more than this
+            study would find.
     """
     if name not in QUESTIONS:
         raise InputError(f"a study is one of {', '.join(QUESTIONS)}, got {name!r}")
@@ -120,10 +121,10 @@ def study(
 
 
 def _check_folder(name: str, folder: Path) -> None:
-    """See that a folder is not in use for something else.
+    """Check that a folder is not in use for something else.
 
     Raises:
-        InputError: it is a run, or holds another study.
+        InputError: the folder is a run or inside one, or holds another study.
     """
     check_no_run(folder)
     for other in QUESTIONS:
@@ -132,7 +133,7 @@ def _check_folder(name: str, folder: Path) -> None:
 
 
 def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
-    """A study that is a file of `studies/` with a `STUDY`."""
+    """The answer of a study that is a file of `studies/` with a `STUDY`."""
     from hopscope.paper import presets, recipes
     from hopscope.records import check_replaces, write_record
 
@@ -156,10 +157,10 @@ def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
 
 
 def _check_arms(name: str, patterns: Any, arms: Sequence[str]) -> None:
-    """See that these are patterns, each of some arm.
+    """Check that these are patterns, each of which matches some arm.
 
     Raises:
-        InputError: they are none, or one is of no arm, or there is none to choose.
+        InputError: an item is not a pattern, a pattern matches no arm, or the study has no arms.
     """
     if patterns and not arms:
         raise InputError(f"{name} has no arms to choose among; leave arms out")
@@ -169,7 +170,7 @@ def _check_arms(name: str, patterns: Any, arms: Sequence[str]) -> None:
 
 
 def _found(asked: Study[S, R], version: S, folder: Path, quick: bool, work: Work) -> R:
-    """What a study comes to; where nothing is to be run and nothing that it made is there, what it kept."""
+    """The result of a study; if nothing is to be run and nothing that it made is there, the result on record."""
     from hopscope.studies.kept import kept
 
     before, made = kept(asked.name, folder, asked.result), folder / _MADE.get(asked.name, "runs")
@@ -190,7 +191,7 @@ def _nothing(name: str, folder: Path) -> InputError:
 
 
 def _draw(figure: str, found: Any, path: Path) -> str:
-    """Draw what a study found; says why where there is nothing to draw."""
+    """Draw what a study found. Returns an empty text, or the reason if there is nothing to draw."""
     from hopscope.plot.style import save
 
     draw: Callable[[Any], Figure] = getattr(import_module(f"hopscope.plot.{figure}"), figure)
@@ -202,7 +203,7 @@ def _draw(figure: str, found: Any, path: Path) -> str:
 
 
 def _draw_circuits(version: TextStudy, folder: Path) -> None:
-    """Draw the circuits of every arm, as far as there are any."""
+    """Draw the circuits of every arm that has any."""
     from hopscope.circuits.record import Circuit
     from hopscope.plot.style import save
     from hopscope.plot.text_circuits import text_circuits
@@ -260,4 +261,4 @@ _APART: Mapping[str, Callable[[Path, bool, tuple[Path, ...], Work], StudyAnswer]
     "calibration": _calibration,
     "searches": _searches,
 }
-"""Those that are no file with a `STUDY`."""
+"""The studies that are not a file with a `STUDY`."""

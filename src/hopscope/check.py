@@ -1,4 +1,4 @@
-"""A folder looked through: which of its files are what was written there."""
+"""Checks of a folder: which of its files still hold what was written there."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from hopscope.benchmark.results import Results
 
 _NAMES = {"summary.json", "claims.json", "held-head.json"}
-"""Records that did not say what they are before they had checksums."""
+"""Names of records that did not state their kind before they had checksums."""
 
 _OF_RUNS = ("metrics.jsonl", "state.safetensors")
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found of a file.
+    """The result of checking a file.
 
     Attributes:
-        file: its path.
+        file: path of the file.
         sealed: whether it carries a checksum.
-        trouble: what is wrong, in a sentence; empty where nothing is.
+        trouble: what is wrong, in a sentence; empty if nothing is.
     """
 
     file: str
@@ -42,13 +42,13 @@ class Checked:
 
 
 def check(folder: Path) -> list[Checked]:
-    """Look through a run folder, a benchmark's folder, or one that holds such, and other records of ours.
+    """Check a run folder, a benchmark's folder, or a folder that holds such folders, and our other records in it.
 
-    Somebody may be training there: what is not whole yet is left out, and what is read is read in the order in which it
-    vouches for one another.
+    A run may be training there meanwhile: incomplete files are left out, and files are read in an order in which each
+    vouches for the next.
 
     Raises:
-        InputError: it is no folder, or holds none of them.
+        InputError: it is not a folder, or holds none of these.
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
@@ -70,7 +70,7 @@ def check(folder: Path) -> list[Checked]:
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
-    """All files of such a name, but for those of runs that are being laid apart: they are made anew after a kill."""
+    """All files of such a name, except those of runs that are being laid apart, which are made anew after a kill."""
     return [path for path in sorted(folder.rglob(pattern)) if not is_being_laid_apart(path)]
 
 
@@ -93,10 +93,10 @@ def _run(folder: Path) -> Iterator[Checked]:
 
 
 def _complete(run: RunFolder) -> Iterator[Checked]:
-    """What only the run as a whole can say: its rows of metrics, its result, its last state, its weights and circuits.
+    """Check what needs the run as a whole: its rows of metrics, its result, its last state, its weights and circuits.
 
-    A run without a state may be a small copy, which has no other checkpoints than those that are there. Of a run that
-    goes on, rows and checkpoints are on the disk before the state that tells of them, so that it is read before them.
+    A run without a state may be a small copy, which has only the checkpoints that are there. A run that is training
+    writes rows and checkpoints to the disk before the state that tells of them, so the state is read first.
     """
     come_to: list[int] = []
     lost: list[Path] = []
@@ -161,10 +161,10 @@ def _benchmark(folder: Path) -> Iterator[Checked]:
 
 
 def _see_records(results: Results) -> None:
-    """See that the records are there of which a benchmark's summary tells, if there is one; there may be more.
+    """Check that all records that a benchmark's summary tells of are there, if it has one; there may be more.
 
     Raises:
-        InputError: some are not.
+        InputError: some records are missing.
     """
     from hopscope.benchmark.points import Summary, group
     from hopscope.benchmark.settings import Cell
@@ -184,7 +184,7 @@ def _see_records(results: Results) -> None:
 
 
 def _ours(path: Path) -> bool:
-    """Whether a file beside runs and benchmarks is a record; what cannot be read as JSON might have been one."""
+    """Whether a file beside runs and benchmarks is a record; a file that is not readable as JSON counts as one."""
     try:
         fields = read_json(path, "a record")
     except (InputError, OSError):
@@ -195,13 +195,13 @@ def _ours(path: Path) -> bool:
 
 
 def _written(folder: Path) -> list[Path]:
-    """Records, rows and tensors of a run, and what an interrupted search left; no pictures."""
+    """The records, rows and tensors of a run, and what an interrupted search left; no pictures."""
     kinds = {".json", ".jsonl", ".safetensors"}
     return [path for path in _files(folder, "*") if path.suffix in kinds]
 
 
 def _file(path: Path, run: str) -> Checked:
-    """One file of a run by itself."""
+    """Check one file of a run by itself."""
     return _looked_at(path, lambda: _is_sealed(path, run))
 
 
@@ -212,10 +212,11 @@ def _looked_at(path: Path, is_sealed: Callable[[], bool]) -> Checked:
 
 
 def _is_sealed(path: Path, run: str) -> bool:
-    """Whether a file of a run has a checksum, which then holds.
+    """Whether a file of a run has a checksum, which is then checked.
 
     Raises:
-        InputError: it does not hold, or the file is another run's, is named for another step, or cannot be read.
+        InputError: the checksum does not fit, or the file belongs to another run, is named for another step, or cannot
+            be read.
     """
     if path.suffix == ".safetensors":
         read = read_tensors(path, run)
@@ -234,7 +235,7 @@ def _is_sealed(path: Path, run: str) -> bool:
 
 
 def _is_sealed_record(path: Path, run: str | None = None) -> bool:
-    """The same of a record or table, whatever it is of."""
+    """Whether a record or table has a checksum, which is then checked; of any run if `run` is None."""
     fields = read_json(path, "a record")
     if isinstance(fields, list) and any(isinstance(row, dict) and "checksum" in row for row in fields):
         unsealed_table(path, [row if isinstance(row, dict) else {} for row in fields])

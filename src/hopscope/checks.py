@@ -17,10 +17,10 @@ MOST_SEED = 2**63 - 1
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
-    """See that a value is a whole number in range.
+    """Check that a value is a whole number from `least` to `most`.
 
     Raises:
-        InputError: it is not.
+        InputError: the value is not one.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
@@ -29,10 +29,10 @@ def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None
 
 
 def check_number(name: str, value: Any, least: float, below: float = math.inf) -> None:
-    """See that a value is a finite number of at least `least` and below `below`.
+    """Check that a value is a finite number of at least `least` and below `below`.
 
     Raises:
-        InputError: it is not.
+        InputError: the value is not one.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
         shown = _short(value) if isinstance(value, int) else repr(value)
@@ -42,10 +42,10 @@ def check_number(name: str, value: Any, least: float, below: float = math.inf) -
 
 
 def check_seed(value: Any, name: str = "a seed") -> None:
-    """See that a value is a seed.
+    """Check that a value is a seed.
 
     Raises:
-        InputError: it is not a whole number from 0 to 2^63 - 1.
+        InputError: the value is not a whole number from 0 to 2^63 - 1.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_SEED:
         shown = _short(value) if isinstance(value, int) else repr(value)
@@ -53,10 +53,10 @@ def check_seed(value: Any, name: str = "a seed") -> None:
 
 
 def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
-    """The items of a list or a tuple; sets have no order, and text is none.
+    """The items of a list, tuple or range; sets, which have no order, and text are refused.
 
     Raises:
-        InputError: it is neither.
+        InputError: the value is none of these.
     """
     if not isinstance(value, list | tuple | range):
         raise InputError(f"{name} must be a list or tuple of {of}, got {value!r}")
@@ -64,10 +64,10 @@ def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
 
 
 def check_path(what: str, value: Any) -> Path:
-    """A path, of text or a `Path`.
+    """The path that a text or a `Path` gives.
 
     Raises:
-        InputError: it is neither, or empty, or has a null in it, which no name may have.
+        InputError: the value is neither, is empty, or contains a null character.
     """
     if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
         raise InputError(f"{what} is given by its path, as text or a pathlib.Path, got {value!r}")
@@ -78,5 +78,5 @@ def check_path(what: str, value: Any) -> Path:
 
 
 def _short(value: int) -> str:
-    """A whole number, or its size where it has more digits than anybody reads."""
+    """A whole number in digits, or its number of digits if there are too many to read."""
     return str(value) if abs(value) < 10**30 else f"a number of {int(value.bit_length() * 0.30103) + 1} digits or so"

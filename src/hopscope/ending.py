@@ -1,4 +1,4 @@
-"""How a program ends: its status and, where that is not 0, one sentence that a terminal shows as it is."""
+"""How the program ends: its exit status and, where that is not 0, one sentence that is safe to show in a terminal."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _LONGEST_WORD, _LONGEST = 300, 2000
 
 
 class _BrokenPipe(Exception):
-    """A pipe that was written to has no reader any more."""
+    """A pipe that was written to no longer has a reader."""
 
 
 def run_to_its_end(program: click.Command, name: str, arguments: list[str] | None = None) -> NoReturn:
-    """Run a program and exit: 0 when all went well, 1 on trouble of the machine, 2 on bad input, 130 when stopped.
+    """Run a program and exit: 0 on success, 1 on trouble of the machine, 2 on bad input, 130 when interrupted.
 
     Args:
-        program: to run.
-        name: of it, in its help.
-        arguments: those of the process without any.
+        program: the program to run.
+        name: its name in the help.
+        arguments: its arguments; None for those of the process.
     """
     try:
         status = _run(program, name, arguments)
@@ -53,7 +53,7 @@ def run_to_its_end(program: click.Command, name: str, arguments: list[str] | Non
 
 
 def _run(program: click.Command, name: str, arguments: list[str] | None) -> object:
-    """What a program gives back; click itself ends the process on a broken pipe, and on nothing else."""
+    """What a program returns; click itself ends the process only on a broken pipe."""
     try:
         return program.main(arguments, prog_name=name, standalone_mode=False)
     except SystemExit:
@@ -61,8 +61,8 @@ def _run(program: click.Command, name: str, arguments: list[str] | None) -> obje
 
 
 def _nobody_reads() -> bool:
-    """Whether what we print goes into a pipe that is closed, as by `head`; a pipe to a process of ours is another."""
-    if sys.platform == "win32":  # where it cannot be asked
+    """Whether our output goes into a pipe that was closed, as by `head`; pipes to our own processes do not count."""
+    if sys.platform == "win32":  # which cannot tell
         return True
     import select
 
@@ -77,12 +77,12 @@ def _say(sentence: str) -> None:
 
 
 def _as_options(sentence: str) -> str:
-    """A sentence whose mend is an argument of Python's, with the option of that name."""
+    """The sentence with a Python argument that it advises to pass rewritten as the command-line option."""
     return re.sub(r'\bpass (\w+)="([\w-]+)"', lambda one: f"pass --{one[1].replace('_', '-')} {one[2]}", sentence)
 
 
 def readable(text: str) -> str:
-    """Text without control characters and marks of direction, and with values shortened that nobody would read."""
+    """The text without control characters and direction marks, and with very long values shortened."""
     shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text.replace("\n", " "))
     shown = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: _shortened(word[0], 60), shown)
     return shown if len(shown) <= _LONGEST else _shortened(shown, _LONGEST // 2)
@@ -93,7 +93,7 @@ def _shortened(text: str, kept: int) -> str:
 
 
 def trouble_of_the_machine(error: BaseException) -> str | None:
-    """What the machine lacks, in words, if that is what an error comes from."""
+    """What the machine lacks, in words, if that is what caused an error; else None."""
     seen: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in seen:

@@ -1,4 +1,4 @@
-"""The one exception for bad input, whatever the door it came through, and the one for what a machine lacks."""
+"""The exception for all bad input, wherever it comes from, and the one for trouble of the machine."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 
 
 class InputError(ValueError):
-    """Bad input: a value, the rule it breaks, and the mend, in one sentence.
+    """Bad input: the value, the rule that it breaks, and how to mend it, in one sentence.
 
         >>> hs.RetrievalProblem(hops=0)
         Traceback (most recent call last):
         hopscope.errors.InputError: hops must be a whole number of at least 1, got 0
 
     The command line prints the sentence and exits with status 2; Python callers can catch it as a `ValueError`.
-    Anything else that escapes the package is a bug, but for `OSError`, which is the machine's.
+    Any other exception that escapes the package is a bug, except `OSError`, which is trouble of the machine.
     """
 
 
@@ -23,11 +23,11 @@ UNTOUCHED = "it was left untouched, move it away or restore it"
 
 
 class MachineError(OSError):
-    """Trouble of the machine and not of the input: a disk that is full, a worker that was killed; status 1."""
+    """Trouble of the machine, not of the input, such as a full disk or a killed worker; exit status 1."""
 
 
 def needs_extra(what: str, library: str, extra: str) -> InputError:
-    """What to raise where a library that an extra of this package brings is not installed.
+    """The error to raise if a library that comes with an extra of this package is not installed.
 
     >>> from hopscope.errors import needs_extra
     >>> str(needs_extra("a frame", "pandas", "frames"))
@@ -47,7 +47,7 @@ _RUNS_OUT = [
 
 
 def lacking(text: str) -> str | None:
-    """What the machine lacks, where an error says it: libraries that raise no `OSError` use the system's own words."""
+    """What the machine lacks, if an error's text says so: libraries that raise no `OSError` use the system's words."""
     if "not enough memory" in text or "out of memory" in text:
         return "this machine has not enough memory for that"
     return next((os.strerror(number) for number in _RUNS_OUT if os.strerror(number) in text), None)

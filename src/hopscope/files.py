@@ -1,4 +1,4 @@
-"""Files that outlive the program: written whole or not at all, and read with a clear word when damaged."""
+"""Files that outlive the program: written whole or not at all, and refused with a clear message when damaged."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from hopscope.errors import UNTOUCHED, InputError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; when the block ends well, rename it over `path`, on the disk before it is.
+    """A context that gives a temporary path beside `path`; at its end the file is brought to the disk and renamed.
 
-    Where the block fails the temporary file is removed; what a killed process left of one is removed by the next that
-    writes the same file.
+    If the block fails, the temporary file is removed; one that a killed process left is removed by the next process
+    that writes the same file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_left_over(path)
@@ -32,14 +32,14 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         settle(temporary)
         os.replace(temporary, path)
-        if sys.platform != "win32":  # where folders cannot be opened
+        if sys.platform != "win32":  # Windows cannot open folders
             settle(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def settle(path: Path) -> None:
-    """Wait until a file's content, or a folder's names, are on the disk."""
+    """Wait until a file's content, or the names in a folder, are on the disk."""
     opened = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(opened)
@@ -55,7 +55,7 @@ def _remove_left_over(path: Path) -> None:
 
 
 def _alive(pid: int) -> bool:
-    if sys.platform == "win32":  # where the question below would end the process
+    if sys.platform == "win32":  # where os.kill would end the process
         return True
     try:
         os.kill(pid, 0)
@@ -83,7 +83,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """Read JSON; `what` says in words what the file should be.
+    """Read JSON; `what` says in words what the file should hold.
 
     Raises:
         InputError: the file is missing, unreadable or not JSON. It is left untouched.
@@ -96,12 +96,12 @@ def read_json(path: Path, what: str) -> Any:
 
 
 def json_lines(rows: Iterable[Any]) -> str:
-    """One JSON object a line."""
+    """The rows as JSON, one per line."""
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
 
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """What a file holds.
+    """The content of a file.
 
     Raises:
         InputError: see `check_file`.
@@ -111,10 +111,11 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def check_file(path: Path, what: str) -> None:
-    """See that a path is an ordinary file that may be read, and not something that never ends.
+    """Check that a path is an ordinary file that may be read, and not something that never ends.
 
     Raises:
-        InputError: it is missing, a folder, a device, a pipe, closed to us, or larger than this machine's memory.
+        InputError: the file is missing, a folder, a device or a pipe, may not be read, or is larger than this machine's
+            memory.
     """
     try:
         status = path.stat()
@@ -130,10 +131,10 @@ def check_file(path: Path, what: str) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """See that there can be a folder at a path.
+    """Check that there can be a folder at a path.
 
     Raises:
-        InputError: it, or what it would stand in, is a file.
+        InputError: the path, or one of its parents, is a file.
     """
     there = next(one for one in (folder, *folder.parents) if one.exists())
     if not there.is_dir():
@@ -141,10 +142,10 @@ def check_folder(folder: Path) -> None:
 
 
 def check_fits(size: int) -> None:
-    """See that so many bytes fit into this machine's memory.
+    """Check that `size` bytes fit into this machine's memory.
 
     Raises:
-        InputError: they do not.
+        InputError: they do not fit.
     """
     if size > memory():
         raise InputError(
@@ -153,7 +154,7 @@ def check_fits(size: int) -> None:
 
 
 def in_words(size: int) -> str:
-    """Bytes for people."""
+    """A number of bytes in words, such as `1.5 GB`."""
     power = min((len(str(size)) - 1) // 3 if size < 10**18 else 6, 6)
     if size >= 10**21:
         return "over 1000 EB"
@@ -161,7 +162,7 @@ def in_words(size: int) -> str:
 
 
 def memory() -> int:
-    """Bytes of memory that this machine has."""
+    """Bytes of memory in this machine."""
     if sys.platform == "win32":
         return 1 << 50
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -169,15 +170,15 @@ def memory() -> int:
 
 @contextmanager
 def holding(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold `path`, an empty file, as the only process that does; the hold ends with the process, however it ends.
+    """A context in which this process alone holds `path`, an empty lock file; if the process dies, the file is free.
 
     Args:
-        path: of the file; it stays.
-        busy: what to say where another holds it.
-        patience: seconds to wait for the other to go.
+        path: the lock file, which stays there afterwards.
+        busy: the message if another process holds it.
+        patience: seconds to wait for the other process.
 
     Raises:
-        InputError: another process holds it still.
+        InputError: another process still holds it.
     """
     from filelock import FileLock, Timeout  # on first use: it is slow to import
 
@@ -189,7 +190,7 @@ def holding(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
 
 
 def free_memory() -> int:
-    """Bytes of memory that may still be had; where the system does not say, all that there are."""
+    """Bytes of memory that are still available; if the system does not say, all bytes of memory."""
     told = Path("/proc/meminfo")
     lines = told.read_text().splitlines() if told.exists() else []
     free = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
@@ -197,5 +198,5 @@ def free_memory() -> int:
 
 
 def number_or_null(value: float) -> float | None:
-    """A number fit for JSON: null where a diverged model gives NaN or infinity."""
+    """A number fit for JSON: None where a diverged model gives NaN or infinity."""
     return value if math.isfinite(value) else None

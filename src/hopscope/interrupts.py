@@ -1,4 +1,4 @@
-"""Being told to stop: by Ctrl-C, by a batch system's SIGTERM, by a terminal that closes."""
+"""Orders to stop: Ctrl-C, a batch system's SIGTERM, a terminal that closes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], bool]]:
-    """A context in which the first order to stop is noted and waits; gives the question whether there was one.
+    """A context in which the first order to stop is only noted; gives a function that says whether there was one.
 
-    The second ends the process as it would outside; a worker hears the same order again, from its parent or from who
-    told both, and only waits. Orders that the process does not handle itself stay as they are, and so does everything
-    in a thread other than the main one.
+    The second order acts as it would outside the context; only in a worker, which can get the same order twice (from
+    its parent too), further orders are noted as well. Orders that the process does not handle itself stay as they are,
+    and so do all in a thread other than the main one.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -44,7 +44,7 @@ def deferred() -> Iterator[Callable[[], bool]]:
 
 
 def raise_on_every_order() -> None:
-    """Let every order to stop raise `KeyboardInterrupt`, in a process of our own; what is ignored stays ignored."""
+    """Let every order to stop raise `KeyboardInterrupt`, in a process of our own; ignored signals stay ignored."""
 
     def stop(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -53,7 +53,7 @@ def raise_on_every_order() -> None:
 
 
 def end_on_every_order() -> None:
-    """Let every order to stop end a worker at once and without a word; outside `deferred` it holds nothing to save."""
+    """Let every order to stop end a worker at once and silently; outside `deferred` it has nothing to save."""
     _handle(_end)
 
 

@@ -1,4 +1,4 @@
-"""What a folder holds already is not written over: a study's record is never replaced by one that knows less."""
+"""Protection of what a folder already holds: a study's record is never replaced by one that knows less."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ R = TypeVar("R")
 
 
 def check_no_run(folder: Path) -> None:
-    """See that a folder that gets something else than a run, or runs, is none and lies in none.
+    """Check that a folder for something other than a run is not a run folder, nor inside one.
 
     Raises:
-        InputError: it is a run, or lies in one.
+        InputError: the folder is a run, or inside one.
     """
     if (folder / "run.json").exists():
         raise InputError(f"{folder} is a run; choose another folder")
@@ -27,10 +27,10 @@ def check_no_run(folder: Path) -> None:
 
 
 def check_in_no_run(path: Path) -> None:
-    """See that a path lies in no run folder, whose files are a run's alone.
+    """Check that a path is not inside a run folder, which holds only files of the run.
 
     Raises:
-        InputError: it does.
+        InputError: the path is inside a run folder.
     """
     for around in path.resolve().parents:
         if (around / "run.json").exists():
@@ -39,13 +39,13 @@ def check_in_no_run(path: Path) -> None:
 
 @dataclass(frozen=True)
 class RecordedStudy(Generic[R]):
-    """A study in a folder, whose record may know something already.
+    """A study in a folder that may already hold a record of it.
 
     Attributes:
-        record: the file.
-        before: what stands in it; None where there is none.
-        made: folder from which the study reads what it made.
-        ask: runs the study; with idle work it reads what is there.
+        record: path of the record.
+        before: the content of the record; None if there is none.
+        made: the folder from which the study reads what it made.
+        ask: a function that runs the study; with idle work it only reads what is there.
         quick: whether it is the quick version.
     """
 
@@ -56,10 +56,10 @@ class RecordedStudy(Generic[R]):
     quick: bool
 
     def check(self) -> None:
-        """See, before anything is done, that the study asks about all that its record tells of.
+        """Check, before anything is done, that the study covers all results in its record.
 
         Raises:
-            InputError: it does not.
+            InputError: a result in the record would be lost.
         """
         from hopscope.studies.work import Work
 
@@ -67,10 +67,10 @@ class RecordedStudy(Generic[R]):
             self._keeps(self.before, self.ask(Work(idle=True)), planned=True)
 
     def found(self, work: Work) -> R | None:
-        """What the study comes to: all that its record tells of, and more; None where it is idle and nothing is there.
+        """The result of the study, with at least the results in its record; None if work is idle and nothing is there.
 
         Raises:
-            InputError: it comes to less than the record.
+            InputError: the result lacks some that are in the record.
         """
         from hopscope.studies.kept import told
 

@@ -1,4 +1,4 @@
-"""The bench of a researcher in a notebook: a run's models, one by one, and what one asks of a model.
+"""The interface for notebooks: a run's models, one by one, and what can be asked of a model.
 
 run = hs.train(hs.recipes.A, "runs/a")
 model = run[0]
@@ -52,9 +52,9 @@ class Model(Subject):
         (3, True)
 
     Attributes:
-        run: it belongs to.
-        number: in the run, from 0.
-        seed: it was trained from; people name it by that.
+        run: the run it belongs to.
+        number: its number within the run, from 0.
+        seed: the seed it was trained from, by which people refer to it.
     """
 
     def __init__(self, run: RunFolder, number: int, step: int | None = None) -> None:
@@ -67,12 +67,12 @@ class Model(Subject):
 
     @cached_property
     def transformer(self) -> Transformer:
-        """The model alone, with a model axis of 1."""
+        """The model by itself, with a model axis of size 1."""
         return single(self.run.transformer(self.step), self.number)
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """The model on 256 sequences that no training and no search sees."""
+        """The model on 256 sequences that no training and no search has seen."""
         batch = held_out(self.problem, SEQUENCES, purpose="notebook")
         return VectorEvaluator(self.transformer, self.problem, batch, self.run.recipe.initial)
 
@@ -83,7 +83,7 @@ class Model(Subject):
         parts: Callable[[Any], Parts],
         untrain: Callable[[Any, int, int], None] | None = None,
     ) -> ForeignModel:
-        """A module of your own, whoever trained it: look at it, cut it, and find its circuit with a certificate::
+        """A torch module of your own: look at its attention, ablate it, and find its circuit with a certificate::
 
             model = hs.Model.from_torch(
                 gpt,
@@ -94,16 +94,16 @@ class Model(Subject):
             model.circuit().certified
 
         Args:
-            module: given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at the last
-                positions or at all.
-            problem: that it answers.
-            parts: finds the parts of such a module; see `hs.Parts`.
-            untrain: gives head (layer, head), from 0, of a copy of the module initial weights, in place. Without it no
-                circuit can be certified, since one part of the certificate asks for it.
+            module: the module; given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at all
+                positions or at the last ones.
+            problem: the problem that it answers.
+            parts: a function that finds the parts of such a module; see `hs.Parts`.
+            untrain: a function that gives initial weights, in place, to head (layer, head), from 0, of a copy of the
+                module. Without it no circuit can be certified, since one part of the certificate needs it.
 
         Raises:
-            InputError: a module that does not take such inputs, or none, parts that do not make the module, or patterns
-                that do not pass where they are said to.
+            InputError: it is not a module or does not take such inputs, the parts do not make up the module, or
+                patterns do not pass where they are said to.
         """
         return ForeignModel.of(module, problem, parts, untrain)
 
@@ -111,7 +111,8 @@ class Model(Subject):
         """The model as it was after `step` updates.
 
         Raises:
-            InputError: no whole number from 0; and when it is used, if the run has no such checkpoint.
+            InputError: `step` is not a whole number of at least 0, or, once the model is used, the run has no such
+                checkpoint.
         """
         check_count("the step of a checkpoint", step, least=0)
         return Model(self.run, self.number, step)
@@ -126,22 +127,23 @@ class Model(Subject):
         anew: bool = False,
         watch: Watch = SILENT,
     ) -> Circuit:
-        """Its circuit, found and certified; kept beside the run, so that the second call reads it.
+        """The model's circuit, found and certified; it is stored beside the run, so that a second call reads it.
 
             >>> run[0].circuit(effort="quick").found  # it was trained for a moment
             False
 
         Args:
-            effort: `quick`, `thorough`, or a budget of your own.
-            bar: the mean squared error that a circuit may have at most; the paper's 0.05 by default. Of several the one
-                at which the circuit stands clearest is chosen.
-            seed: of the search; its sequences and random orders follow from it.
-            proof: how much stands behind the certificate.
-            anew: search even if it is there.
-            watch: told where things stand: what is being done, stages finished, stages in all.
+            effort: effort of the search: `quick`, `thorough`, or a budget of your own.
+            bar: the largest mean squared error that a circuit may have; the paper's 0.05 by default. Of several, the
+                one at which the circuit is most clearly separated is chosen.
+            seed: seed of the search, which decides its sequences and random orders.
+            proof: numbers of sequences and random draws behind the certificate.
+            anew: search even if a stored circuit exists.
+            watch: called with the progress: what is being done, stages finished, stages in all.
 
         Raises:
-            InputError: no checkpoint to look at, a value out of range, or a circuit that is certified at another bar.
+            InputError: there is no checkpoint, a value is out of range, or the stored circuit is certified at another
+                bar.
         """
         return circuit_of_run(
             self.run, self.number, self.step, effort=effort, bar=bar, seed=seed, proof=proof, anew=anew, watch=watch
@@ -154,12 +156,12 @@ class Model(Subject):
         anew: bool = False,
         watch: Callable[[int, int], None] | None = None,
     ) -> Emergence:
-        """How its circuit came to be, over the checkpoints of the run; kept beside it.
+        """How the model's circuit emerged, over the checkpoints of the run; it is stored beside the run.
 
         Args:
-            settings: how it is measured.
-            anew: measure even if it is there.
-            watch: told the step of each checkpoint done, and the last step.
+            settings: how emergence is measured.
+            anew: measure even if a stored result exists.
+            watch: called with the step of each finished checkpoint and the last step.
 
         Raises:
             InputError: no circuit was found yet, or the run kept too few checkpoints.
@@ -167,9 +169,9 @@ class Model(Subject):
         return emergence_of_run(self.run, self.number, settings, step=self.step, anew=anew, watch=watch)
 
     def to_transformer_lens(self) -> TransformerBridge:
-        """The model in TransformerLens, whose caches, hooks and patches then serve.
+        """The model in TransformerLens, for its caches, hooks and patches.
 
-        What it takes is the stream that `model.transformer.embed` makes of inputs, [sequence, position, d_model], with
+        It takes the stream that `model.transformer.embed` makes of inputs, [sequence, position, d_model], with
         `start_at_layer=0`; its logits are the answers, at all positions::
 
             bridge = model.to_transformer_lens()
@@ -178,8 +180,8 @@ class Model(Subject):
             cache["blocks.0.attn.hook_pattern"]  # [sequence, head, query, key]
 
         Raises:
-            InputError: TransformerLens is not installed (`pip install ".[transformer-lens]"`), or heads are held
-                to a pattern.
+            InputError: TransformerLens is not installed (`pip install ".[transformer-lens]"`), or the model has heads
+                that are held to a pattern.
         """
         return to_transformer_lens(self.transformer, self.problem.sequence_length)
 
@@ -191,7 +193,7 @@ class Run(RunFolder, Sequence[Model]):
         (2, 3)
 
     Args:
-        path: a folder that `train` made.
+        path: a run folder, as `train` makes it.
 
     Raises:
         InputError: the folder holds no run, or one that cannot be read.
@@ -219,18 +221,18 @@ class Run(RunFolder, Sequence[Model]):
         return (Model(self, number) for number in range(len(self)))
 
     def explore(self, out: Path | str | None = None, *, model: int | None = None, large: bool = False) -> Path:
-        """Write the explorer: one HTML file to look at the run's models in, and to cut them; gives its path.
+        """Write the explorer, one HTML file in which to look at the run's models and ablate them; returns its path.
 
             >>> run.explore(folder / "run.html").stat().st_size < 1_000_000
             True
 
         Args:
-            out: the file, whose name ends in .html; `explorer.html` beside the run by default.
-            model: number of the one model to show; None for all with a record of a circuit.
-            large: write it even beyond 25 MB.
+            out: path of the file, which ends in .html; `explorer.html` in the run folder by default.
+            model: number of the only model to show; None for all with a record of a circuit.
+            large: write the page even if it is larger than 25 MB.
 
         Raises:
-            InputError: no such model, nothing to show, a page too large, or a file that is none for a page.
+            InputError: there is no such model or nothing to show, the page is too large, or `out` cannot be a page.
         """
         from hopscope.explorer.page import explore
 
@@ -240,7 +242,7 @@ class Run(RunFolder, Sequence[Model]):
         return explore([self], page, model=model, large=large)[0]
 
     def _repr_html_(self) -> str:
-        """The explorer in a frame, for notebooks; a line of text where there is nothing to show or too much."""
+        """The explorer in a frame, for notebooks; a line of text if there is nothing to show or too much."""
         from hopscope.explorer.page import in_notebook
 
         return in_notebook(self)
@@ -281,7 +283,7 @@ def train(
     engine: Engine | EngineChoice = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run:
-    """Train a setup into a folder, or a recipe on a problem; a folder that holds part of the run continues.
+    """Train a setup into a folder, or a recipe on a problem; if the folder holds part of the run, that continues.
 
         >>> from dataclasses import replace
         >>> few = replace(hs.recipes.LAPTOP, steps=2)
@@ -291,15 +293,16 @@ def train(
         3
 
     Args:
-        recipe: how; or a `Setup`, which says on what and from which seeds too.
-        problem: what on; after a `Setup` the folder.
+        recipe: how to train; or a `Setup`, which also has the problem and the seeds.
+        problem: what to train on; after a `Setup`, the folder instead.
         folder: where the run is kept; new, empty, or holding this same run.
-        seeds: one a model; `[0]` unless told otherwise.
-        engine: how steps are computed: `hs.EngineChoice(threads=1)`; the fastest here unless told otherwise.
-        watch: told where the run stands after every row of metrics.
+        seeds: one per model; `[0]` by default.
+        engine: how steps are computed, such as `hs.EngineChoice(threads=1)`; the fastest on this machine by default.
+        watch: called with the run's `Progress` after every row of metrics.
 
     Raises:
-        InputError: no recipe or setup, no seeds, repeated seeds, or a folder that holds something else or cannot be.
+        InputError: an argument is of another type, there are no seeds or they repeat, or the folder holds something
+            else or cannot be made.
     """
     if isinstance(recipe, Setup):
         if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
@@ -322,7 +325,7 @@ def train(
 
 
 def _folder(path: Path | str) -> Path:
-    """Where a run is to be kept, if folders can be made there."""
+    """The path of a run's folder, after a check that folders can be made there."""
     path = check_path("a run", path)
     file = next((parent for parent in path.parents if parent.is_file()), None)
     if file is not None:

@@ -1,6 +1,6 @@
 """Settings of a whole process, made only where the process is our own: the command line's, and workers we start.
 
-They are never made under a user's `import hopscope` or `hs.train`: a notebook's memory and arithmetic are not ours.
+They are never made by a user's `import hopscope` or `hs.train`: a notebook's memory and arithmetic are left alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import gc
 import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""glibc's names for what mallopt sets."""
+"""glibc's parameters of mallopt."""
 
 _OBJECTS_BETWEEN_LOOKS = 50_000
 
@@ -18,9 +18,9 @@ _claimed = False
 
 
 def claim() -> None:
-    """Say that this process runs nothing but hopscope, which leaves few cycles behind.
+    """Declare that this process runs nothing but hopscope, which leaves few reference cycles, and collect them rarely.
 
-    To look for them every few hundred objects, as Python does, took an eighth of a search's time and of an import's.
+    Looking for them every few hundred objects, as Python does, took an eighth of the time of a search and of an import.
     """
     global _claimed
     _claimed = True
@@ -28,11 +28,11 @@ def claim() -> None:
 
 
 def settle() -> None:
-    """Make a process that was claimed quick at arithmetic; another is left as it is.
+    """Tune a process that was claimed for arithmetic; any other is left as it is.
 
-    It keeps the memory it frees: a step frees megabytes that the next one asks for again, and given back to the system
-    they return page by page and zeroed, which took a fifth of a step's time. And it rounds denormal numbers, below
-    1e-38, to zero: arithmetic on them takes many times that on others.
+    It keeps the memory that it frees: a step frees megabytes that the next one needs again, and if they were given back
+    to the system they would return page by page and zeroed, which took a fifth of a step's time. And it rounds denormal
+    numbers, below 1e-38, to zero: arithmetic on them takes many times as long as on others.
     """
     if not _claimed:
         return

@@ -1,4 +1,4 @@
-"""Jobs in several processes of this machine that end with the process that asked for them."""
+"""Jobs in several processes of this machine, which end with the process that started them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hopscope.interrupts import deferred, end_on_every_order
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_TO_END = 10.0
-"""For workers that are told to stop and write down where they are."""
+"""Seconds that workers have to save their state once they are told to stop."""
 
 T = TypeVar("T")
 
@@ -29,21 +29,21 @@ def in_processes(
     workers: int,
     tick: Callable[[set[int]], None] | None = None,
 ) -> list[T]:
-    """`function(*job)` for every job, in `workers` fresh processes; the results in the order of the jobs.
+    """Run `function(*job)` for every job in `workers` fresh processes; returns the results in the order of the jobs.
 
-    The first failure stops the others and is raised. An order to stop is passed on to the workers, which write down
-    where they are and begin nothing new. Should this process be killed, they end within a second, so that no orphan
-    writes where a new call continues.
+    The first failure stops the others and is raised. An order to stop is passed on to the workers, which save their
+    state and begin nothing new. If this process is killed, they end within a second, so that no orphan writes where a
+    new call continues.
 
     Args:
-        function: importable by name, like its arguments and result picklable between processes of one program.
-        jobs: their arguments.
-        workers: how many at a time.
-        tick: told now and then, while waiting, the numbers of the jobs that are done.
+        function: the function, which must be importable by name; its arguments and result must be picklable.
+        jobs: the arguments of each job.
+        workers: number of processes.
+        tick: called now and then, while waiting, with the numbers of the jobs that are done.
     """
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
         try:
-            with deferred() as stop:  # or a worker that is being made would be nobody's
+            with deferred() as stop:  # else a worker that is just being started could be left over
                 running = [pool.submit(_run, function, *job) for job in jobs]
             if stop():
                 raise KeyboardInterrupt
@@ -74,7 +74,7 @@ def _end(processes: Sequence[BaseProcess]) -> None:
 
 
 def _begin(parent: int) -> None:
-    """Settle a worker, which is a process of our own, and let it end when its parent is gone."""
+    """Set up a worker, which is a process of our own, and let it end when its parent is gone."""
     own_process.claim()
     own_process.settle()
     end_on_every_order()
@@ -88,7 +88,7 @@ def _begin(parent: int) -> None:
 
 
 def _run(function: Callable[..., T], *job: Any) -> T:
-    """A job of a worker, which ends where it is told to stop: the pool would give it the next one."""
+    """Run a job in a worker, which ends when it is told to stop; otherwise the pool would give it the next job."""
     try:
         return function(*job)
     except KeyboardInterrupt:

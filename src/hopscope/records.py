@@ -1,9 +1,9 @@
-"""Records on disk: JSON files that say what they are, read into typed values or refused in one sentence.
+"""Records on disk: JSON files that state their kind, read into typed values or refused in one sentence.
 
 A record is a frozen dataclass. On disk it is an object with the dataclass's fields after three of ours: `kind`, what it
-is a record of, `schema`, the version of its form, and `seal`, its run and a checksum (`hopscope.seals`). Reading is
-strict: no field may be missing, unknown or of another type, what a dataclass's own `__post_init__` refuses is refused
-here, with the file and the field, and so is what differs from what was written.
+is a record of; `schema`, the version of its form; and `seal`, its run and a checksum (`hopscope.seals`). Reading is
+strict: no field may be missing, unknown or of another type. Values that the dataclass's `__post_init__` refuses are
+refused here, with the file and the field, and so is a content that differs from what was written.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from hopscope.seals import ends_whole, say_unsealed, seal, sealed_row, unseal, u
 T = TypeVar("T")
 
 Upgrade = Callable[[dict[str, Any], int], dict[str, Any]]
-"""Turns the fields of an older schema into today's: `upgrade(fields, schema)`. Schema 0 is a file that does not say
-what it is. An `InputError` refuses."""
+"""A function that turns the fields of an older schema into today's: `upgrade(fields, schema)`. Schema 0 is a file that
+does not state its kind. It refuses by an `InputError`."""
 
 
 def read_record(
@@ -45,16 +45,16 @@ def read_record(
     """Read a record.
 
     Args:
-        path: of the file.
-        type: the dataclass that it describes.
-        kind: what it must say it is.
+        path: path of the file.
+        type: the dataclass that the file holds.
+        kind: the kind that the file must state.
         schema: the newest version that is understood.
-        what: in words for people, with the command that makes one where there is such.
-        upgrade: reads older versions; without it they are refused.
+        what: what the file is, in words for people, with the command that makes one if there is one.
+        upgrade: turns older versions into today's; without it they are refused.
         bare: the field whose value alone the file held before it was a record: a list, or null.
-        run: that it must be of, where it says; `None` for any.
-        check: given the fields as they stand in the file, once they are known to be of that type; an `InputError`
-            refuses.
+        run: the run that the file must belong to, if it names one; `None` for any.
+        check: called with the fields as the file has them, once they are known to be of that type; it refuses by an
+            `InputError`.
 
     Raises:
         InputError: the file is missing, damaged, of another kind or run, of a newer or too old schema, or has a field
@@ -66,7 +66,7 @@ def read_record(
     if not isinstance(fields, dict) or (fields.get("kind", kind if upgrade else None) != kind):
         raise InputError(f"{path} is not {what}; it was left untouched")
     whole = dict(fields)
-    # Runs said `format` where all records say `schema` now.
+    # Older runs have `format` where all records have `schema` now.
     name = "format" if "format" in fields and "schema" not in fields else "schema"
     version = fields.pop(name, None) if fields.pop("kind", None) else 0
     if isinstance(version, bool) or not isinstance(version, int) or version > schema or version < 0:
@@ -90,7 +90,7 @@ def read_record(
 
 
 def unmarked(fields: dict[str, Any], schema: int) -> dict[str, Any]:
-    """The `Upgrade` of records that did not say what they are before schema 1, and are otherwise unchanged."""
+    """The `Upgrade` of records that did not state their kind before schema 1, and are otherwise unchanged."""
     return fields
 
 
@@ -98,7 +98,7 @@ def write_record(path: Path, value: Any, *, kind: str, schema: int, run: str = "
     """Write a dataclass as a record of a run, atomically.
 
     Raises:
-        ValueError: a number is NaN or infinite, which JSON lacks; what may diverge is a `float | None`.
+        ValueError: a number is NaN or infinite, which JSON lacks; values that may diverge are `float | None`.
     """
     fields = plain(value)
     wrong = _not_finite(fields, "")
@@ -109,15 +109,15 @@ def write_record(path: Path, value: Any, *, kind: str, schema: int, run: str = "
 
 
 def check_replaces(path: Path, kind: str, what: str) -> None:
-    """See that a record that is to be written replaces none, or one of its kind.
+    """Check that a new record would replace no file, or a record of its own kind.
 
     Args:
-        path: of the file.
-        kind: what a record there must say it is.
-        what: in words for people.
+        path: path of the file.
+        kind: the kind that a record there must state.
+        what: what the file is, in words for people.
 
     Raises:
-        InputError: something else is there, or what cannot be read.
+        InputError: the file there is something else, or cannot be read.
     """
     if not path.exists():
         return
@@ -127,15 +127,15 @@ def check_replaces(path: Path, kind: str, what: str) -> None:
 
 
 def row_lines(rows: Iterable[Any], run: str) -> str:
-    """Dataclasses as records of a run, one a line."""
+    """Dataclasses as records of a run, one per line."""
     return "".join(sealed_row(plain(row), run) for row in rows)
 
 
 def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
-    """Read a record a line. A last line that a killed writer left without its end is not counted.
+    """Read one record per line. A last line that a killed writer left unfinished is not counted.
 
     Raises:
-        InputError: the file is missing, or a finished line is not such a record, or not one of that run.
+        InputError: the file is missing, or a finished line is not such a record of that run.
     """
     decode = msgspec.json.Decoder(type).decode
     *lines, tail = read_bytes(path, what).split(b"\n")
@@ -157,7 +157,7 @@ def convert(value: Any, type: type[T], what: str) -> T:
     """A typed value from plain ones: objects, lists, numbers, words.
 
     Raises:
-        InputError: a field is missing, unknown or not what it should be; the sentence begins with `what` or the field.
+        InputError: a field is missing, unknown or not what it should be; the message begins with `what` or the field.
     """
     try:
         made = msgspec.convert(value, type)
@@ -173,7 +173,7 @@ def convert(value: Any, type: type[T], what: str) -> T:
 
 
 def plain(value: Any) -> Any:
-    """A typed value as objects, lists, numbers and words, fit for JSON but for numbers that are not finite."""
+    """A typed value as objects, lists, numbers and words, fit for JSON except for numbers that are not finite."""
     # msgspec alone would leave out fields that were not in the file a dataclass was read from.
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
@@ -183,14 +183,14 @@ def plain(value: Any) -> Any:
 
 
 def as_before(told: Any, added: Mapping[str, Any]) -> Any:
-    """What is hashed of fields: without those that were added since and stand as they did before there were any.
+    """The fields that are hashed: without those that were added later and have the value that holds where they lack.
 
         >>> as_before({"steps": 5, "clip": None}, {"clip": None})
         {'steps': 5}
 
     Args:
-        told: fields, fields in fields, or several of them.
-        added: the fields, and what they stand at where they are lacking.
+        told: the fields, which may be nested or in lists.
+        added: the added fields, with the values that hold where they are missing.
     """
     if isinstance(told, Mapping):
         return {
@@ -200,13 +200,13 @@ def as_before(told: Any, added: Mapping[str, Any]) -> Any:
 
 
 def content_hash(value: Any) -> str:
-    """A short name for a JSON value: the start of the SHA-256 of its canonical text."""
+    """A short hash of a JSON value: the start of the SHA-256 of its canonical text."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _named(value: Any, where: str, what: str) -> str:
-    """The field at `$.a.b[0]`, and what it holds where that can be found."""
+    """The field at a path such as `$.a.b[0]`, and its value if that can be found."""
     if not where:
         return what
     for step in re.findall(r"\.(\w+)|\[(\d+)\]", where):
@@ -219,7 +219,7 @@ def _named(value: Any, where: str, what: str) -> str:
 
 
 def _unknown(given: Any, made: Any, where: str) -> str | None:
-    """The first field given of which nothing was made."""
+    """The first given field that the made value does not have."""
     if isinstance(given, dict) and isinstance(made, dict):
         for name, inner in given.items():
             here = f"{where}.{name}" if where else str(name)
@@ -235,7 +235,7 @@ def _unknown(given: Any, made: Any, where: str) -> str | None:
 
 
 def _not_finite(value: Any, where: str) -> str | None:
-    """The first number that is not finite, by field."""
+    """The field and value of the first number that is not finite."""
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{where} = {value}"
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()

@@ -1,7 +1,8 @@
-"""Seals: a checksum of a file's content and the run that it belongs to, so that damage and foreign files are refused.
+"""Seals: a checksum of a file's content and of the run that it belongs to, so that damaged and foreign files are
+refused.
 
-A record has its seal as a field, a row as its last field, a table one in every row, a file of tensors in its mark. What
-was written before there were seals has none: it is read as it is, and a line on the log says so, once a folder.
+A record has its seal as a field, a row as its last field, a table in every row, a file of tensors in its metadata.
+Files from before there were seals have none: they are read as they are, and a line in the log says so, once per folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hopscope.errors import UNTOUCHED, InputError
 
 _ROW_SEAL = b', "seal": "'
 _CHECKSUM = 16
-"""Letters of a row's checksum, 64 bits."""
+"""Number of hexadecimal digits of a row's checksum, 64 bits."""
 
 _LIKE_A_SEAL = re.compile(rb', ".{4}": "[0-9a-f]{16}"\}$', re.DOTALL)
 
@@ -38,19 +39,19 @@ def checksum(*parts: bytes | memoryview) -> str:
 def seal(fields: dict[str, Any], run: str) -> dict[str, str]:
     """The seal of a record's fields, which are JSON values: its run, and a checksum of run and fields.
 
-    Spaces, line breaks and the order of fields are no part of the content.
+    Spaces, line breaks and the order of fields do not count as content.
     """
     read_back = msgspec.json.decode(json.dumps(fields, allow_nan=False))
     return {"run": run, "checksum": checksum(run.encode(), _canonical(read_back))}
 
 
 def unseal(path: Path, fields: dict[str, Any], run: str | None) -> bool:
-    """See that a record's fields are those that were sealed; False where it has no seal, and nothing can be seen.
+    """Check that a record's fields are those that were sealed; returns False if it has no seal to check.
 
     Args:
-        path: of the record.
-        fields: as read.
-        run: that the record must be of; `None` for any.
+        path: path of the record.
+        fields: its fields, as read.
+        run: the run that the record must belong to; `None` for any.
 
     Raises:
         InputError: the content is not what was written, or belongs to another run.
@@ -71,26 +72,26 @@ def unseal(path: Path, fields: dict[str, Any], run: str | None) -> bool:
 
 
 def check_run(path: Path, found: str, run: str | None) -> None:
-    """See that a file belongs to a run, where one is asked for.
+    """Check that a file belongs to `run`, unless that is None.
 
     Raises:
-        InputError: it belongs to another.
+        InputError: the file belongs to another run.
     """
     if run is not None and found != run:
         raise InputError(f"{path} belongs to another run; it was left untouched, move it away")
 
 
 def sealed_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of a list that must stay one, each with the checksum of all as its last field."""
+    """The rows of a table that must remain a list, each with the checksum of all rows as its last field."""
     whole = _table_checksum(rows)
     return [{**row, "checksum": whole} for row in rows]
 
 
 def unsealed_table(path: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows without it.
+    """The rows without the checksum, which is checked.
 
     Raises:
-        InputError: they are not what was written.
+        InputError: the rows are not what was written.
     """
     bare = [{name: value for name, value in row.items() if name != "checksum"} for row in rows]
     if not any("checksum" in row for row in rows):
@@ -101,13 +102,13 @@ def unsealed_table(path: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str,
 
 
 def sealed_row(row: dict[str, Any], run: str) -> str:
-    """A row as a line of JSON, its seal the last field."""
+    """A row as a line of JSON, with its seal as the last field."""
     text = json.dumps(row, allow_nan=False)[:-1]
     return f'{text}, "seal": "{_row_checksum(text.encode(), run)}"}}\n'
 
 
 def unsealed_row(line: bytes, run: str) -> bytes | None:
-    """A row's line without its seal; None where it has none.
+    """A row's line without its seal, which is checked; None if it has none.
 
     Raises:
         ValueError: the line is not what was written for that run.
@@ -123,12 +124,12 @@ def unsealed_row(line: bytes, run: str) -> bytes | None:
 
 
 def ends_whole(tail: bytes) -> bool:
-    """Whether a last line without its line break is a whole row and more: damage, for no killed writer leaves that."""
+    """Whether a last line without a line break is more than a whole row: damage, which no killed writer leaves."""
     return re.search(rb'"seal": "[0-9a-f]{%d}"\}.' % _CHECKSUM, tail, re.DOTALL) is not None
 
 
 def say_unsealed(path: Path) -> None:
-    """Tell, once a folder, that a file there was written before there were checksums."""
+    """Log, once per folder, that a file there was written before there were checksums."""
     _say_unsealed(path.parent)
 
 

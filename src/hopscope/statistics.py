@@ -1,6 +1,6 @@
-"""Statistics that several rooms need: shares, means, ranks, times until something happens, and many tests at once.
+"""Statistics that several parts need: proportions, means, ranks, times until an event, and multiple tests.
 
-All but Holm's correction are scipy's.
+All but Holm's correction are computed by scipy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hopscope.errors import InputError
 
 
 def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
-    """The exact 95% interval of a share; (0, 1) where nothing was tried."""
+    """The exact 95% (Clopper-Pearson) interval of a proportion; (0, 1) if there were no trials."""
     from scipy.stats import binomtest
 
     if not trials:
@@ -27,11 +27,11 @@ def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval for a proportion; it does not collapse at 0% or 100% as bootstrap intervals do.
 
-    Expected numbers are rounded outwards: such an interval is too wide, never too narrow, since probabilities vary less
-    than draws. Below one trial there is nothing to know: (0, 1).
+    Fractional numbers, such as expected ones, are rounded outwards: their interval is too wide, never too narrow, since
+    probabilities vary less than draws. Below one trial it is (0, 1).
 
     Raises:
-        InputError: more successes than trials, or fewer than none.
+        InputError: there are more successes than trials, or fewer than 0.
     """
     from scipy.stats import binomtest
 
@@ -47,23 +47,23 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
 
 
 def check_successes(successes: float, trials: float) -> None:
-    """See that there are no more than were tried.
+    """Check that there are no more successes than trials.
 
     Raises:
-        InputError: there are, or fewer than none.
+        InputError: there are more, or fewer than 0.
     """
     if not 0 <= successes <= trials + 1e-9:
         raise InputError(f"successes must lie in 0..trials, got {successes} of {trials}")
 
 
 def share_in_words(successes: int, trials: int) -> str:
-    """`3 of 4 (19% to 99%)`."""
+    """A proportion with its exact 95% interval in words: `3 of 4 (19% to 99%)`."""
     low, high = clopper_pearson(successes, trials)
     return f"{successes} of {trials} ({low:.0%} to {high:.0%})"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction: p-values that may each be held against the level of all of them together."""
+    """Holm's correction: p-values that may each be compared with the level for all tests together."""
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     corrected, worst = [1.0] * len(p_values), 0.0
     for rank, place in enumerate(order):
@@ -73,43 +73,43 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 _RESAMPLES, _MANY = 10_000, 20
-"""Ways in which values are dealt out at most; from so many values on ranks are as good as normal."""
+"""The most permutations that are drawn; the number of values from which no permutation test is needed for ranks."""
 
 Times = Sequence[int | None]
-"""When something happened to each of many; None if it did not until the watch ended."""
+"""The time of an event for each of several subjects; None if it did not happen before the observation ended."""
 
 
 def log_rank(first: Times, until: int, second: Times, other_until: int) -> float:
-    """p-value of the log-rank test that it happens to both at one rate; those it never happened to are censored.
+    """p-value of the log-rank test that the event has the same rate in both groups; 1 if it never happened.
 
     Args:
-        first: times of some.
-        until: when their watch ended.
-        second: times of others.
-        other_until: when theirs did.
+        first: times of the first group; those without the event are censored.
+        until: when the observation of the first group ended.
+        second: times of the second group.
+        other_until: when the observation of the second group ended.
     """
     from scipy.stats import logrank
 
     if all(time is None for time in (*first, *second)):
         return 1.0
-    with warnings.catch_warnings():  # no spread at all, where everything happens at once: told as no difference
+    with warnings.catch_warnings():  # without any spread, if everything happens at once: p-value 1
         warnings.simplefilter("ignore", RuntimeWarning)
         p_value = float(logrank(_censored(first, until), _censored(second, other_until)).pvalue)
     return 1.0 if math.isnan(p_value) else p_value
 
 
 def survival_median(times: Times, until: int) -> tuple[float | None, float | None, float | None]:
-    """The median time by Kaplan and Meier, with a 95% interval (log-log); None for later than anybody watched.
+    """The Kaplan-Meier median time with a 95% interval (log-log); None for a time after the end of the observation.
 
-    Where it has happened to everybody at last there is no band: of six or more the median is between the first and the
-    last (sign test).
+    Where the band of the curve gives no end of the interval, the sign test does, for six or more times: the first time
+    as its lower end (0 for fewer times), and, if the event has happened to all, the last time as its upper end.
     """
     from scipy.stats import ecdf
 
     if all(time is None for time in times):
         return None, None, None
     curve: Any = ecdf(_censored(times, until)).sf
-    with warnings.catch_warnings():  # the ends of the curve, where nobody or everybody is left, have no interval
+    with warnings.catch_warnings():  # the ends of the curve, where none or all are left, have no interval
         warnings.simplefilter("ignore", RuntimeWarning)
         band = curve.confidence_interval(0.95, method="log-log")
 
@@ -128,9 +128,10 @@ def survival_median(times: Times, until: int) -> tuple[float | None, float | Non
 
 
 def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, float, float]:
-    """How many times as long the first take as the second, on average, within the watch; 95% by the bootstrap.
+    """The ratio of the first group's mean time to the second's, with its 95% bootstrap interval.
 
-    Whoever it never happens to counts as long as the watch, so the ratio is nearer to one than that of the whole times.
+    A subject without the event counts with the length of the observation, so the ratio is nearer to 1 than that of the
+    full times. Where a group has only one time the interval is 0 to infinity.
     """
     import numpy as np
     from scipy.stats import bootstrap
@@ -149,7 +150,7 @@ def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, floa
 
 
 def sign_test(changes: Sequence[float]) -> float:
-    """Two-sided p-value that ups and downs are as likely; what did not change says nothing."""
+    """Two-sided p-value of the sign test that increases and decreases are equally likely; zero changes are ignored."""
     from scipy.stats import binomtest
 
     ups, downs = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
@@ -159,7 +160,8 @@ def sign_test(changes: Sequence[float]) -> float:
 def fewer(first: Sequence[float], second: Sequence[float]) -> float:
     """One-sided p-value of the Mann-Whitney test that the first tend to be smaller than the second.
 
-    By permutation: exact, ties or none, up to ten thousand ways to deal the values out, and by so many draws beyond.
+    It is computed by permutation: exactly, with or without ties, for up to ten thousand possible divisions of the
+    values, and by that many random draws beyond.
     """
     import numpy as np
     from scipy.stats import PermutationMethod, mannwhitneyu
@@ -171,10 +173,10 @@ def fewer(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """Spearman's, and its two-sided p-value; 0 and 1 of fewer than three or where either is the same throughout.
+    """Spearman's rank correlation and its two-sided p-value; 0 and 1 for fewer than three values or constant ones.
 
-    Of few the p-value is by permutation: exact up to seven, by ten thousand draws beyond. Student's t would be far too
-    sure of itself there.
+    For fewer than twenty values the p-value is by permutation, exact up to seven and by ten thousand draws beyond:
+    Student's t would be far too small there.
     """
     import numpy as np
     from scipy.stats import permutation_test, spearmanr
@@ -192,7 +194,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[f
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95% interval of a mean by Student's t, which holds for few values too; of one value, everything."""
+    """The 95% interval of a mean by Student's t, which also holds for few values; unbounded for fewer than two."""
     from scipy.stats import sem, t
 
     if len(values) < 2:
@@ -210,5 +212,5 @@ def _censored(times: Times, until: int) -> Any:
 
 
 def spread_in_words(values: Sequence[float]) -> str:
-    """`9 (6 to 14)`: median, least and greatest; `-` of none."""
+    """Median, minimum and maximum in words: `9 (6 to 14)`; `-` if there are no values."""
     return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"

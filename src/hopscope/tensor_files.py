@@ -1,4 +1,4 @@
-"""Tensors on disk: safetensors files that say which step of which run they hold, with a checksum."""
+"""Tensors on disk: safetensors files that state the step and the run of what they hold, with a checksum."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hopscope.files import read_bytes, write_bytes
 from hopscope.seals import check_run, checksum, say_unsealed
 
 _MARK = re.compile(r"(\d{1,18})(?: of run (\w+))?(?: with checksum (\w+))?", re.ASCII)
-"""A file's one mark holds step, run and checksum: the order of several would differ from file to file. Files of the
-first version name the step alone, later ones the run too."""
+"""The single metadata entry of a file, with step, run and checksum: the order of several entries would differ from file
+to file. Files of the first version state only the step, later ones the run too."""
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) -> None:
@@ -29,7 +29,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) ->
 
 
 class Tensors(NamedTuple):
-    """What a file of tensors holds: of which step, and whether a checksum vouched for it."""
+    """The content of a file of tensors: its step, the tensors, and whether a checksum vouched for them."""
 
     step: int
     tensors: dict[str, Tensor]
@@ -37,7 +37,7 @@ class Tensors(NamedTuple):
 
 
 def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
-    """Step and tensors of a file of `save_tensors`.
+    """The step and tensors of a file that `save_tensors` wrote.
 
     Raises:
         InputError: the file is damaged, not of this kind, or of another run.
@@ -50,12 +50,13 @@ def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
 
 
 def read_tensors(path: Path, run: str) -> Tensors:
-    """The same, and whether there was a checksum.
+    """The step and tensors of a file, and whether it had a checksum.
 
     Raises:
-        InputError: as there.
+        InputError: see `load_tensors`.
+        OSError: see `load_tensors`.
     """
-    data = read_bytes(path, "tensors of a run")  # once: a run that trains replaces its state at any moment
+    data = read_bytes(path, "tensors of a run")  # read once: a run that is training may replace its state at any moment
     try:
         tensors = load(data)
         mark = _MARK.fullmatch(_metadata(data)["step"])
@@ -73,7 +74,7 @@ def read_tensors(path: Path, run: str) -> Tensors:
 
 
 def _metadata(data: bytes) -> dict[str, str]:
-    """What a safetensors file says of itself in its header, whose length is its first eight bytes."""
+    """The metadata in a safetensors file's header, whose length is in the file's first eight bytes."""
     end = 8 + int.from_bytes(data[:8], "little")
     told: dict[str, str] = json.loads(data[8:end]).get("__metadata__") or {}
     return told

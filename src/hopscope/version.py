@@ -1,3 +1,3 @@
-"""The version, where every room can read it."""
+"""The version, in a module that every other can import."""
 
 VERSION = "0.1.0"

@@ -1,8 +1,8 @@
-"""Words of what is told to people."""
+"""Wording of messages to people."""
 
 
 def counted(number: int, what: str) -> str:
-    """`1 head`, `3 heads`.
+    """A number with its noun in the singular or plural: `1 head`, `3 heads`.
 
     >>> counted(1, "path"), counted(0, "path")
     ('1 path', '0 paths')

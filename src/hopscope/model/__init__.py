@@ -1,1 +1,1 @@
-"""The transformer: M of them at once, and nothing about the task."""
+"""The transformer, M of them at once; nothing here knows the task."""

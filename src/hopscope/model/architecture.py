@@ -17,21 +17,21 @@ class Architecture:
         8
 
     Args:
-        d_input: numbers at an input position.
-        d_output: numbers of an answer.
-        reads: how many positions, the last ones, are answered.
+        d_input: width of the input at a position.
+        d_output: width of an answer.
+        reads: number of last positions at which answers are read out.
         layers: blocks of attention (and MLP).
-        heads: attention heads a layer.
+        heads: attention heads per layer.
         d_model: width of the residual stream.
         head_dim: width of a head; `None` for d_model / heads.
         mlp: whether blocks have an MLP (of width 4 d_model).
         causal: whether a position attends to itself and earlier positions only.
-        layer_norm: whether LayerNorms are there. Hand-built transformers do without.
+        layer_norm: whether there are LayerNorms. Hand-built transformers do without.
         held: heads whose attention is fixed.
 
     Raises:
-        InputError: a count below 1, a d_model that the heads do not divide while no head_dim is given, or a held head
-            that is not there.
+        InputError: a count is below 1, d_model is not divisible by heads while no head_dim is given, or a held head
+            does not exist.
     """
 
     d_input: int

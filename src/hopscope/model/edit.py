@@ -1,4 +1,4 @@
-"""The seam: what passes through a transformer may be looked at and changed on the way."""
+"""The seam: what passes through a transformer can be looked at and changed on the way."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ Pattern = Float[Tensor, "model batch head query key"]
 
 @dataclass(frozen=True)
 class FixedRows:
-    """Patterns that an edit puts in place whatever the model does; all others are the model's own.
+    """Rows of patterns that an edit replaces whatever the model does; all others are the model's own.
 
     Attributes:
-        programs: sequences come through program by program, the same batch under each.
-        rows: by program and head, at which positions, bytes 0 or 1, and what; heads without any are left out.
+        programs: number of programs; the batch holds the same sequences once for each, program after program.
+        rows: by (program, head), bytes that are 1 at the queries whose rows are replaced, and the patterns put there;
+            heads with no such row are left out.
     """
 
     programs: int
@@ -32,10 +33,11 @@ class FixedRows:
 
 
 class Edit:
-    """What is changed on the way through: nothing here; subclasses override what they change. Layers count from 0."""
+    """What is changed on the way through: nothing here; subclasses override what they change. Layers are numbered from
+    0."""
 
     def fixed(self, layer: int) -> FixedRows | None:
-        """All that `pattern` does to a layer, where that can be told beforehand; None where it must see the pattern."""
+        """All that `pattern` does to a layer, where this is known beforehand; None where it must see the pattern."""
         return None
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
@@ -51,7 +53,7 @@ class Recorder(Edit):
     """Keeps every layer's pattern, after the edit it wraps.
 
     Attributes:
-        patterns: by layer, in the order in which they came.
+        patterns: one per layer, in the order in which the layers ran.
     """
 
     def __init__(self, inner: Edit | None = None) -> None:
@@ -59,22 +61,22 @@ class Recorder(Edit):
         self.patterns: list[Pattern] = []
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The inner edit's pattern, kept."""
+        """The pattern as the inner edit leaves it, which is kept."""
         self.patterns.append(self._inner.pattern(layer, pattern))
         return self.patterns[-1]
 
     def written(self, layer: int, written: Queried) -> Queried:
-        """The inner edit's."""
+        """What the inner edit makes of it."""
         return self._inner.written(layer, written)
 
 
 @runtime_checkable
 class Seam(Protocol):
-    """A transformer whose way through can be entered at any layer and edited: ours, or a language model."""
+    """A transformer whose forward pass can be entered at any layer and edited: ours, or a language model."""
 
     @property
     def shape(self) -> Architecture:
-        """Layers and heads."""
+        """Its architecture: layers, heads and widths."""
 
     @property
     def models(self) -> int:

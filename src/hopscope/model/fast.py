@@ -1,9 +1,9 @@
-"""The same transformer in fewer passes over memory: for training, and for whoever runs a model very often.
+"""The same transformer in fewer passes over memory: for training, and for running a model very often.
 
 A step of a small model is mostly memory traffic. LayerNorm's gain and offset are folded into the linear map that
-follows, queries, keys and values come from one product, scores are divided by dividing the query's map, and, compiled,
-norms, GELU and the gradients of biases take forms that the compiler fuses. Weights, their names and the way through are
-those of `transformer.py`, to which tests pin values and gradients.
+follows, queries, keys and values come from one product, the scale of scores is folded into the query's map, and, when
+compiled, norms, GELU and the gradients of biases take forms that the compiler fuses. Weights, their names and the
+forward pass are those of `transformer.py`; tests check that values and gradients agree.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ _GELU_CUBIC = _GELU_LINEAR * 0.044715
 
 
 class FastBlock(Block):
-    """A block that works on rows, all positions of all sequences under one another."""
+    """A block that works on rows: all positions of all sequences, stacked."""
 
     fused = False
-    """Whether attention goes through `fused_attention.py` where nobody asks for its pattern."""
+    """Whether attention goes through `fused_attention.py` where its pattern is not asked for."""
 
     whole: torch.dtype | None = None
-    """Of the stream that goes through `fused_block.py` as a whole, where nobody asks for anything inside."""
+    """The dtype in which a stream goes through `fused_block.py`, where nothing inside is asked for; None for never."""
 
     present: Int[Tensor, " inner"] | None = None
-    """Which of all heads' numbers are computed, where the others' heads write nothing; None for all."""
+    """The columns of queries, keys and values, head after head, that are computed, where the other heads write nothing;
+    None for all."""
 
     def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
-        """As `Block`."""
+        """See `Block.forward`."""
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
         attention = self._computed(edit)
@@ -59,7 +60,7 @@ class FastBlock(Block):
         small = not attention.held and fused_attention.fits(positions, attention.d_head)
         fixed = self._fixed(edit, rows) if small and edit is not None else None
         if not attention.heads:
-            written = attention.out.bias.to(rows.dtype)  # or the stream would leave bf16 here
+            written = attention.out.bias.to(rows.dtype)  # else the stream would become fp32 here
         elif small and (fixed is not None or (self.fused and edit is None)):
             written = self._fused(attention, rows, query_rows, batch, fixed)
         else:
@@ -76,13 +77,13 @@ class FastBlock(Block):
         return out.view(x.shape)
 
     def _computed(self, edit: Edit | None) -> Attention | _Present:
-        """The heads to compute: where nobody looks at them, only those that write something."""
+        """The heads to compute: without an edit, only those that write something."""
         if self.present is None or edit is not None or self.attention.held:
             return self.attention
         return _Present.of(self.attention, self.present)
 
     def _parts(self, attention: Attention | _Present) -> fused_block.BlockParts:
-        """What it consists of, of these heads."""
+        """The sizes and weights of this block, with these heads."""
         maps: list[Linear | _Map] = [attention.query, attention.key, attention.value, attention.out]
         norms = [self.attention_norm]
         if self.mlp is not None:
@@ -114,7 +115,7 @@ class FastBlock(Block):
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
 
     def _fixed(self, edit: Edit, rows: Flat) -> FixedRows | None:
-        """What an edit puts in place, where nobody needs pattern or gradient and `fused_attention` can have it."""
+        """The rows that an edit replaces, where `fused_attention` can do it: fp32 on a CPU, one model, no gradients."""
         plain = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.shape[0] == 1
         if not plain or torch.is_grad_enabled() or not fused_attention.available():
             return None
@@ -128,7 +129,7 @@ class FastBlock(Block):
         batch: int,
         fixed: FixedRows | None,
     ) -> Float[Tensor, "model query_row d_model"]:
-        """What attention writes, without its pattern."""
+        """What attention writes to the stream, computed without keeping its pattern."""
 
         def made(rows: Flat, *maps: Linear | _Map) -> Float[Tensor, "sequence pos made"]:
             flat = self._made(attention, rows, *maps)
@@ -150,7 +151,7 @@ class FastBlock(Block):
     def _made(
         self, attention: Attention | _Present, rows: Flat, *maps: Linear | _Map
     ) -> Float[Tensor, "model row made"]:
-        """What each map makes of the normalised rows, side by side: one product for all, so that rows are read once."""
+        """The normalised rows through each map, side by side: one product for all, so that rows are read once."""
         weights, biases = [one.weight for one in maps], [one.bias for one in maps]
         if maps[0] is attention.query:
             scale = 1 / math.sqrt(attention.d_head)
@@ -160,14 +161,14 @@ class FastBlock(Block):
     def _heads(
         self, attention: Attention | _Present, rows: Flat, batch: int, *maps: Linear | _Map
     ) -> tuple[Heads, ...]:
-        """What each map makes of the rows, cut into heads."""
+        """The normalised rows through each map, cut into heads."""
         made = self._made(attention, rows, *maps)
         made = made.view(rows.shape[0] * batch, -1, made.shape[-1])
         return tuple(_cut(part, attention) for part in torch.chunk(made, len(maps), dim=-1))
 
 
 class _Map(NamedTuple):
-    """Some columns, or rows, of a linear map."""
+    """Some columns or rows of a linear map."""
 
     weight: Weight
     bias: Bias
@@ -188,7 +189,7 @@ class _Present(NamedTuple):
 
     @classmethod
     def of(cls, attention: Attention, numbers: Int[Tensor, " inner"]) -> _Present:
-        """Those heads whose numbers these are."""
+        """The heads to which these columns belong."""
         query, key, value = (
             _Map(one.weight.index_select(2, numbers), one.bias.index_select(2, numbers))
             for one in (attention.query, attention.key, attention.value)
@@ -199,31 +200,31 @@ class _Present(NamedTuple):
 
 
 class FastTransformer(Transformer):
-    """`Transformer` in fewer passes."""
+    """`Transformer` in fewer passes over memory."""
 
     block: ClassVar[type[Block]] = FastBlock
 
     def compute_only(self, left: Bool[Tensor, "model layer head"]) -> None:
-        """Leave out heads that no model has left. These must write nothing: answers and gradients are then the same."""
+        """Skip the heads that no model has left. They must write nothing; answers and gradients then stay the same."""
         for block, heads in zip(self.blocks, left.any(dim=0), strict=True):
             assert isinstance(block, FastBlock)
             numbers = heads.repeat_interleave(block.attention.d_head).nonzero().flatten()
             block.present = None if heads.all() else numbers.to(block.attention.out.weight.device)
 
     def fuse(self) -> None:
-        """Send attention through `fused_attention.py`, where this machine has it."""
+        """Send attention through `fused_attention.py` if this machine can run it."""
         for block in self.blocks:
             assert isinstance(block, FastBlock)
             block.fused = fused_attention.available()
 
     def fuse_blocks(self, precision: Precision) -> None:
-        """Send blocks through `fused_block.py` where the stream is in that precision and this machine has it."""
+        """Send blocks through `fused_block.py` where the stream has that precision, if this machine can run it."""
         for block in self.blocks:
             assert isinstance(block, FastBlock)
             block.whole = DTYPES[precision] if fused_block.available(precision) else None
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
-        """As `Transformer`."""
+        """See `Transformer.answers`."""
         return _after(self.norm, x.flatten(1, 2), self.read.weight, self.read.bias).view(*x.shape[:3], -1)
 
 
@@ -245,7 +246,7 @@ def _after(norm: nn.Module, x: Flat, weight: Weight, bias: Bias) -> Float[Tensor
         return _affine(x, weight, bias)
     if not torch.compiler.is_compiling():
         return after_norm(x, norm.weight, norm.bias, weight, bias)
-    # The compiler makes a recursion along the row out of layer_norm; these sums it fuses, and they are quicker.
+    # The compiler turns layer_norm into a recursion along the row; it fuses these sums, which are quicker.
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     centred = x - x.mean(dim=-1, keepdim=True)
     normalised = centred * torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + EPSILON)
@@ -261,14 +262,14 @@ def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_o
 
 
 def _gelu(x: Flat) -> Flat:
-    """GELU in its tanh form. Compiled, it takes one exponential in place of a hyperbolic tangent."""
+    """GELU in its tanh form; when compiled, with one exponential in place of a hyperbolic tangent."""
     if not torch.compiler.is_compiling():
         return gelu(x)
     return x * torch.sigmoid(x * (_GELU_LINEAR + _GELU_CUBIC * x * x))
 
 
 class _AddBias(torch.autograd.Function):
-    """x + bias, whose gradient for the bias is a product with ones: compiled, a sum over rows misses every cache."""
+    """x + bias, with the bias's gradient as a product with ones: a compiled sum over rows misses every cache."""
 
     generate_vmap_rule = True
 

@@ -1,4 +1,4 @@
-"""A transformer that somebody else wrote, behind the seam: its parts run one by one, its patterns shown and edited."""
+"""A transformer of the user's own, behind the seam: its parts run one by one, its patterns are seen and edited."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 
 _SAME = 1e-4
-"""Largest difference, as a share of the largest answer, between a module and its parts run one by one."""
+"""Largest difference allowed between a module and its parts run one by one, as a share of the largest answer, or of 1.
+"""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Where to find in a module what a circuit is made of.
+    """The parts of a module that a circuit is made of.
 
         >>> from torch import nn
         >>> class Block(nn.Module):
@@ -42,12 +43,12 @@ class Parts:
         True
 
     Attributes:
-        embed: inputs [sequence, position, d_input] to the stream [sequence, position, d_model] that enters the first
-            block.
-        blocks: each takes the stream and gives the stream, with attention in it.
-        read: the stream after the last block to the answers [sequence, position, d_output].
-        patterns: one for each block, through which its attention pattern [sequence, head, query, key] passes on its way
-            to the values: an `nn.Identity` put there, a `HookPoint`.
+        embed: maps inputs [sequence, position, d_input] to the stream [sequence, position, d_model] that enters the
+            first block.
+        blocks: each maps the stream to the stream, and has attention in it.
+        read: maps the stream after the last block to the answers [sequence, position, d_output].
+        patterns: one module for each block, through which its attention pattern [sequence, head, query, key] passes on
+            its way to the values: an `nn.Identity` put there, or a `HookPoint`.
     """
 
     embed: Callable[[Tensor], Tensor]
@@ -70,13 +71,14 @@ def _numbered(name: str, parts: Sequence[Any]) -> list[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class Foreign:
-    """A module and how it comes apart.
+    """A module and how it divides into parts.
 
     Attributes:
-        module: given inputs [sequence, position, d_input], answers at all positions or at the last ones.
-        parts: finds the parts of such a module, or of a copy.
-        untrain: gives a head, (layer, head) from 0, of a copy initial weights, in place; None where nobody can.
-        shape: what came to light on some inputs.
+        module: given inputs [sequence, position, d_input], it answers at all positions or at the last ones.
+        parts: a function that finds the parts of such a module, or of a copy of it.
+        untrain: a function that gives initial weights, in place, to a head of a copy, named by layer and head from 0;
+            None where there is none.
+        shape: its architecture, as seen on some inputs.
     """
 
     module: nn.Module
@@ -96,18 +98,19 @@ class Foreign:
         reads: int,
         causal: bool,
     ) -> Foreign:
-        """Look at a module with some inputs.
+        """Divide a module into parts, and check this on some inputs.
 
         Args:
-            module: as above, like `parts` and `untrain`; its weights are left as they are.
-            parts: as above.
-            untrain: as above.
-            inputs: to try it on.
-            reads: how many positions, the last ones, are answered.
+            module: see the class; its weights are left as they are.
+            parts: see the class.
+            untrain: see the class.
+            inputs: the inputs to try it on.
+            reads: number of last positions at which it answers.
             causal: whether its positions may only look back.
 
         Raises:
-            InputError: parts that do not make the module, or patterns that do not pass where they are said to.
+            InputError: the parts do not make up the module, patterns do not pass where they are said to, blocks differ
+                in their number of heads, or positions look ahead although `causal`.
         """
         found = parts(module)
         if not isinstance(found, Parts):
@@ -146,7 +149,8 @@ class Foreign:
     def run(
         self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
     ) -> Queried:
-        """Take the stream through some blocks; `reads` cuts off what the last of all writes elsewhere."""
+        """Take the stream through the blocks from `start` to before `stop`, None for all that follow. After the last
+        block, `reads` keeps only so many last positions."""
         parts, last = self.parts(self.module), self.shape.layers if stop is None else stop
         stream = x[0]
         for layer in range(start, last):
@@ -167,7 +171,7 @@ class Foreign:
         return self.parts(self.module).read(x[0])[None]
 
     def plain(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence read d_output"]:
-        """The module's own answers, without its parts."""
+        """The answers of the module itself, run as a whole."""
         answers: Tensor = self.module(inputs)
         return answers[:, -self.shape.reads :]
 
@@ -176,7 +180,7 @@ class Foreign:
         """A copy in which some heads, (layer, head) from 0, have initial weights.
 
         Raises:
-            InputError: nobody said how.
+            InputError: there is no `untrain`.
         """
         if self.untrain is None:
             raise InputError(
@@ -191,7 +195,7 @@ class Foreign:
 
 
 class _Uniform(Edit):
-    """Every row attends to what it sees alike."""
+    """Every query attends equally to all keys that it sees."""
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         seen = (pattern > 0).to(pattern.dtype)
@@ -200,7 +204,7 @@ class _Uniform(Edit):
 
 @contextmanager
 def _shown(module: nn.Module, layer: int, edit: Edit) -> Iterator[list[int]]:
-    """What passes through a module is shown to an edit; gives the list of what did."""
+    """A context in which what passes through a module goes through an edit; gives a list with an entry per pass."""
     passed: list[int] = []
 
     def show(module: nn.Module, given: Any, out: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Held heads: attention that is fixed beforehand, in training and ever after.
+"""Held heads: attention that is fixed beforehand, in training and after.
 
-A held head is part of the architecture, so that whoever takes the model up later (to analyse it, to intervene, to train
-on) meets the head that it was trained with. Its query and key weights do nothing; its values and output are learned.
+A held head is part of the architecture, so that later use of the model (analysis, interventions, further training)
+meets the head that it was trained with. Its query and key weights do nothing; its values and output are learned.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from hopscope.checks import check_count
 from hopscope.errors import InputError
 
 HeldPattern = Literal["previous", "itself", "uniform", "nothing"]
-"""`previous`: all weight on the token before (the first on itself). `itself`: on the position itself. `uniform`: equal
-on all that may be seen. `nothing`: no weight at all, a head that is forbidden; all it still writes is a constant."""
+"""`previous`: all weight on the position before (the first position on itself). `itself`: all weight on the position
+itself. `uniform`: equal weights on all positions that may be seen. `nothing`: no weight at all, which forbids the head;
+it then writes a constant."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class HeldHead:
     """A head held to a pattern.
 
     Args:
-        layer: from 1.
-        head: from 1.
+        layer: number of the layer, from 1.
+        head: number of the head in its layer, from 1.
         pattern: one of `HeldPattern`.
 
     Raises:
-        InputError: an unknown pattern, or a number below 1.
+        InputError: the pattern is unknown, or a number is below 1.
     """
 
     layer: int
@@ -47,7 +48,7 @@ class HeldHead:
         """The head that `1.2=previous` names: layer 1, head 2.
 
         Raises:
-            InputError: the text says no such thing.
+            InputError: the text is not of this form.
         """
         match = re.fullmatch(r"\s*(\d{1,9})\.(\d{1,9})=(\w+)\s*", text)
         if match is None:
@@ -56,10 +57,10 @@ class HeldHead:
 
 
 def check_held(held: Sequence[HeldHead], layers: int, heads: int) -> None:
-    """See that held heads are there.
+    """Check that held heads exist.
 
     Raises:
-        InputError: something else, one that the architecture lacks, or one that is named twice.
+        InputError: an entry is not a `HeldHead`, the architecture lacks it, or it is held twice.
     """
     seen = set()
     for one in held:

@@ -1,4 +1,4 @@
-"""The patterns of held heads, put in the place of their own."""
+"""The fixed patterns of held heads, put in place of those that would be computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopscope.model.held import HeldHead, HeldPattern
 def hold(
     pattern: Float[Tensor, "model batch head query key"], held: Sequence[HeldHead], causal: bool
 ) -> Float[Tensor, "model batch head query key"]:
-    """The pattern of one layer with its held heads in place. Queries are the last positions of the sequence."""
+    """The pattern of one layer with its held heads replaced. Queries are the last positions of the sequence."""
     queries, keys = pattern.shape[-2:]
     heads = list(pattern.unbind(dim=2))
     for one in held:
@@ -24,7 +24,7 @@ def hold(
 
 
 def held_pattern(kind: HeldPattern, length: int, causal: bool) -> Float[Tensor, "query key"]:
-    """The pattern of one held head."""
+    """The pattern of one held head over `length` positions."""
     if kind == "nothing":
         return torch.zeros(length, length)
     if kind == "itself":

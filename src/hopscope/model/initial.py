@@ -18,8 +18,8 @@ def initialise(transformer: Transformer, seeds: Sequence[int], drawn: InitialWei
 
     Args:
         transformer: changed in place; LayerNorms stay at gain 1, offset 0.
-        seeds: one a model.
-        drawn: how.
+        seeds: one per model.
+        drawn: how the weights are drawn.
     """
     writes_per_block = 2 if transformer.shape.mlp else 1
     shrink = 1 / math.sqrt(writes_per_block * transformer.shape.layers)

@@ -16,16 +16,18 @@ class InitialWeights:
     """How weights are drawn.
 
     Args:
-        init: `torch` is what `torch.nn.Linear` does, uniform within 1/sqrt(fan-in) for weights and biases. `gpt2` is
-            normal with deviation 0.02, shrunk by sqrt(2 layers) where a block writes to the residual stream, and no
-            biases (Radford et al. 2019). It decides how long training stays on its plateau.
-        qk_gain: factor on the weights that make queries and keys. Above 1, heads look somewhere from the start.
-        embedding_gain: factor on what takes the input to the residual stream, weights and biases.
-        output_gain: the same on what writes to the stream in every block. Norms stand before whatever reads from the
-            stream, so that only the ratio of the two shows in what a model answers, but both in how fast it changes.
+        init: `torch` draws as `torch.nn.Linear` does: weights and biases uniform within 1/sqrt(fan-in). `gpt2` draws
+            normal weights with standard deviation 0.02, divided by sqrt(2 layers) where a block writes to the residual
+            stream (by sqrt(layers) without MLPs), and zero biases (Radford et al. 2019). The choice decides how long
+            training stays on its plateau.
+        qk_gain: factor on the query and key weights. Above 1, heads attend selectively from the start.
+        embedding_gain: factor on the weights and biases that take the input to the residual stream.
+        output_gain: factor on the weights and biases by which every block writes to the residual stream. Since norms
+            precede whatever reads from the stream, a model's answers depend only on the ratio of these two gains, but
+            the speed of training depends on both.
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value is out of range.
     """
 
     init: Scheme = "torch"
@@ -41,4 +43,4 @@ class InitialWeights:
 
 
 AS_TORCH = InitialWeights()
-"""As PyTorch draws them."""
+"""Weights as PyTorch draws them."""

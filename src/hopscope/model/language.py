@@ -1,9 +1,9 @@
-"""A language model of Hugging Face's, with the seam of our own transformer: entered at any layer, looked at, edited.
+"""A Hugging Face language model with the seam of our own transformer: entered at any layer, inspected, edited.
 
-Nothing of a model's code is copied. Its attention goes through the library's `AttentionInterface`, where a function of
-ours writes the pattern out (grouped keys, masks, windows and soft caps as they are) and shows it to an `Edit`. Layers
-are skipped and streams put in by hooks. Opening a model checks that all this changes nothing: its answers must be those
-of its own attention, from the first layer and from the middle, and no position may look ahead.
+None of a model's code is copied. Its attention goes through the library's `AttentionInterface`, where our function
+computes the pattern explicitly (with the model's grouped keys, masks, windows and soft caps) and passes it to an
+`Edit`. Hooks skip layers and insert streams. Opening a model checks that all this changes nothing: its answers must be
+those of its own attention, from the first layer and from the middle, and no position may look ahead.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
 
 _NAME = "hopscope"
-"""Of our attention function among the library's."""
+"""The name of our attention function among the library's."""
 
 _SAME = 1e-3
-"""Largest difference of a logit, beside the largest logit, that another order of summation may make."""
+"""Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""
 
 
 class LanguageModel:
-    """One decoder.
+    """One decoder-only language model.
 
     Args:
-        model: a causal language model, as `AutoModelForCausalLM.from_pretrained` gives it.
+        model: a causal language model, as `AutoModelForCausalLM.from_pretrained` returns it.
 
     Raises:
-        InputError: its attention cannot be shown, or it looks ahead.
+        InputError: its attention patterns cannot be computed explicitly without changing it, or it looks ahead.
     """
 
     models = 1
@@ -92,7 +92,7 @@ class LanguageModel:
         return seen.patterns
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos vocabulary"]:
-        """Logits read out of the stream after the last block, position by position: last norm, head and all."""
+        """The logits read out of the stream after the last block, position by position, through final norm and head."""
         flat = x.flatten(0, 2)[:, None]
         with self._entering(flat, self.shape.layers):
             logits: Tensor = self._model(input_ids=_any_tokens(flat), use_cache=False).logits
@@ -100,7 +100,7 @@ class LanguageModel:
 
     @torch.no_grad()
     def plain_logits(self, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos vocabulary"]:
-        """The model's own logits by the library's own attention, without the seam."""
+        """The model's logits by the library's own attention, without the seam."""
         before = self._model.config._attn_implementation
         self._model.set_attn_implementation("eager")
         try:
@@ -112,10 +112,10 @@ class LanguageModel:
     @torch.no_grad()
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> LanguageModel:
         """A copy in which some heads, (layer, head) from 0, have initial weights: queries and output, and keys and
-        values where these are not shared with other heads. Layers without any of them are the model's own, not copies.
+        values where these are not shared with other heads. All other layers share their weights with this model.
 
         Raises:
-            InputError: a family whose projections are not known, or not of the size that known ones have.
+            InputError: the projections of this family are not known, or not of the size that known ones have.
         """
         touched = {layer for layer, _ in heads}
         changed = {id(weight) for number in touched for weight in self._layers[number].parameters()}
@@ -131,7 +131,7 @@ class LanguageModel:
     def _through(
         self, ids: Int[Tensor, "batch pos"], x: Stream | None, start: int, stop: int, edit: Edit | None
     ) -> Float[Tensor, "batch pos d_model"]:
-        """What enters layer `stop`, after the layers from `start` on, which `x` enters; None for the embedding."""
+        """The stream that enters layer `stop` when `x` enters layer `start`; with `x` None, the embedding enters."""
         found: list[Tensor] = []
 
         def caught(hidden: Tensor) -> Tensor:
@@ -158,17 +158,17 @@ class LanguageModel:
 
     @contextmanager
     def _entering(self, x: Float[Tensor, "batch pos d_model"], start: int) -> Iterator[None]:
-        """Layers before `start` do nothing and `x` comes to the next one."""
+        """A context in which layers before `start` do nothing and `x` enters layer `start`."""
         with ExitStack() as hooks:
             for layer in self._layers[:start]:
                 hooks.enter_context(_skipped(layer))
-            entered = start if start < len(self._layers) else 0  # where none is left, those that hand on
+            entered = start if start < len(self._layers) else 0  # if none is left, `x` passes through the skipped ones
             hooks.enter_context(_receiving(self._layers[entered], lambda hidden: x))
             yield
 
     @contextmanager
     def _writing(self, start: int, stop: int) -> Iterator[None]:
-        """What attention adds to the stream is shown to the edit."""
+        """A context in which what attention adds to the stream goes through the edit."""
         with ExitStack() as hooks:
             for number, layer in enumerate(self._layers[start:stop], start):
 
@@ -182,12 +182,12 @@ class LanguageModel:
     def shown(
         self, layer: int, pattern: Float[Tensor, "batch head query key"]
     ) -> Float[Tensor, "batch head query key"]:
-        """A pattern as the edit of this moment leaves it."""
+        """A pattern after the current edit."""
         return self._edit.pattern(layer, pattern[None])[0]
 
     @torch.no_grad()
     def _check(self, probe: Int[Tensor, "batch pos"], own: Float[Tensor, "batch pos vocabulary"]) -> None:
-        """See that the seam changes nothing."""
+        """Check that the seam changes nothing, and that no position looks ahead."""
         family, middle = type(self._model).__name__, len(self._layers) // 2
         entering = self.embed(probe[None])
         ways = [self.run(entering), self.run(self.run(entering, stop=middle), start=middle)]
@@ -210,7 +210,7 @@ def attend(
     softcap: float | None = None,
     **others: Any,
 ) -> tuple[Float[Tensor, "batch pos head d_value"], Float[Tensor, "batch head pos pos"]]:
-    """softmax(q k) v, written out, with the pattern as the module's seam leaves it."""
+    """softmax(q k) v, computed explicitly, with the pattern as the module's seam leaves it."""
     shared = query.shape[1] // key.shape[1]
     key, value = (one.repeat_interleave(shared, dim=1) for one in (key, value))
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
@@ -223,7 +223,7 @@ def attend(
 
 
 class _Caught(Exception):
-    """What was asked for has come by; the rest need not be computed."""
+    """Raised once the wanted stream is there, so that the rest is not computed."""
 
 
 def _register() -> None:
@@ -257,13 +257,13 @@ def _first(out: Any) -> Tensor:
 
 
 def _any_tokens(x: Float[Tensor, "batch pos d_model"]) -> Int[Tensor, "batch pos"]:
-    """Tokens in the place of which a stream comes."""
+    """Placeholder tokens, which a stream will replace."""
     return torch.zeros(x.shape[:2], dtype=torch.int64, device=x.device)
 
 
 @contextmanager
 def _removed(handle: Any) -> Iterator[None]:
-    """A hook that goes when its context ends."""
+    """A context at whose end a hook is removed."""
     try:
         yield
     finally:
@@ -272,7 +272,7 @@ def _removed(handle: Any) -> Iterator[None]:
 
 @contextmanager
 def _receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """What a layer is given goes through a function first."""
+    """A context in which a layer's input goes through a function first."""
 
     def hook(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if given:
@@ -285,7 +285,7 @@ def _receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator
 
 @contextmanager
 def _skipped(layer: Any) -> Iterator[None]:
-    """A layer that hands on what it is given."""
+    """A context in which a layer returns its input unchanged."""
     layer.forward = lambda hidden_states, *given, **named: hidden_states
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a transformer is made of, for M models at once: a linear map, and a LayerNorm."""
+"""The layers of a transformer, for M models at once: a linear map, and a LayerNorm."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(models, 1, d_out))
 
     def forward(self, x: Float[Tensor, "model batch pos d_in"]) -> Float[Tensor, "model batch pos d_out"]:
-        """The map, position by position."""
+        """Apply the map, position by position."""
         return torch.baddbmm(self.bias, x.flatten(1, 2), self.weight).view(*x.shape[:3], -1)
 
 
 class LayerNorm(nn.Module):
-    """Every position to mean 0 and deviation 1, then a gain and an offset, for M models."""
+    """LayerNorm: every position to mean 0 and standard deviation 1, then a gain and an offset, for M models."""
 
     def __init__(self, models: int, d: int) -> None:
         super().__init__()
@@ -38,5 +38,5 @@ class LayerNorm(nn.Module):
 
 
 def norm(models: int, shape: Architecture) -> nn.Module:
-    """A LayerNorm, or nothing where the architecture has none."""
+    """A LayerNorm, or the identity where the architecture has none."""
     return LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()

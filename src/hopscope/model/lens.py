@@ -1,4 +1,4 @@
-"""A transformer of ours as one of TransformerLens: the same numbers, under that library's names and hooks."""
+"""Our transformer as one of TransformerLens: the same weights and values, under that library's names and hooks."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def stream(inputs):  # [sequence, position, d_input], as `hopscope sample vector
 # answers, cache = bridge.run_with_cache(stream(inputs), start_at_layer=0)
 # cache["blocks.0.attn.hook_pattern"]  # [sequence, head, query, key]
 """.lstrip()
-"""How an exported folder is opened without hopscope."""
+"""Code that opens an exported folder without hopscope."""
 
 
 def to_transformer_lens(transformer: Transformer, positions: int) -> TransformerBridge:
     """One model as a native `TransformerBridge`, which caches, patches and edits it as any other.
 
-    Inputs of ours are vectors, so what it takes is the stream after our embedding, [sequence, position, d_model], with
+    Our inputs are vectors, so the bridge takes the stream after our embedding, [sequence, position, d_model], with
     `start_at_layer=0`; its logits are our answers, at all positions.
 
     Args:
         transformer: one model.
-        positions: the most that a sequence has.
+        positions: largest number of positions in a sequence.
 
     Raises:
-        InputError: TransformerLens is not installed, more than one model, or heads that are held to a pattern.
+        InputError: TransformerLens is not installed, there is more than one model, or heads are held to a pattern.
     """
     config, weights = _config(transformer, positions), _weights(transformer, positions)
     try:
@@ -74,15 +74,15 @@ def to_transformer_lens(transformer: Transformer, positions: int) -> Transformer
 
 
 def export_to_transformer_lens(transformer: Transformer, positions: int, folder: Path) -> None:
-    """Write what TransformerLens needs: configuration, weights by its names and our embedding, and how to open them.
+    """Write what TransformerLens needs: its configuration, weights under its names, our embedding, and code to open it.
 
     Args:
         transformer: one model.
-        positions: the most that a sequence has.
-        folder: new or empty.
+        positions: largest number of positions in a sequence.
+        folder: a new or empty folder.
 
     Raises:
-        InputError: more than one model, heads that are held to a pattern, or a folder in use.
+        InputError: there is more than one model, heads are held to a pattern, or the folder is in use.
     """
     from safetensors.torch import save
 
@@ -98,7 +98,7 @@ def export_to_transformer_lens(transformer: Transformer, positions: int, folder:
 
 
 def _config(transformer: Transformer, positions: int) -> dict[str, Any]:
-    """What a `TransformerBridgeConfig` is made of."""
+    """The arguments of a `TransformerBridgeConfig`."""
     shape = transformer.shape
     if transformer.models != 1:
         raise InputError(f"one model can be exported at a time, got {transformer.models}; take one with `single`")
@@ -122,7 +122,7 @@ def _config(transformer: Transformer, positions: int) -> dict[str, Any]:
 
 
 def _weights(transformer: Transformer, positions: int) -> dict[str, Tensor]:
-    """Ours by their names; nothing is added for tokens and positions, which are part of our inputs."""
+    """Our weights under TransformerLens's names. Those of tokens and positions, which our inputs contain, are zero."""
     width, some = transformer.shape.d_model, transformer.read.weight
     weights = {"tok_embed.weight": some.new_zeros(1, width), "pos.weight": some.new_zeros(positions, width)}
     for layer, block in enumerate(transformer.blocks):
@@ -139,7 +139,7 @@ def _weights(transformer: Transformer, positions: int) -> dict[str, Tensor]:
 
 
 def _of(module: nn.Module, name: str) -> dict[str, Tensor]:
-    """Weight and bias of a map or norm, without the axis of models; nothing of what has none."""
+    """Weight and bias of a map or norm, without the model axis; empty for a module without weights."""
     if not isinstance(module, Linear | LayerNorm):
         return {}
     return {f"{name}.weight": module.weight[0].T.squeeze(1), f"{name}.bias": module.bias[0, 0]}

@@ -1,4 +1,4 @@
-"""A language model from a folder, as `save_pretrained` writes it; nothing is fetched from anywhere."""
+"""A language model from a folder, as `save_pretrained` writes it; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hopscope.files import in_words, memory
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What a folder holds.
+    """The contents of a model folder.
 
     Attributes:
-        name: of the folder.
-        content: hash of the files that make the model what it is.
+        name: name of the folder.
+        content: hash of the files that define the model.
         tokenizer: the tokenizer.
         model: the model, as its files have it.
     """
@@ -35,7 +35,7 @@ _OLD_MASK = re.compile(r"(attn|attention)\.(masked_)?bias$")
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Whether there is a model's configuration in a folder."""
+    """Whether a folder holds a model's configuration."""
     return (folder / "config.json").is_file()
 
 
@@ -43,12 +43,12 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
     """A causal language model and its tokenizer; weights in safetensors only.
 
     Args:
-        folder: as `save_pretrained` writes it.
-        trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
+        folder: a folder as `save_pretrained` writes it.
+        trust_remote_code: whether code in the folder may run, with all rights of the user.
 
     Raises:
-        InputError: the folder holds no such model, more than there is memory for, other weights than its configuration
-            says, or a model that needs code of its own and is not trusted with it.
+        InputError: the folder holds no such model, its weights are larger than memory or not those that its
+            configuration describes, or it needs code of its own that is not trusted.
     """
     try:
         import transformers as library
@@ -71,10 +71,10 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
             local_files_only=True,
             trust_remote_code=trust_remote_code,
             use_safetensors=True,
-            ignore_mismatched_sizes=True,  # so that they are told, and refused below like the others
+            ignore_mismatched_sizes=True,  # so that they are reported, and refused below like the others
             output_loading_info=True,
         )
-    except Exception as error:  # damaged files raise whatever their readers like
+    except Exception as error:  # readers of damaged files raise errors of any kind
         if not trust_remote_code and "trust_remote_code" in str(error):
             raise InputError(
                 f"{folder} brings code of its own, which is not run; read it, and if you trust it pass "
@@ -90,10 +90,10 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
 
 
 def _check_weights(folder: Path, model: Any, told: Mapping[str, Iterable[Any]]) -> None:
-    """See that the files hold the model's weights, all and no others: the library fills gaps with random numbers.
+    """Check that the files hold all of the model's weights and no others: the library fills gaps with random numbers.
 
     Raises:
-        InputError: they do not.
+        InputError: weights are missing, have no place in the model, or have another shape.
     """
     buffers = {name for name, _ in model.named_buffers()}
     wrong = [(name, "is missing from the weights") for name in told["missing_keys"]]
@@ -116,7 +116,7 @@ def _check_weights(folder: Path, model: Any, told: Mapping[str, Iterable[Any]]) 
 
 
 def _content_hash(folder: Path, with_code: bool) -> str:
-    """A hash of the files that make the model what it is; of its code too where that may run."""
+    """A hash of the files that define the model, including its code where that may run."""
     kinds = {".json", ".safetensors", ".txt", ".model", ".jinja", *((".py",) if with_code else ())}
     total = hashlib.sha256()
     for path in sorted(folder.iterdir()):
@@ -128,11 +128,11 @@ def _content_hash(folder: Path, with_code: bool) -> str:
 
 
 def export_model_folder(folder: Path, out: Path) -> None:
-    """Copy a model and its tokenizer, and nothing else that stands beside them, as the library writes them.
+    """Copy a model and its tokenizer as the library writes them, and no other files of the folder.
 
     Args:
-        folder: as `save_pretrained` writes it.
-        out: new or empty.
+        folder: a folder as `save_pretrained` writes it.
+        out: a new or empty folder.
 
     Raises:
         InputError: the folder holds no model that can be opened, or `out` is in use.

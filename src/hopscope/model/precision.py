@@ -1,4 +1,4 @@
-"""Which precision a processor multiplies matrices in: asked of it, never timed."""
+"""The precision in which a processor multiplies matrices: read from its features, never timed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def bf16_unit(device: str) -> str | None:
-    """What computes bf16 products quicker on a device than fp32 ones; None where nothing does.
+    """The hardware unit of a device that computes bf16 products faster than fp32 ones; None where there is none.
 
-    Of Intel's processors AMX alone does: their AVX-512 multiplies bf16 at half the rate of fp32 (81 against 156 GFLOP/s
-    on a core of one that has AVX10.1 and hides its AMX), AMD's at twice. Without either bf16 is many times slower.
+    On Intel processors only AMX does: their AVX-512 multiplies bf16 at half the rate of fp32 (81 against 156 GFLOP/s on
+    a core of one that has AVX10.1 and hides its AMX), AMD's at twice the rate. Without either, bf16 is many times
+    slower.
 
     Args:
-        device: as torch names it.
+        device: the device's name in torch.
     """
     kind = torch.device(device).type
     if kind == "cuda":
@@ -35,12 +36,12 @@ def bf16_unit(device: str) -> str | None:
 
 
 def best_precision(device: str) -> Precision:
-    """bf16 where a device has a unit for it, fp32 elsewhere."""
+    """bf16 where a device has hardware that is faster in it, fp32 elsewhere."""
     return "bf16" if bf16_unit(device) else "fp32"
 
 
 def _flags() -> set[str]:
-    """What this processor says it can do: asked through torch, and of Linux where torch has no answer."""
+    """The features of this processor: asked of torch, or of Linux where torch cannot tell."""
     asked = {
         "avx512_bf16": getattr(torch.cpu, "_is_avx512_bf16_supported", None),
         "amx_bf16": getattr(torch.cpu, "_is_amx_tile_supported", None),
@@ -51,7 +52,7 @@ def _flags() -> set[str]:
 
 
 def is_intel() -> bool:
-    """Whether Intel made this processor."""
+    """Whether this is an Intel processor."""
     return "GenuineIntel" in (_told_by_linux("vendor_id"), *platform.processor().split())
 
 
@@ -61,7 +62,7 @@ def has_avx512() -> bool:
 
 
 def _told_by_linux(name: str) -> str:
-    """What it says of this processor under a name; nothing elsewhere."""
+    """The entry of that name in /proc/cpuinfo; empty where there is none."""
     try:
         lines = _CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where the weights of one head stand in the attention of a language model's family."""
+"""Where the weights of one head are in the attention of a family of language models."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hopscope.model.architecture import Architecture
 
 
 class _Blocks(NamedTuple):
-    """Where in a projection the heads stand, one after the other.
+    """Where the heads are in a projection, one after the other.
 
     Attributes:
-        axis: along which.
-        size: of the projection along it.
-        starts: where each block with all heads begins: queries, keys, values.
+        axis: the axis along which they follow one another.
+        size: size of the projection along that axis.
+        starts: where each block of all heads begins: queries, keys, values.
     """
 
     axis: int
@@ -26,12 +26,12 @@ class _Blocks(NamedTuple):
 
 
 def copy_head(mine: Any, theirs: Any, head: int, shape: Architecture) -> None:
-    """Give a head of the attention `mine` the weights it has in `theirs`.
+    """Give a head of the attention `mine` the weights that it has in `theirs`.
 
-    Queries and output; keys and values too where no other head shares them.
+    These are the weights of queries and output, and of keys and values where no other head shares them.
 
     Raises:
-        InputError: a family whose projections are not known, or of another size than known ones have.
+        InputError: the projections of this family are not known, or not of the size that known ones have.
     """
     groups, parts, known = getattr(mine, "num_key_value_groups", 1), dict(theirs.named_parameters()), 0
     for name, weight in mine.named_parameters():
@@ -53,7 +53,7 @@ def copy_head(mine: Any, theirs: Any, head: int, shape: Architecture) -> None:
 
 
 def _blocks(kind: str, weight: Tensor, shape: Architecture, groups: int) -> _Blocks | None:
-    """Where the heads stand in a projection of a name, if it is known; `groups` heads share their keys and values."""
+    """Where the heads are in the projection of a name, if it is known; `groups` heads share their keys and values."""
     inner, whole = shape.heads * shape.d_head, weight.dim() == 2  # or a bias
     if kind == "c_attn":  # GPT-2: queries, keys and values side by side, inputs first
         return _Blocks(-1, 3 * inner, (0, inner, 2 * inner))

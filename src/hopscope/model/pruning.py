@@ -1,10 +1,10 @@
-"""Heads that a model learns to do without: taken away for good while the rest trains on.
+"""Permanent head pruning: heads that a model can do without are removed while the rest trains on.
 
-Heads that share work, or stand in for one another, hide what a model does: no small part of it is all there is. Taken
-away once the task is learned, a few at a time, they cost next to nothing, and what is left is a circuit that can be
-certified. Which heads go is decided by the loss alone; no pattern is looked at. More go only when the model has
-learned again what it lost with the last ones: a hop that is gone costs nothing more, and what it needs would follow.
-One rule for models of vectors and of text.
+Heads that share work, or can replace one another, hide what a model does: no small part of it explains all. Removed
+once the task is learned, a few at a time, they cost next to nothing, and what is left is a circuit that can be
+certified. The loss alone decides which heads go; no pattern is looked at. More go only once the model has learned again
+what it lost with the last ones: a hop that is lost costs nothing more, so the heads that it needs would go, too. Models
+of vectors and of text follow the same rule.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 Left = Bool[Tensor, "model layer head"]
-"""The heads that are still there."""
+"""The heads that are left."""
 
 Losses = Float[Tensor, " model"]
-"""Of every model: mean squared errors, or nats."""
+"""The loss of every model: mean squared error, or nats."""
 
 
 def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float) -> Left:
-    """Which heads are left when as many go as a rise of the loss allows, of every model on its own.
+    """The heads that are left after one round of pruning, for each model on its own.
 
-    The head that is missed least goes first. Heads go as long as all that have gone together cost no more than `cost`;
-    a loss that is no number counts as more.
+    The head whose removal alone costs least goes first. Heads go as long as removing all of them together raises the
+    loss by no more than `cost`; a loss that is not a number counts as more.
 
     Args:
-        left: the heads that are there.
-        losses_with: the loss of every model with these heads alone.
-        cost: by how much the loss may rise, in its unit.
+        left: the heads before the round.
+        losses_with: gives the loss of every model with these heads alone.
+        cost: largest total rise of the loss, in its unit.
     """
     most = losses_with(left) + cost
     order = _alone(left, losses_with).flatten(1).argsort(dim=1, stable=True)
@@ -46,7 +46,7 @@ def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float) -> Lef
 
 
 def _alone(left: Left, losses_with: Callable[[Left], Losses]) -> Float[Tensor, "model layer head"]:
-    """The loss without each head alone; infinite for those that are gone, so that they come last."""
+    """The loss when one head is removed, for each head; infinite for heads already gone, so that they come last."""
     losses = torch.full(left.shape, torch.inf, dtype=torch.float64)
     for layer, head in left.any(dim=0).nonzero().tolist():
         fewer = left.clone()

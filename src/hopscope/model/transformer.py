@@ -3,8 +3,8 @@
 A block is x = x + attention(norm(x)), then x = x + mlp(norm(x)). After the last block: norm, and a linear read-out at
 the last `reads` positions. Inputs are vectors, not tokens; what tells positions apart is part of them.
 
-Every weight and every activation has a leading `model` axis: model m computes what a transformer alone with its weights
-would. There is one way through, `run`, for training, evaluation, interventions and patching; an `Edit` changes what
+Every weight and every activation has a leading `model` axis: model m computes what a single transformer with its
+weights would. Training, evaluation, interventions and patching share one forward pass, `run`; an `Edit` changes what
 passes on the way. `fast.py` computes the same numbers in fewer passes over memory.
 """
 
@@ -24,7 +24,7 @@ from hopscope.model.layers import Linear, norm
 
 
 class Attention(nn.Module):
-    """softmax(q k / sqrt d) v, head by head, written out: the pattern is in hand, and quick at these lengths."""
+    """softmax(q k / sqrt d) v, head by head, with the pattern computed explicitly, which is quick at these lengths."""
 
     def __init__(self, models: int, shape: Architecture, layer: int) -> None:
         super().__init__()
@@ -37,19 +37,19 @@ class Attention(nn.Module):
         self.out = Linear(models, inner, shape.d_model)
 
     def pattern(self, x_query: Queried, x: Stream) -> Pattern:
-        """Who looks where: from the last positions, normalised in `x_query`, to all, normalised in `x`."""
+        """The attention pattern from the last positions, normalised in `x_query`, to all, normalised in `x`."""
         query, key = self._split(self.query(x_query)), self._split(self.key(x))
         pattern = (query @ key.mT / math.sqrt(self.d_head) + self.mask(query.shape[-2], key)).softmax(dim=-1)
         return hold(pattern, self.held, self.causal) if self.held else pattern
 
     def write(self, pattern: Pattern, x: Stream) -> Queried:
-        """What the heads bring from where they look."""
+        """What attention writes to the stream: the values weighted by the pattern, through the output map."""
         brought = pattern @ self._split(self.value(x))
         written: Queried = self.out(brought.transpose(2, 3).flatten(3))
         return written
 
     def mask(self, queries: int, key: Float[Tensor, "*any pos d_head"]) -> Float[Tensor, "query key"]:
-        """What is added to scores: minus infinity where a key stands after its query, else 0."""
+        """The mask that is added to scores: if causal, minus infinity where a key comes after its query, else 0."""
         shape = queries, key.shape[-2]
         return key.new_full(shape, -math.inf).triu(1 + shape[1] - queries) if self.causal else key.new_zeros(shape)
 
@@ -58,7 +58,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two linear maps with a GELU (its tanh form, as in GPT-2) between."""
+    """Two linear maps with a GELU (in its tanh form, as in GPT-2) in between."""
 
     def __init__(self, models: int, d_model: int) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Transformer(nn.Module):
     def forward(
         self, inputs: Float[Tensor, "model batch pos d_input"], edit: Edit | None = None
     ) -> Float[Tensor, "model batch read d_output"]:
-        """Answer a batch for every model. The last block is computed where it is read: no more reaches an answer."""
+        """Answer a batch for every model. The last block is computed only where it is read out; no more is needed."""
         return self.answers(self.run(self.embed(inputs), edit=edit, reads=self.shape.reads))
 
     def run(
@@ -119,7 +119,7 @@ class Transformer(nn.Module):
     ) -> Queried:
         """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
 
-        `reads` is for the very last block: at how many last positions it is computed; None for all.
+        `reads` is the number of last positions at which the very last block is computed; None for all.
         """
         for layer in range(start, self.shape.layers if stop is None else stop):
             x = self.blocks[layer](x, reads if layer == self.shape.layers - 1 else None, edit)

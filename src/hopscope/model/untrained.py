@@ -1,4 +1,4 @@
-"""A model some of whose heads have never been trained: a negative control on weights."""
+"""A model with some untrained heads: a negative control on weights."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def with_untrained_heads(
     """A copy of one model in which some heads have initial weights: queries, keys, values and output.
 
     Args:
-        model: alone.
-        heads: (layer, head), from 0.
-        seed: of the initial weights.
-        drawn: how they are drawn: as the model's own were, or they are no control on it.
+        model: a transformer that holds one model.
+        heads: the heads as (layer, head), from 0.
+        seed: the seed of the initial weights.
+        drawn: how they are drawn; as the model's own were, or they would be no control.
     """
     mixed, fresh = (type(model)(model.shape, 1) for _ in range(2))
     initialise(fresh, [seed], drawn)

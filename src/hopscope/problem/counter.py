@@ -1,6 +1,6 @@
 """Random numbers by address: the n-th number of a seed's stream, without drawing the ones before it.
 
-A training set of 2^20 examples is then a function of (seed, index), on any device, and a run killed at step t
+A training set of 2^20 examples is thus a function of (seed, index), on any device, and a run killed at step t
 continues at step t. The generator is SplitMix64 (Steele, Lea, Flood 2014): its state is a counter, so a number is a
 hash of its address. Integer arithmetic wraps the same way everywhere, so the bits agree across devices; floating-point
 functions of them agree to rounding.
@@ -45,9 +45,9 @@ def random_bits(
     """`count` random 64-bit integers at each (seed, index) address.
 
     Args:
-        seeds: one 63-bit seed an address.
-        indices: one example number an address, at least 0; broadcast against `seeds`.
-        count: numbers wanted at each address.
+        seeds: one 63-bit seed per address.
+        indices: one example number per address, at least 0; broadcast against `seeds`.
+        count: number of integers at each address.
     """
     origin = _mix(_mix(seeds * _signed(_GOLDEN)) + indices * _signed(_ODD))
     steps = torch.arange(1, count + 1, device=origin.device, dtype=torch.int64) * _signed(_GOLDEN)

@@ -1,13 +1,14 @@
-"""What is looked up, and by what: a question as a graph of facts (Section 4).
+"""A question as a graph of facts: what is looked up, and by which keys (Section 4).
 
-A fact is found by knowing all its keys, and then gives its value. In a chain each value is the one key of the next
-fact. In the conditional formulations two look-ups meet in one fact: `functions` (Appendix A.4) asks for f(i) where
-f = a, i = 0 and a(0) = 3, `relatives` (Appendix A.5) where Eve lives, who is a lawyer, as lawyers live with their
-mothers, and whose mother is Lily, who lives in Brazil.
+A fact is found by knowing all its keys, and then gives its value. In a chain each value is the only key of the next
+fact. In the conditional formulations two look-ups meet in one fact. `functions` (Appendix A.4) asks for f(i) where
+f = a, i = 0 and a(0) = 3. `relatives` (Appendix A.5) asks where Eve lives: Eve is a lawyer, lawyers live with their
+mothers, Eve's mother is Lily, and Lily lives in Brazil.
 
-A role is what a position of a fact or of the question holds, and as what: `a>` a key, `>3` a value, `f?` a symbol of
-the question. A symbol that is a key of several facts has the value behind it: `Eve>lawyer`, `Eve>Lily`. Roles are
-numbered fact by fact in the order of look-up, keys before the value, then the question, whose last position is asked.
+A role says which symbol a position of a fact or of the question holds, and as what: `a>` as a key, `>3` as a value,
+`f?` as a symbol of the question. For a symbol that is a key of several facts, the value follows: `Eve>lawyer`,
+`Eve>Lily`. Roles are numbered fact by fact in the order of look-up, keys before the value, then those of the question,
+which is answered at its last position.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Graph:
     ('0', 'a', '3')
 
     Args:
-        known: the symbols of the question; its last position is asked.
+        known: the symbols of the question, which is answered at the last of them.
         steps: the facts, in the order of look-up. The value of the last is the answer.
     """
 
@@ -45,12 +46,12 @@ class Graph:
 
     @cached_property
     def values(self) -> tuple[str, ...]:
-        """The symbols that are looked up, in that order."""
+        """The symbols that are looked up, in order."""
         return tuple(step.value for step in self.steps)
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """All symbols: those known, then those looked up."""
+        """All symbols: those of the question, then those looked up."""
         return self.known + self.values
 
     @property
@@ -60,7 +61,7 @@ class Graph:
 
     @cached_property
     def places(self) -> tuple[Role, ...]:
-        """What every role is, by number."""
+        """All roles, by number."""
         found, facts = [], Counter(key for step in self.steps for key in set(step.keys))
         for number, step in enumerate(self.steps, start=1):
             for member, key in enumerate(step.keys):
@@ -70,7 +71,7 @@ class Graph:
 
     @cached_property
     def distractors(self) -> tuple[Distractor, ...]:
-        """One for every key of a fact that has several, so that no key tells the fact alone."""
+        """One for every key of a fact that has several keys, so that no single key identifies the fact."""
         return tuple(
             self._distractor(number, key)
             for number, step in enumerate(self.steps, start=1)
@@ -90,14 +91,14 @@ class Graph:
 
 @dataclass(frozen=True)
 class Distractor:
-    """Rows that look like a chain's: in one fact a key and the value are other symbols, and so is what follows from it.
+    """Rows that resemble a chain's: in one fact a key and the value are other symbols, as is all that follows from it.
 
-    Where a value leads on, that of a distractor must too: else the fact is told by what it leads to, and not by its
-    keys.
+    Where a fact's value leads on, its distractor's value must too: otherwise the fact could be identified by what it
+    leads to, without its keys.
 
     Attributes:
-        others: what is another symbol there: the key, the value, and what is looked up from that.
-        steps: the facts, from 1, of which it has a row of its own.
+        others: the symbols that are replaced: the key, the value, and what is looked up from the value.
+        steps: the facts, from 1, of which the distractor has its own row.
     """
 
     others: tuple[str, ...]
@@ -106,13 +107,13 @@ class Distractor:
 
 @dataclass(frozen=True)
 class Role:
-    """What a role is.
+    """What a position of a fact or of the question holds.
 
     Attributes:
-        name: of the role.
-        step: the fact it is part of, from 1; 0 for the question.
-        member: which position of that row, from 0.
-        symbol: that stands there.
+        name: name of the role.
+        step: the fact that it is part of, from 1; 0 for the question.
+        member: its position in that fact's row, or among the question's symbols, from 0.
+        symbol: the symbol there.
     """
 
     name: str
@@ -149,10 +150,10 @@ CONDITIONAL = {"functions": FUNCTIONS, "relatives": RELATIVES}
 
 
 REVISED = {"relatives": 2}
-"""Graphs whose sequences are others than they first were, and how often: a run on those of before is another run. 2: a
-distractor's value leads on, as the fact's does."""
+"""Revision of the graphs whose sequences have changed, so that a run on earlier sequences counts as another run.
+Revision 2: a distractor's value leads on, as the fact's does."""
 
 
 def look_ups(graph: str, otherwise: int = 3) -> int:
-    """How many look-ups a graph of that name makes; of a chain, as many as are asked for."""
+    """Number of look-ups in the graph of that name; `otherwise` for a chain."""
     return len(CONDITIONAL[graph].steps) if graph in CONDITIONAL else otherwise

@@ -1,10 +1,10 @@
-"""Where the positions of a problem stand: blocks of rows, a block a fact, then the questions.
+"""The layout of a problem's sequence: one block of rows per fact, then the questions.
 
 A row is the keys of a fact and its value, side by side. A block holds the row of one fact for each of the N chains,
-shuffled. Where a fact has several keys each chain has distractors there too, rows in which one key and the value are
-other symbols, and in the facts that lead on from that value: they are shuffled among the others, and counted as chains
-of their own that have these rows alone. The questions stand last and in columns, first symbols before second ones, so
-that the N positions that are asked are the last N of the sequence.
+shuffled. Where a fact has several keys, each chain has distractors there and in the facts that follow from its value:
+rows in which one key and the value are other symbols. They are shuffled among the other rows, and counted as chains of
+their own that have only these rows. The questions come last and in columns, first symbols before second ones, so that
+the N positions that are answered are the last N of the sequence.
 
     functions, N = 2:  a0 3  a'0 3'  a0'3"  ... | f a  f a | i 0  i 0 | f f i i
 """
@@ -24,35 +24,36 @@ from hopscope.problem.retrieval import RetrievalProblem
 
 @dataclass(frozen=True)
 class Layout:
-    """The blocks of a problem, and what stands in them.
+    """The blocks of a problem, and what they hold.
 
-    Chains are numbered kind by kind: the N whole ones, then for each distractor of the graph the N rows of that kind.
+    Chains are numbered kind by kind: the N whole ones, then, for each distractor of the graph, the N chains of that
+    kind.
 
     Args:
-        problem: whose.
+        problem: the problem that is laid out.
     """
 
     problem: RetrievalProblem
 
     @property
     def kinds(self) -> int:
-        """Kinds of chains: 1, and one for every distractor."""
+        """Number of kinds of chains: 1, plus one for every distractor."""
         return 1 + len(self.problem.facts.distractors)
 
     @property
     def rows(self) -> int:
-        """Chains, distractors counted: N for each kind."""
+        """Number of chains including distractors: N for each kind."""
         return self.kinds * self.problem.chains
 
     @property
     def symbols(self) -> int:
-        """Symbols drawn for a whole chain: its own, then every distractor's: another key, another value, and so on."""
+        """Number of symbols drawn for a whole chain: its own, then each distractor's other key, value, and so on."""
         facts = self.problem.facts
         return len(facts.symbols) + sum(len(distractor.others) for distractor in facts.distractors)
 
     @cached_property
     def held(self) -> Int[Tensor, "kind role"]:
-        """Which of the symbols drawn for a chain a position of each kind and role holds; -1 where there is none."""
+        """Index of the symbol, among those drawn for a chain, at each kind and role; -1 where there is no position."""
         facts = self.problem.facts
         whole = [facts.symbols.index(place.symbol) for place in facts.places]
         table, drawn = [whole], len(facts.symbols)
@@ -65,7 +66,7 @@ class Layout:
 
     @cached_property
     def there(self) -> Bool[Tensor, "block chain"]:
-        """Whether a chain has a row in the block of fact 1, ..., fact D, and in that of the questions."""
+        """Whether a chain has a row in each block: those of fact 1, ..., fact D, then that of the questions."""
         steps = torch.tensor([place.step for place in self.problem.facts.places])
         blocks = [*range(1, self.problem.hops + 1), 0]
         by_kind = torch.stack([(self.held[:, steps == step] >= 0).any(dim=1) for step in blocks])
@@ -73,7 +74,7 @@ class Layout:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where the block of fact 1, ..., fact D begins, and where that of the questions does."""
+        """The first position of the blocks of fact 1, ..., fact D, and of the block of the questions."""
         starts, here = [0] * (self.problem.hops + 1), 0
         for step in self.problem.blocks:
             starts[step - 1] = here
@@ -83,7 +84,7 @@ class Layout:
 
     @cached_property
     def row_numbers(self) -> Int[Tensor, " pos"]:
-        """The row of every position, counted from 0 through the sequence: what the position code `pair` tells."""
+        """The row of every position, counted from 0 through the sequence: what the position code `pair` numbers."""
         problem, rows = self.problem, list[int]()
         for step in problem.blocks:
             first = rows[-1] + 1 if rows else 0
@@ -95,8 +96,8 @@ class Layout:
         """The position of every role of every chain; -1 where there is none.
 
         Args:
-            order: for the block of fact 1, ..., fact D, then the questions: which rank each chain has, a permutation.
-                Chains without a row there are passed over.
+            order: for the blocks of fact 1, ..., fact D, then that of the questions, the rank of each chain, as a
+                permutation. Chains without a row in a block are skipped.
         """
         ranks = order.masked_fill(~self.there.to(order.device), self.rows).argsort(dim=-1).argsort(dim=-1)
         at = []
@@ -110,11 +111,11 @@ class Layout:
         return torch.stack(at, dim=-1).masked_fill(absent.to(order.device), -1)
 
     def _width(self, step: int) -> int:
-        """Positions of a fact's row."""
+        """Number of positions in a fact's row."""
         return len(self.problem.facts.steps[step - 1].keys) + 1
 
 
 @cache
 def layout(problem: RetrievalProblem) -> Layout:
-    """The layout of a problem; the same object each time, so that what it knows is worked out once."""
+    """The layout of a problem; the same object each time, so that its properties are computed once."""
     return Layout(problem)

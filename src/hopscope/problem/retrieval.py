@@ -1,4 +1,4 @@
-"""The retrieval problem of Section 6, as a value: what is asked, not how its batches are made."""
+"""The retrieval problem of Section 6, as a value: what is asked, not how batches are made."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
     "shallowest-first": lambda hops: tuple(range(1, hops + 1)),
 }
-"""The two block orders of the paper's prompts: pairs by number, from 1, first to last."""
+"""The two block orders of the paper's prompts: the pairs by number, from 1, in the order of their blocks."""
 
 
 @dataclass(frozen=True)
@@ -44,27 +44,28 @@ class RetrievalProblem:
         ('i>', '>0', 'f>', '>a', 'a>', '0>', '>3', 'f?', 'i?')
 
     Args:
-        hops: D, retrieval steps a chain; of `functions` its 3 look-ups, of `relatives` its 4.
+        hops: D, retrieval steps per chain; 3 for `functions`, 4 for `relatives`.
         chains: N, chains interleaved in one sequence.
-        symbol_dim: K, numbers in a symbol's vector.
-        order: `deepest-first` puts the block of pairs (x{D-1}, xD) first and that of (x0, x1) last, as in Section
-            3.1 and most prompts of Appendix A; `shallowest-first` reverses it; `1,2,4,3` says which pair (from 1)
-            stands in which block, first to last. The queries always come last.
-        position: what a position code numbers: each `token`, each `pair` (Definition 2; both members share one
-            code, and so does each query with nobody), or nothing (`none`: zeros).
+        symbol_dim: K, the dimension of a symbol's vector.
+        order: order of the blocks of pairs: `deepest-first` puts the block of pairs (x{D-1}, xD) first and that of (x0,
+            x1) last, as in Section 3.1 and most prompts of Appendix A; `shallowest-first` reverses it; `1,2,4,3` lists
+            the pairs (from 1), first block to last. The queries always come last.
+        position: what a position code numbers: each `token`, each `pair` (Definition 2; both members share one code,
+            and each query has its own), or nothing (`none`: zeros).
         base: the base of the rotary frequencies base^(-2i/K) whose cosines and sines make a code (Su et al. 2023).
         causal: whether a position may attend to earlier positions and itself only.
         curriculum: the implicit curriculum (IC, Section 7): a query's target is x1 ... xD concatenated. Without
             it, xD alone.
-        asked: the hops in a query's target, rising, D among them: `(1, 3)` leaves x2 out. `None` for what `curriculum`
-            says; all hops, or D alone, are spelled that way in records.
-        position_dim: numbers in a position's code; `None` for K, as in the paper.
-        symbols: `gaussian` draws each component from a standard normal (the paper); `unit` scales each symbol to
-            length sqrt(K), for hand-built transformers that match symbols exactly.
-        graph: `chain`; or `functions` or `relatives`, conditional retrieval as in formulations 4 and 5 of Section 4.
+        asked: the hops in a query's target, in rising order and with D among them: `(1, 3)` leaves x2 out. `None` for
+            what `curriculum` says; all hops, and D alone, are recorded as `None` with the `curriculum` that fits.
+        position_dim: dimension of a position's code; `None` for K, as in the paper.
+        symbols: how symbols are drawn: `gaussian` draws each component from a standard normal (the paper); `unit` then
+            scales each symbol to length sqrt(K), for hand-built transformers that match symbols exactly.
+        graph: what is looked up: a `chain`; or `functions` or `relatives`, conditional retrieval as in formulations 4
+            and 5 of Section 4.
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value is out of range.
     """
 
     hops: int = 3
@@ -103,7 +104,7 @@ class RetrievalProblem:
             raise InputError(f"base must be a number above 1, got {self.base!r}; the paper's is 10000")
 
     def _spell_asked(self) -> None:
-        """See that the hops asked for are such, and spell all of them, or the last alone, as `curriculum`."""
+        """Check the hops asked for, and spell all hops, or the last alone, as `curriculum` does."""
         if self.asked is None:
             return
         asked = tuple(self.asked)
@@ -124,24 +125,24 @@ class RetrievalProblem:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """The pairs by number, from 1, in the order in which their blocks stand in the sequence."""
+        """The pairs by number, from 1, in the order of their blocks in the sequence."""
         if self.order in NAMED_ORDERS:
             return NAMED_ORDERS[self.order](self.hops)
         return tuple(int(pair) for pair in self.order.split(","))
 
     @property
     def order_in_words(self) -> str:
-        """For captions: `deepest first`, or `pairs in the order 1,2,4,3`."""
+        """The order of blocks, for captions: `deepest first`, or `pairs in the order 1,2,4,3`."""
         return self.order.replace("-", " ") if self.order in NAMED_ORDERS else f"pairs in the order {self.order}"
 
     @property
     def facts(self) -> Graph:
-        """What is looked up, and by what: the D facts of a chain, or those of `graph`."""
+        """The facts that are looked up: the D facts of a chain, or those of `graph`."""
         return chain(self.hops) if self.graph == "chain" else CONDITIONAL[self.graph]
 
     @property
     def sequence_length(self) -> int:
-        """N(2D + 1) positions of chains; 15 or 20 N of `functions` or `relatives`."""
+        """Positions in a sequence: N(2D + 1) for chains, 15N for `functions`, 20N for `relatives`."""
         if self.graph == "chain":  # without its facts, which would fill the memory before D is known to be too large
             return self.chains * (2 * self.hops + 1)
         facts = self.facts
@@ -150,12 +151,12 @@ class RetrievalProblem:
 
     @property
     def code_dim(self) -> int:
-        """Numbers in a position's code."""
+        """Dimension of a position's code."""
         return self.symbol_dim if self.position_dim is None else self.position_dim
 
     @property
     def input_dim(self) -> int:
-        """Numbers at a position: symbol and position code; 2K in the paper."""
+        """Dimension of the input at a position, symbol and position code together; 2K in the paper."""
         return self.symbol_dim + self.code_dim
 
     @property
@@ -170,29 +171,29 @@ class RetrievalProblem:
 
     @property
     def named(self) -> str:
-        """For captions: `D = 3`, or the graph's name."""
+        """The problem's name in captions: `D = 3`, or the graph's name."""
         return f"D = {self.hops}" if self.graph == "chain" else self.graph
 
     @property
     def _asked(self) -> Sequence[int]:
-        """The same without a list of them, which would fill the memory before it is known that D is too large."""
+        """The hops asked for, as a range where possible: a list would fill the memory before a large D is refused."""
         if self.asked is not None:
             return self.asked
         return range(1 if self.curriculum else self.hops, self.hops + 1)
 
     @property
     def target_dim(self) -> int:
-        """Numbers in a query's target, K a hop asked for: D·K with the implicit curriculum, K without."""
+        """Dimension of a query's target, K per hop asked for: D·K with the implicit curriculum, K without."""
         return len(self._asked) * self.symbol_dim
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of the roles of a chain, 2D + 1 of them, or of `graph`; by role number."""
+        """Names of the roles, by role number: the 2D + 1 of a chain, or those of `graph`."""
         return self.facts.roles
 
     @property
     def all_roles(self) -> tuple[str, ...]:
-        """Names of the roles that paths may have: those of `roles`, and after them, of a chain, those of a text."""
+        """Names of the roles that paths may have: those of `roles`, and for a chain, after them, those of text."""
         return text_role_names(self.hops) if self.graph == "chain" else self.roles
 
     def fact_of(self, role: int) -> int:
@@ -200,17 +201,17 @@ class RetrievalProblem:
         return pair_of(role, self.hops) if self.graph == "chain" else self.facts.places[role].step
 
     def symbol_of(self, role: int) -> int:
-        """Which symbol of the graph (in a chain: k of x{k}) a role holds, from 0; -1 for words that are no symbol."""
+        """The symbol of the graph (in a chain, k of x{k}) that a role holds, from 0; -1 for words without a symbol."""
         if self.graph == "chain":
             return symbol_of(role, self.hops)
         return self.facts.symbols.index(self.facts.places[role].symbol)
 
 
 def _one_spelling(order: Any, hops: int) -> str:
-    """The order as it is spelled in records: by its name if it has one, else as numbers between commas.
+    """The order as it is spelled in records: by its name if it has one, else as numbers separated by commas.
 
     Raises:
-        InputError: neither a name nor a permutation of 1 ... hops.
+        InputError: the order is neither a name nor a permutation of 1 ... hops.
     """
     if order in NAMED_ORDERS:
         return str(order)

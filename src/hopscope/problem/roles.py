@@ -4,8 +4,9 @@ A chain of D hops has the symbols x0 ... xD and 2D + 1 positions. Pair k holds x
 holds x0. Roles are written `x{k-1}>` (first member of pair k), `>x{k}` (second member) and `x0?` (the query),
 and numbered in that order: 2(k-1), 2(k-1) + 1, and 2D for the query.
 
-Text has more: in the line of pair k what links its members (`x{k-1}=`) and what ends it (`x{k}.`), in the question the
-word `answer` stands before, and `text`, everything else. These are numbered after the others, the answer last.
+Text has more roles: in the line of pair k, what links its members (`x{k-1}=`) and what ends the line (`x{k}.`); in the
+question, the token that the answer follows (`answer`); and `text`, everything else. They are numbered after the others,
+`answer` last.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def role_names(hops: int) -> tuple[str, ...]:
 
 
 def text_role_names(hops: int) -> tuple[str, ...]:
-    """Names of the 4 hops + 3 roles of a text, by role number: those of a chain first, the answer's last."""
+    """Names of the 4·hops + 3 roles of a text, by role number: those of a chain first, `answer` last."""
     between = (name for k in range(1, hops + 1) for name in (f"x{k - 1}=", f"x{k}."))
     return (*role_names(hops), *between, "text", "answer")
 
@@ -38,17 +39,17 @@ def second_member(k: int) -> int:
 
 
 def link_role(k: int, hops: int) -> int:
-    """Role number of `x{k-1}=`, what links the members of pair k in a line of text."""
+    """Role number of `x{k-1}=`, which links the members of pair k in a line of text."""
     return 2 * hops + 2 * k - 1
 
 
 def end_role(k: int, hops: int) -> int:
-    """Role number of `x{k}.`, what ends the line of pair k."""
+    """Role number of `x{k}.`, which ends the line of pair k."""
     return 2 * hops + 2 * k
 
 
 def text_role(hops: int) -> int:
-    """Role number of `text`, words of no pair."""
+    """Role number of `text`, words that belong to no pair."""
     return 4 * hops + 1
 
 
@@ -58,7 +59,7 @@ def answer_role(hops: int) -> int:
 
 
 def pair_of(role: int, hops: int) -> int:
-    """The pair that a role is part of, from 1; 0 for the question and for words of no pair."""
+    """The pair that a role is part of, from 1; 0 for the question and for words that belong to no pair."""
     if role < query_role(hops):
         return role // 2 + 1
     return (role - 2 * hops + 1) // 2 if query_role(hops) < role < text_role(hops) else 0
@@ -70,18 +71,18 @@ def query_role(hops: int) -> int:
 
 
 def symbol_of(role: int, hops: int) -> int:
-    """Which symbol of the chain (0 ... hops) a position of this role holds; -1 for words that are no symbol."""
+    """The symbol of the chain (0 ... hops) that a position of this role holds; -1 for words that are no symbol."""
     if role > query_role(hops):
         return -1
     return 0 if role == query_role(hops) else (role + 1) // 2
 
 
 def role_number(name: str, roles: Sequence[str]) -> int:
-    """The number of a role given by name.
+    """The number of the role of that name.
 
     Args:
-        name: of the role.
-        roles: names of all roles there are, by number.
+        name: name of the role.
+        roles: names of all roles, by number.
 
     Raises:
         InputError: no role has that name.

@@ -1,9 +1,9 @@
 """Batches of the vector formulation (Section 6), made by tensor operations on any device.
 
 A sequence is fixed by two draws: the vectors of its N(D + 1) symbols, and for each of its D + 1 blocks (D blocks of
-pairs, one of queries) the order in which the N chains stand. `compose` turns these draws into inputs and targets; the
-draws come from an explicit generator (`sample`) or from an address (`Examples`). What stands where is the layout's to
-say (`problem.layout`), and so is how many symbols a chain of another graph has.
+pairs, one of queries) the order of the N chains. `compose` turns these draws into inputs and targets; the draws come
+from an explicit generator (`sample`) or from an address (`Examples`). The layout (`problem.layout`) decides where
+everything is, and how many symbols a chain of another graph has.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
 
 _FACT = 1000
-"""Bytes that a fact and its roles take by themselves, about."""
+"""Approximate bytes that a fact and its roles take by themselves."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences, what is asked of them, and where everything stands.
+    """Sequences, their targets, and where everything is.
 
         >>> batch = hs.sample(hs.RetrievalProblem(hops=2), 5, torch.Generator().manual_seed(0))
         >>> batch.targets.shape, batch.place.shape  # 5 sequences of 4 chains: 2 hops of 4 numbers, 5 roles
@@ -37,9 +37,9 @@ class Batch:
 
     Attributes:
         inputs: symbol and position code of every position.
-        targets: for each query, in the order the queries stand, the vectors of the hops asked for, concatenated.
-        place: the position at which a chain's role stands. Gathering attention maps with it undoes the shuffle. Rows
-            of distractors are chains after the N whole ones; what they lack is at -1.
+        targets: for each query, in the order of the queries, the vectors of the hops asked for, concatenated.
+        place: the position of every role of every chain. Gathering attention maps with it undoes the shuffle. Rows of
+            distractors are chains after the N whole ones; roles that they lack are at -1.
     """
 
     inputs: Float[Tensor, "*batch pos d_input"]
@@ -58,7 +58,7 @@ class Batch:
 
     @property
     def _holder(self) -> Int[Tensor, "*batch pos"]:
-        """Chain times roles plus role, at every position: the inverse of `place`."""
+        """Chain × number of roles + role, at every position: the inverse of `place`."""
         return self.place.flatten(-2).argsort(dim=-1)[..., -self.inputs.shape[-2] :]
 
     def __getitem__(self, index: int | slice) -> Batch:
@@ -99,8 +99,8 @@ def compose(
     Args:
         problem: the problem.
         symbols: vectors of all symbols of every whole chain: x0 ... xD, or those that the layout counts.
-        order: for the block of pair 1, ..., pair D, then the queries: which rank each chain has in it, distractors too;
-            a permutation.
+        order: for the blocks of pair 1, ..., pair D, then that of the queries, the rank of each chain, distractors
+            included, as a permutation.
     """
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
@@ -108,7 +108,7 @@ def compose(
     place = laid.place(order)
 
     held = laid.held.to(order.device)
-    tokens = symbols[..., held, :].movedim(-3, -4).flatten(-4, -2)  # kind after kind, the chains of each
+    tokens = symbols[..., held, :].movedim(-3, -4).flatten(-4, -2)  # kind after kind, chain after chain
     holder = place.flatten(-2).argsort(dim=-1)[..., -problem.sequence_length :]
     tokens = tokens.gather(-2, holder[..., None].expand(*holder.shape, problem.symbol_dim))
     codes = position_codes(problem, order.device).expand(*tokens.shape[:-1], problem.code_dim)
@@ -131,7 +131,8 @@ def sample(
         torch.Size([5, 20, 8])
 
     Raises:
-        InputError: `batch` is no whole number of at least 1, `generator` is none, or memory is too small for it.
+        InputError: `batch` is not a whole number of at least 1, `generator` is not a `torch.Generator`, or memory is
+            too small for the batch.
     """
     check_count("batch", batch)
     if not isinstance(generator, torch.Generator):

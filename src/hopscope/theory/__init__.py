@@ -1,4 +1,4 @@
-"""How many layers a chain of lookups needs, and why: information flow, exact depth, transformers built by hand.
+"""How many layers a chain of look-ups needs, and why: information flow, exact depths, hand-built transformers.
 
 The names below load on first use.
 

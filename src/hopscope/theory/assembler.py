@@ -1,4 +1,4 @@
-"""From a program to the weights of the project's own transformer: no training, every number set by hand."""
+"""From a program to the weights of the project's own transformer, every number set by hand, without training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def assemble(program: LayerProgram, spare_heads: int = 0) -> Transformer:
 
     Args:
         program: the program.
-        spare_heads: heads to add to every layer, all zero: they attend uniformly and write nothing.
+        spare_heads: number of heads to add to every layer, all zero: they attend uniformly and write nothing.
     """
     problem = program.problem
     at = _offsets(program)
@@ -45,8 +45,8 @@ def assemble(program: LayerProgram, spare_heads: int = 0) -> Transformer:
 
 
 def _write_head(attention: Attention, start: int, head: Head, at: dict[str, slice]) -> None:
-    """Fill the columns (rows, on the way out) of one head, which begin at `start`."""
-    # The model divides scores by sqrt(d_head); a program's scores are meant as they are.
+    """Fill the columns of one head (the rows, in the output weights), which begin at `start`."""
+    # The model divides scores by sqrt(d_head); a program's scores must come out as they are.
     undo = attention.d_head**0.5
     column = start
     for term in head.terms:
@@ -74,6 +74,6 @@ def _offsets(program: LayerProgram) -> dict[str, slice]:
 
 
 def _width(program: LayerProgram, head: Head) -> int:
-    """Numbers a head compares, or copies, whichever is more."""
+    """The width that a head needs: numbers that it compares or that it copies, whichever is more."""
     compared = sum(term.key_map.shape[1] for term in head.terms)
     return max(compared, sum(program.slots[source] for source, _ in head.copies))

@@ -1,15 +1,16 @@
-"""Conditional retrieval: the depth of a question whose lookups form a directed acyclic graph (Section 3.1).
+"""Conditional retrieval: the depth of a question whose look-ups form a directed acyclic graph (Section 3.1).
 
-A fact `g(y) = z` has several keys: it is found by knowing all of them. A fact is a row of positions, its keys then its
-value, that share the fact's place; the question is a row of what is known, and the last position of it is asked. Each
-position starts with its symbol and its place, and information flows as before (Assumption 2), with Assumption 1 made
-to bite: sharing one key of two is no use, because other facts share it too. So every fact with several keys stands
-among distractors, one for each key, in which that key, the value and what follows from it are other symbols, and
+A fact such as `g(y) = z` has several keys: it is found only by knowing all of them. A fact is a row of positions, its
+keys then its value, that share the fact's place; the question is a row of the known symbols, and is answered at its
+last position. Each position starts with its symbol and its place, and information flows as before (Assumption 2), with
+Assumption 1 made stricter: sharing one key of two is not enough, because other facts share it too. So every fact with
+several keys stands among distractors, one for each key, in which that key, the value and what follows from it are other
+symbols, and
 
     a position can attend to another only if what they share tells it from the same position of its distractors,
 
 where "what they share" is what the one holds now and the other held after this or any earlier layer (a residual stream
-can keep what it held in a place of its own). Where every fact has one key there are no distractors, this is
+can keep what it held earlier in separate dimensions). If every fact has one key, there are no distractors, this is
 Assumption 1 again, and the depth is that of a chain.
 """
 
@@ -38,8 +39,8 @@ class ConditionalProblem:
         causal: whether a position sees earlier positions and itself only.
 
     Raises:
-        InputError: no steps, a step without a key, a symbol known or looked up twice, a cycle, or a target that no
-            lookup leads to.
+        InputError: there are no steps, a step has no key, a symbol is known or looked up twice, the facts form a cycle,
+            or the target cannot be reached from the known symbols.
     """
 
     steps: tuple[Step, ...]
@@ -84,14 +85,15 @@ NAMED = {
     name: ConditionalProblem(tuple(reversed(graph.steps)), graph.known, graph.values[-1])
     for name, graph in CONDITIONAL.items()
 }
-"""The two of the paper's prompts, what is looked up last first: `functions` and `relatives` (`problem.graph`)."""
+"""The two conditional problems of the paper's prompts, `functions` and `relatives` (`problem.graph`), with the facts
+that are looked up last first in the text."""
 
 
 def load(source: str) -> ConditionalProblem:
     """A problem by name (`functions`, `relatives`) or from a JSON file with the fields of `ConditionalProblem`.
 
     Raises:
-        InputError: no such file, or not a graph of lookups.
+        InputError: the file does not exist, or does not describe a graph of look-ups.
     """
     if source in NAMED:
         return NAMED[source]
@@ -103,14 +105,14 @@ def load(source: str) -> ConditionalProblem:
 def growth(problem: ConditionalProblem, *, head_a_row: bool = False) -> tuple[tuple[str, ...], ...]:
     """The symbols that the asked position holds after layer 0, 1, 2, ..., up to the first with the target.
 
-    Symbols of distractors are left out. Its length less one is the minimum number of layers.
+    Symbols of distractors are left out. The length of the result less one is the minimum number of layers.
 
     Args:
         problem: the question.
-        head_a_row: whether a layer has as many heads as a block has rows, and they may be used so.
+        head_a_row: whether a layer has a head for every row of a block, see `hopscope.theory.information_flow`.
 
     Raises:
-        InputError: no number of layers brings the target under a causal mask.
+        InputError: under a causal mask, no number of layers brings the target to the question.
     """
     graph = problem.graph
     scene = facts_scene(graph, range(1, len(graph.steps) + 1), problem.causal)
@@ -131,6 +133,6 @@ def minimum_layers(problem: ConditionalProblem) -> int:
     """The smallest number of layers, of any number of heads, after which the asked position can hold the target.
 
     Raises:
-        InputError: as for `growth`.
+        InputError: see `growth`.
     """
     return len(growth(problem)) - 1

@@ -1,4 +1,4 @@
-"""Witnesses in disguise: a known circuit among heads that look just as crisp and do nothing."""
+"""Witnesses in disguise: a known circuit among heads with equally sharp attention that do nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hopscope.theory.witness import Witness, build_witness
 def disguised_witness(hops: int, noise: float = 2e-5, causal: bool = True, seed: int = 0) -> Witness:
     """A witness with a decoy head in every layer and noise on every weight.
 
-    The decoy attends exactly as the layer's first head does, so its maps are as crisp, and writes next to nothing.
+    The decoy attends as the layer's first head does, so its attention maps are as sharp, and writes next to nothing.
     """
     witness = build_witness(hops, causal=causal, spare_heads=1)
     model = witness.transformer

@@ -1,4 +1,4 @@
-"""Does a set of attention paths carry x{D} to the query? The simulator, restricted to the paths of a circuit."""
+"""Do given attention paths carry x{D} to the query? The simulator, restricted to the paths of a circuit."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Delivery:
 
     Attributes:
         delivered: whether the query holds the target, x{D}, after the last layer.
-        growth: the pieces the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
-        hops: the look-ups k whose symbol, x{k} in a chain, it holds in the end.
-        refused: paths between positions that share nothing by then: Assumption 1 forbids them, so they carry nothing.
-            Nor do those to a fact that what is shared does not tell from its distractors.
-        idle: paths that are allowed and bring their position nothing it does not hold.
+        growth: the pieces that the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
+        hops: the look-ups k whose symbol (x{k} in a chain) the query holds in the end.
+        refused: paths that Assumption 1 forbids, since their positions share nothing by then, or nothing that tells the
+            fact from its distractors; they carry nothing.
+        idle: paths that are allowed but bring their position nothing new.
         delivered_if_waived: whether the target would arrive if Assumption 1 were waived and every path carried.
-        broken: where it broke, one sentence; empty if delivered.
+        broken: one sentence on where delivery fails; empty if delivered.
     """
 
     delivered: bool
@@ -41,8 +41,9 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
 
     Args:
         hops: D.
-        paths: in any order. Heads do not matter, nor do masks and orders: the paths say who looks where.
-        scene: what every role knows at the start; by default a chain of vectors.
+        paths: the attention paths, in any order. Heads, masks and block orders do not matter: the paths say which
+            positions attend where.
+        scene: what every role knows at the start; by default that of a chain of vectors.
 
     A fact with several keys needs all of them, looked up before:
 
@@ -54,7 +55,7 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
         (1,)
 
     Raises:
-        InputError: `hops` below 1, something that is no path, a layer below 0, or an unknown role.
+        InputError: `hops` is below 1, an item is not an `AttentionPath`, a layer is below 0, or a role is unknown.
     """
     paths = list(paths)
     if wrong := next((path for path in paths if not isinstance(path, AttentionPath)), None):
@@ -78,7 +79,7 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
 
 
 def _why(scene: Scene, held: tuple[int, ...], culprits: tuple[AttentionPath, ...]) -> str:
-    """The sentence for a target that did not arrive. In a chain holdings are runs (Lemma 2): hops 1, 2, ... did."""
+    """The sentence for a target that did not arrive. In a chain holdings are runs (Lemma 2), so hops 1, 2, ... did."""
     target, apart = scene.pieces[scene.target], "share nothing by then"
     if scene.distractors:
         found = [scene.pieces[scene.lookups[k - 1]] for k in held]

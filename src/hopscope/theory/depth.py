@@ -1,7 +1,8 @@
-"""The depth of D hops: Theorem 1's bound, and the exact minimum it falls short of, as formulas.
+"""Formulas for the depth of D hops: Theorem 1's bound, and the exact minimum, which can be larger.
 
-"Exact" is under Assumptions 1 and 2 of Section 5, for interleaved chains whose pairs stand in blocks, and for nothing
-else. Proofs in docs/theory.md. All arithmetic is on integers, so the formulas hold for any D, powers of 3 included.
+"Exact" holds under Assumptions 1 and 2 of Section 5, for interleaved chains whose pairs stand in blocks, and for
+nothing else. Proofs are in docs/theory.md. All arithmetic is on integers, so the formulas hold for any D, powers of 3
+included.
 """
 
 from __future__ import annotations
@@ -14,45 +15,47 @@ from hopscope.theory.information_flow import minimum_layers
 
 
 def theorem_1_bound(hops: int) -> int:
-    """ceil(log3(2D)): fewer layers cannot solve D hops (Theorem 1). Not always enough."""
+    """ceil(log3(2D)): fewer layers cannot solve D hops (Theorem 1). This number is not always enough."""
     return _smallest_power(3, 2 * _checked(hops))
 
 
 def minimum_without_mask(hops: int) -> int:
-    """ceil(log3(4D + 1)): exactly enough without a mask, with two heads a layer or more (Theorem 2)."""
+    """ceil(log3(4D + 1)): the exact minimum without a mask, with two or more heads per layer (Theorem 2)."""
     return _smallest_power(3, 4 * _checked(hops) + 1)
 
 
 def minimum_causal(hops: int) -> int:
-    """floor(log2 D) + 2: exactly enough under a causal mask, deepest or shallowest pairs first (Theorem 3).
+    """floor(log2 D) + 2: the exact minimum under a causal mask, deepest or shallowest pairs first (Theorem 3).
 
-    With any number of heads. Enough in any other order too (Theorem 4), where fewer layers may do: `minimum_in_order`.
+    It holds for any number of heads. In any other order this is enough too (Theorem 4), but fewer layers may do: see
+    `minimum_in_order`.
     """
     return _checked(hops).bit_length() + 1
 
 
 def minimum_best_order(hops: int) -> int:
-    """1 + ceil(log3(2D + 1)): exactly enough under a causal mask in the best order of the pairs (Theorem 6).
+    """1 + ceil(log3(2D + 1)): the exact minimum under a causal mask in the best order of the pairs (Theorem 6).
 
-    With two heads a layer or more. No order needs fewer layers; `orders.best_order` needs no more.
+    It holds for two or more heads per layer. No order needs fewer layers; `orders.best_order` gives one that needs no
+    more.
     """
     return 1 + _smallest_power(3, 2 * _checked(hops) + 1)
 
 
 def minimum_head_a_row(hops: int) -> int:
-    """floor(log2 D) + 1: exactly enough with a head a row, deepest or shallowest pairs first (Theorem 7).
+    """floor(log2 D) + 1: the exact minimum with a head a row, deepest or shallowest pairs first (Theorem 7).
 
-    One layer fewer than `minimum_causal`. Without a mask `theorem_1_bound` is exactly enough so.
+    This is one layer fewer than `minimum_causal`. Without a mask the minimum with a head a row is `theorem_1_bound`.
     """
     return _checked(hops).bit_length()
 
 
 def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> int:
-    """Exactly enough for this problem's mask and order, with any number of heads: a formula, or else by simulation.
+    """The exact minimum for a problem's mask and order, with any number of heads: by formula, or else by simulation.
 
     Args:
-        problem: whose.
-        head_a_row: whether heads may be used so (Theorem 7).
+        problem: the problem.
+        head_a_row: whether a layer has a head for every row of a block (Theorem 7).
     """
     if problem.graph != "chain" or (problem.causal and problem.order not in NAMED_ORDERS):
         return minimum_layers(problem, head_a_row=head_a_row)
@@ -62,13 +65,13 @@ def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> 
 
 
 def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = False, head_a_row: bool = False) -> int:
-    """Exactly enough to answer with x{hop} of a longer chain: what the pairs up to it ask for in the order they have.
+    """The exact minimum to answer with x{hop} of a longer chain: that of the pairs up to `hop`, in the order they have.
 
     Args:
-        problem: of D hops.
-        hop: from 1 to D.
-        one_head: whether layers have one head, in place of as many as one likes.
-        head_a_row: whether heads may be used so (Theorem 7).
+        problem: a problem of D hops.
+        hop: the hop asked for, from 1 to D.
+        one_head: whether layers have one head, instead of any number.
+        head_a_row: whether a layer has a head for every row of a block (Theorem 7).
     """
     if problem.graph != "chain":
         return minimum_layers(problem, hop, head_a_row=head_a_row)
@@ -80,12 +83,12 @@ def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = Fals
 
 
 def minimum_one_head(hops: int) -> int:
-    """floor(log2 D) + 2: exactly enough with one head a layer, causal mask or none, in any order (Theorem 4)."""
+    """floor(log2 D) + 2: the exact minimum with one head per layer, causal mask or none, in any order (Theorem 4)."""
     return _checked(hops).bit_length() + 1
 
 
 def minimum_paths(hops: int) -> int:
-    """2D: no schedule of any depth has fewer attentions, and the shortest ones need no more (Theorem 5)."""
+    """2D: no schedule of any depth has fewer attention paths, and the shortest ones need no more (Theorem 5)."""
     return 2 * _checked(hops)
 
 
@@ -94,11 +97,11 @@ class Depths:
     """Layers for a chain of `hops` hops, deepest or shallowest pairs first, under Assumptions 1 and 2.
 
     Attributes:
-        hops: D.
+        hops: D, the number of hops.
         theorem_1: the paper's lower bound, rounded up to whole layers.
         no_mask: the exact minimum without a mask.
         causal: the exact minimum under a causal mask.
-        causal_one_head: the same where a position attends to one place a layer.
+        causal_one_head: the same where a position attends to only one position per layer.
         causal_head_a_row: the same where a layer has a head for every row of a block, beyond Assumption 1.
     """
 
@@ -111,17 +114,17 @@ class Depths:
 
 
 def depths(hops: int) -> Depths:
-    """All five numbers for D hops.
+    """All five numbers of layers for D hops.
 
     Raises:
-        InputError: `hops` below 1.
+        InputError: `hops` is not a whole number of at least 1.
     """
     kinds = theorem_1_bound, minimum_without_mask, minimum_causal, minimum_one_head, minimum_head_a_row
     return Depths(hops, *(kind(hops) for kind in kinds))
 
 
 def reach(layers: int) -> int:
-    """The most hops whose exact causal minimum is at most `layers`: 2^(layers - 1) - 1; none with fewer than two."""
+    """The most hops whose exact causal minimum is at most `layers`: 2^(layers - 1) - 1; 0 for fewer than 2 layers."""
     return max(0, 2 ** (layers - 1) - 1) if layers else 0
 
 

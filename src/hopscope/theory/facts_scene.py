@@ -1,7 +1,7 @@
 """The scene of a graph of facts: what every position of one chain, and of its distractors, holds before any layer.
 
-A fact is a row of positions, its keys then its value, that share the fact's place; the question is a row of what is
-known. Each position starts with its symbol and the place of its row. Facts with several keys stand among distractors,
+A fact is a row of positions, its keys then its value, that share the fact's place; the question is a row of the known
+symbols. Each position starts with its symbol and the place of its row. Facts with several keys stand among distractors,
 one for each key, in which that key, the value and what follows from it are other symbols.
 """
 
@@ -18,7 +18,7 @@ from hopscope.theory.scene import Scene, chain_scene, rows_of
 
 @cache
 def problem_scene(problem: RetrievalProblem) -> Scene:
-    """One chain of a problem, whatever its graph; positions are numbered as roles are."""
+    """The scene of one chain of a problem, whatever its graph; positions are numbered as roles are."""
     if problem.graph == "chain":
         return chain_scene(replace(problem, chains=1))
     return facts_scene(problem.facts, problem.blocks, problem.causal, places=problem.position != "none")
@@ -29,9 +29,9 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
 
     Args:
         graph: the facts and the question.
-        order: of the facts by number, from 1, first to last; the question comes after them.
+        order: the facts by number, from 1, in their order in the text; the question comes after them.
         causal: whether a position sees earlier positions and itself only.
-        places: whether positions know their place.
+        places: whether positions know the place of their row.
     """
     roles = graph.places
     rows = [tuple(range(len(roles)))]
@@ -42,7 +42,7 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
             if place.step in distractor.steps:
                 row[role] = len(names)
                 names.append(f"{number}:{place.name}")
-                # A space, twice, so that the symbol is nobody's.
+                # Two spaces, so that no other symbol has this name.
                 symbols.append(f"{place.symbol}  other {number}" if place.symbol in distractor.others else place.symbol)
                 owners.append(number)
         rows.append(tuple(row))
@@ -74,7 +74,7 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
 
 
 def _sees(one: tuple[int, int, int], other: tuple[int, int, int], causal: bool) -> bool:
-    """Whether a position always may attend to another: the rows of one block stand in any order."""
+    """Whether a position may attend to another in whatever order the rows of a block stand."""
     if not causal:
         return True
     return other[0] < one[0] or (other[:2] == one[:2] and other[2] <= one[2])

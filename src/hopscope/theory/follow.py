@@ -1,4 +1,4 @@
-"""Information along given attention paths, and no others."""
+"""The flow of information along given attention paths, and no others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Steps = list[list[AttentionPath]]
 
 @dataclass(frozen=True)
 class Flowed:
-    """What flowed.
+    """The result of following attention paths.
 
     Attributes:
-        history: holdings by layer, from 0, and position.
-        refused: paths between positions that shared nothing by then (Assumption 1), or nothing that tells the place
-            from its distractors; they carried nothing.
-        idle: paths that carried and brought nothing new.
+        history: what every position held, by layer, from 0 (before the first), and position.
+        refused: paths between positions that shared nothing by then (Assumption 1), or nothing that tells the key from
+            its distractors; they carried nothing.
+        idle: paths that carried, but nothing new.
     """
 
     history: tuple[tuple[int, ...], ...]
@@ -31,10 +31,10 @@ class Flowed:
 
 
 def by_layer(paths: Iterable[AttentionPath], roles: int) -> Steps:
-    """Sort the paths of a chain of so many roles by layer.
+    """Sort the paths of a chain with `roles` roles by layer.
 
     Raises:
-        InputError: a layer below 0, or a role number that the chain does not have.
+        InputError: a layer is below 0, or the chain does not have a role.
     """
     ordered, last = sorted(paths), roles - 1
     for path in ordered:
@@ -50,14 +50,15 @@ def by_layer(paths: Iterable[AttentionPath], roles: int) -> Steps:
 
 
 def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> Flowed:
-    """Attend along the steps, all of a layer at once.
+    """Follow the paths, all of a layer at once.
 
-    A head does the same at every position of a role: what a path does in a fact it does in the distractors beside it,
-    where it may. So a look-up by one key of two, which would find them too, is no look-up.
+    A head does the same at every position of a role: what a path does in a fact, it also does in the distractors beside
+    it, where Assumption 1 allows it. So a look-up by one key of two, which would find the distractors too, does not
+    count.
 
     Args:
         scene: the scene of one chain.
-        steps: from `by_layer`.
+        steps: the paths as `by_layer` sorts them.
         waive: let paths carry even where Assumption 1 forbids them.
     """
     history = [scene.holdings]

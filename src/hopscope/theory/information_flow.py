@@ -1,15 +1,15 @@
 """Information flow through layers of attention, under the two assumptions of Section 5.
 
 1. A position can attend to another only if they already share a piece of information; where a fact stands among
-   distractors (`facts_scene`), one that tells it from them.
-2. A position that attends to another gets all the information that the other contains.
+   distractors (`facts_scene`), they must share one that tells it from them.
+2. A position that attends to another gets all the information that the other holds.
 
-With any number of heads a position may attend to everybody it shares something with, and knowing more never hurts, so
-the simulation is exact: a piece that a position does not hold after layer t can be held by no schedule of t layers.
+With any number of heads a position may attend to all positions that it shares something with, and knowing more never
+hurts, so the simulation is exact: what a position does not hold after layer t, no schedule of t layers can give it.
 
-With *a head a row* more is allowed than by 1: who shares something with one position of a row can attend to any of it.
-Real heads can do so where a layer has as many of them as a block has rows, each of which rests at its row's place
-unless it finds its match somewhere else (docs/theory.md, "A head a row").
+*A head a row* allows more than rule 1: a position that shares something with one position of a row can attend to any of
+that row. Real heads can do so where a layer has as many of them as a block has rows, each of which attends to its row
+unless it finds a match elsewhere (docs/theory.md, "A head a row").
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Flow:
     """What every position holds after every layer.
 
     Attributes:
-        scene: where it flowed.
-        holdings: by layer, from 0 (before the first), and position: a set of pieces.
+        scene: the scene in which information flowed.
+        holdings: the set of pieces that each position holds, by layer, from 0 (before the first), and position.
     """
 
     scene: Scene
@@ -59,13 +59,13 @@ def spread(scene: Scene, *, head_a_row: bool = False) -> Iterator[tuple[int, ...
 
 
 def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int, *, head_a_row: bool = False) -> bool:
-    """Whether a position can attend to another: what they share tells it from its look-alikes in the distractors.
+    """Whether a position can attend to another: what they share tells it from its counterparts in the distractors.
 
     "What they share" is what the one holds now and the other held after this or any earlier layer: a residual stream
-    can keep what it held in a place of its own. Without distractors this is Assumption 1.
+    can keep what it held earlier in separate dimensions. Without distractors this is Assumption 1.
 
     Args:
-        scene: where they stand.
+        scene: the scene of the two positions.
         history: holdings by layer, up to now.
         own: the position that attends.
         key: the position it attends to.
@@ -81,7 +81,7 @@ def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int, 
 
 
 def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bool) -> tuple[int, ...]:
-    """Holdings after one more layer in which everybody attends to all whom it can tell from their distractors."""
+    """Holdings after one more layer in which every position attends to all that it can tell from their distractors."""
     now, after = history[-1], list(history[-1])
     for own, visible in enumerate(scene.visible):
         for key in members(visible):
@@ -91,7 +91,7 @@ def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bo
 
 
 def next_layer(scene: Scene, holdings: tuple[int, ...], *, head_a_row: bool = False) -> tuple[int, ...]:
-    """Holdings after one more layer in which every position attends to everybody it may attend to."""
+    """Holdings after one more layer in which every position attends to all that it may attend to by rule 1."""
     holders = [0] * len(scene.pieces)
     for position, holding in enumerate(holdings):
         for piece in members(holding):
@@ -117,10 +117,10 @@ def _gather(holdings: tuple[int, ...], positions: int) -> int:
 
 
 def simulate(problem: RetrievalProblem, layers: int) -> Flow:
-    """What every position of every chain (of a conditional graph, of one) holds after 0 ... `layers` layers.
+    """What every position of every chain (for a conditional graph, of one) holds after 0 ... `layers` layers.
 
     Raises:
-        InputError: `layers` below 0.
+        InputError: `layers` is below 0.
     """
     if layers < 0:
         raise InputError(f"layers must be at least 0, got {layers}")
@@ -133,15 +133,15 @@ def simulate(problem: RetrievalProblem, layers: int) -> Flow:
 def minimum_layers(problem: RetrievalProblem, lookup: int | None = None, *, head_a_row: bool = False) -> int:
     """The smallest number of layers after which the query can hold a symbol, with any number of heads.
 
-    Chains share nothing with each other, so one is simulated.
+    Chains share nothing with each other, so only one is simulated.
 
     Args:
-        problem: whose.
-        lookup: which symbol, in the order of look-up from 1; None for the last.
-        head_a_row: whether a layer has as many heads as a block has rows, and they may be used so.
+        problem: the problem.
+        lookup: number of the symbol in the order of look-up, from 1; None for the last.
+        head_a_row: whether a layer has a head for every row of a block, see above.
 
     Raises:
-        InputError: it never reaches the query.
+        InputError: the symbol never reaches the query.
     """
     scene = problem_scene(problem)
     wanted = scene.target if lookup is None else scene.lookups[lookup - 1]

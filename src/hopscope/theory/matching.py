@@ -1,7 +1,7 @@
-"""The comparisons that hand-built heads are made of: the same symbol, the same code, the token before, what is earlier.
+"""The comparisons of hand-built heads: the same symbol, the same code, the token before, what is earlier.
 
-Strengths are scores: with `strength` 800, a slot compared with its equal adds 800 to the score, and with anything else
-800 times their cosine. Symbols must be of unit law, else "equal" is not what scores highest.
+Strengths are scores: with `strength` 800, comparing a slot with its equal adds 800 to the score, and with anything else
+800 times their cosine. Symbols must be of unit length, or an equal one would not always score highest.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from hopscope.theory.program import Term
 
 
 def same_symbol(problem: RetrievalProblem, query: str, key: str, strength: float) -> Term:
-    """Symbols in the two slots are equal. A negative strength keeps away from equals."""
+    """A term for equal symbols in the two slots. A negative strength makes a head avoid equal ones."""
     half, sign = math.sqrt(abs(strength) / problem.symbol_dim), math.copysign(1.0, strength)
     eye = torch.eye(problem.symbol_dim)
     return Term(query, key, sign * half * eye, half * eye)
 
 
 def same_code(problem: RetrievalProblem, query: str, key: str, strength: float, steps_back: int = 0) -> Term:
-    """The code in the key slot is the one `steps_back` before that in the query slot."""
+    """A term for a code in the key slot that is `steps_back` before the code in the query slot."""
     # Each cosine and sine squared add up to 1, so a code's squared length is half its width.
     half, sign = math.sqrt(2 * abs(strength) / problem.code_dim), math.copysign(1.0, strength)
     return Term(query, key, sign * half * _turn(problem, -steps_back), half * torch.eye(problem.code_dim))
 
 
 def earlier(problem: RetrievalProblem, key: str, per_token: float) -> Term:
-    """The further back, the better: close to `per_token` more for each token back.
+    """A term that prefers earlier keys: close to `per_token` more for each token back.
 
-    Linear in the code because the slowest sine is almost a straight line over a sequence that is short against its
-    period; the base of the code must be as large as the sequence is long.
+    It is linear in the code because the slowest sine is almost a straight line over a sequence that is short compared
+    to its period; the base of the code must be at least the length of the sequence.
     """
     slowest = float(_frequencies(problem)[-1])
     middle = slowest * (problem.sequence_length - 1) / 2
@@ -45,9 +45,9 @@ def earlier(problem: RetrievalProblem, key: str, per_token: float) -> Term:
 
 
 def not_the_first(problem: RetrievalProblem, code: str, before: str, strength: float) -> tuple[Term, Term]:
-    """Anything but the first position of the sequence: exactly -`strength` there and 0 elsewhere.
+    """Terms that avoid the first position of the sequence: exactly -`strength` there and 0 elsewhere.
 
-    Slot `before` holds the code one step back, except at the first position, where it holds its own.
+    Slot `before` holds the code one step back, except at the first position, where it holds the position's own.
     """
     back = _turn(problem, -1)
     at_first = torch.zeros(problem.code_dim)
@@ -65,7 +65,7 @@ def _frequencies(problem: RetrievalProblem) -> Float[Tensor, " frequency"]:
 
 
 def _turn(problem: RetrievalProblem, steps: int) -> Float[Tensor, "d_code d_code"]:
-    """The matrix that carries a code (a row) to the code `steps` later."""
+    """The matrix that turns a code (a row vector) into the code `steps` later."""
     angles = _frequencies(problem) * steps
     turns = [torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles.tolist()]
     turned: Tensor = torch.block_diag(*turns)  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
 """The order of the pairs that needs the fewest layers under a causal mask (Theorem 6 of docs/theory.md).
 
-Whoever comes last in a stretch of the chain sees all of it, and can let what it knows grow both ways. So the best order
-cuts a stretch into three parts around a pivot, the pair that comes last of it: the first part tells the asker, the two
-others tell the pivot, and the asker then looks at the pivot. Each part is ordered the same way.
+The pair that comes last of a stretch of the chain sees all of it, and what it knows can grow in both directions. So the
+best order cuts a stretch into three parts around a pivot, the pair that comes last of it: the first part informs the
+asker, the two others inform the pivot, and the asker then attends to the pivot. Each part is ordered the same way.
 
        asker | first part | second part  PIVOT  third part |
                           <---- grows ----o---- grows ---->
@@ -16,12 +16,12 @@ from hopscope.checks import check_count
 
 
 def best_order(hops: int) -> tuple[int, ...]:
-    """Pairs 1 ... D in an order, first to last, in which 1 + ceil(log3(2D + 1)) layers are enough.
+    """An order of the pairs 1 ... D, first to last, in which 1 + ceil(log3(2D + 1)) layers are enough.
 
-    One of many; `RetrievalProblem(hops, order=",".join(map(str, best_order(hops))))` is that problem.
+    There are others; `RetrievalProblem(hops, order=",".join(map(str, best_order(hops))))` is the problem in this order.
 
     Raises:
-        InputError: `hops` below 1.
+        InputError: `hops` is not a whole number of at least 1.
 
     Example:
         >>> best_order(4)
@@ -32,7 +32,7 @@ def best_order(hops: int) -> tuple[int, ...]:
 
 
 def _asked_from_the_left(pairs: Sequence[int]) -> list[int]:
-    """For the query or a second member that looks down the chain."""
+    """The best order of a stretch for the query, or for a second member that looks down the chain."""
     if not pairs:
         return []
     near, far, _ = _thirds(len(pairs) - 1)
@@ -42,7 +42,7 @@ def _asked_from_the_left(pairs: Sequence[int]) -> list[int]:
 
 
 def _asked_from_the_right(pairs: Sequence[int]) -> list[int]:
-    """For a second member that looks up the chain: the mirror image."""
+    """The best order of a stretch for a second member that looks up the chain: the mirror image."""
     if not pairs:
         return []
     near, _, rest = _thirds(len(pairs) - 1)
@@ -51,5 +51,5 @@ def _asked_from_the_right(pairs: Sequence[int]) -> list[int]:
 
 
 def _thirds(number: int) -> tuple[int, int, int]:
-    """The number in three parts as equal as can be."""
+    """The number divided into three parts that are as equal as possible, the largest first."""
     return (number + 2) // 3, (number + 1) // 3, number // 3

@@ -1,7 +1,7 @@
 """The attention path: in one head, the positions of one role attend to those of another role of their chain.
 
-Inside, everything counts from 0 and roles are numbers (`problem.roles`). People and records on disk count layers and
-heads from 1 and call roles by name; `describe`, `names` and `parse` are the way there and back.
+In code, everything counts from 0 and roles are numbers (`problem.roles`). Text for people and records on disk count
+layers and heads from 1 and name the roles; `describe`, `names`, `named` and `parse` convert between the two.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _NUMBER = r"([1-9]\d{0,3})"
 _WRITTEN = re.compile(rf"(?:L{_NUMBER}\.H{_NUMBER}|layer {_NUMBER} head {_NUMBER}:) +(\S+) +-> +(\S+)")
 
 NamedPath = tuple[int, int, str, str]
-"""A path as records have it: layer and head from 1, query and key role by name."""
+"""A path as records on disk have it: layer and head from 1, query and key role by name."""
 
 
 class Row(NamedTuple):
-    """One row of attention: what the positions of one role attend to, in one head. All from 0.
+    """One row of attention: what the positions of one role attend to, in one head.
 
     Attributes:
-        layer: from 0.
-        head: from 0.
-        query: number of the role that attends.
+        layer: number of the layer, from 0.
+        head: number of the head in its layer, from 0.
+        query: number of the role that attends, from 0.
     """
 
     layer: int
@@ -35,13 +35,13 @@ class Row(NamedTuple):
 
 
 class AttentionPath(NamedTuple):
-    """One attention path of a chain. All from 0.
+    """One attention path of a chain.
 
     Attributes:
-        layer: from 0.
-        head: from 0. Information flow does not depend on it.
-        query: number of the role that attends.
-        key: number of the role attended to.
+        layer: number of the layer, from 0.
+        head: number of the head in its layer, from 0. Information flow does not depend on it.
+        query: number of the role that attends, from 0.
+        key: number of the role attended to, from 0.
 
     Example:
         >>> roles = hs.RetrievalProblem(hops=3).roles
@@ -61,15 +61,15 @@ class AttentionPath(NamedTuple):
 
     @property
     def row(self) -> Row:
-        """The row of attention it is in."""
+        """The row of attention that the path is in."""
         return Row(self.layer, self.head, self.query)
 
     def names(self, roles: Sequence[str]) -> NamedPath:
-        """Layer and head from 1, and the two roles by name: as records on disk have it."""
+        """Layer and head from 1, and the two roles by name, as in records on disk."""
         return self.layer + 1, self.head + 1, roles[self.query], roles[self.key]
 
     def describe(self, roles: Sequence[str]) -> str:
-        """For people, from 1: `layer 3 head 1: x0? -> >x2`."""
+        """The path in words, counted from 1: `layer 3 head 1: x0? -> >x2`."""
         layer, head, query, key = self.names(roles)
         return f"layer {layer} head {head}: {query} -> {key}"
 
@@ -78,7 +78,7 @@ class AttentionPath(NamedTuple):
         """The path of a record: the inverse of `names`.
 
         Raises:
-            InputError: a role that is not among `roles`, or a layer or head below 1.
+            InputError: a role is not among `roles`, or layer or head is below 1.
         """
         if layer < 1 or head < 1:
             raise InputError(f"layers and heads of a path count from 1, got layer {layer}, head {head}")
@@ -86,10 +86,10 @@ class AttentionPath(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, roles: Sequence[str]) -> AttentionPath:
-        """The path that `L3.H1 x0? -> >x2` says, or `layer 3 head 1: x0? -> >x2`, layer and head from 1.
+        """The path written `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2`, with layer and head from 1.
 
         Raises:
-            InputError: anything else, or a role that is not among `roles`.
+            InputError: the text has neither form, or a role is not among `roles`.
         """
         found = _WRITTEN.fullmatch(text.strip())
         if found is None:

@@ -1,8 +1,8 @@
 """A transformer as a program: named slots of the residual stream, and heads that match slots and copy slots.
 
-The source language of the hand-built transformers. A slot is a stretch of the residual stream that holds one piece of
-information; it is written once, so nothing is ever overwritten. A head scores a pair of positions by adding up terms,
-each comparing something the one holds with something the other holds, and copies slots of the position attended to
+This is the source language of the hand-built transformers. A slot is a range of dimensions of the residual stream that
+holds one piece of information; it is written once, so nothing is ever overwritten. A head scores a pair of positions by
+adding up terms, each comparing a slot of the one with a slot of the other, and copies slots of the position attended to
 into empty slots of the position that attends.
 """
 
@@ -26,8 +26,8 @@ class Term:
     Attributes:
         query: slot of the position that attends; `None` for the constant 1.
         key: slot of the position attended to.
-        query_map: applied to the query slot; one row for the constant.
-        key_map: applied to the key slot.
+        query_map: the map applied to the query slot; it has one row for the constant.
+        key_map: the map applied to the key slot.
     """
 
     query: str | None
@@ -41,10 +41,10 @@ class Head:
     """One head.
 
     Attributes:
-        terms: what is added up to a score.
-        copies: slots of the position attended to, and the slots they are copied into.
-        attends: for a role, the role of the same chain that it attends to by design. A role left out attends to
-            somewhere of no consequence.
+        terms: the terms that are added up to a score.
+        copies: pairs of a slot of the position attended to, and the slot that it is copied into.
+        attends: for a role, the role of the same chain that it attends to by design. Where other roles attend makes no
+            difference.
     """
 
     terms: tuple[Term, ...]
@@ -57,12 +57,12 @@ class LayerProgram:
     """A whole transformer.
 
     Attributes:
-        problem: what it solves.
+        problem: the problem that it solves.
         slots: width of every slot, in their order in the residual stream.
         symbol: the slot that holds a position's symbol from the start.
         code: the slot that holds its position code from the start.
         layers: the heads of every layer.
-        answers: the slots read at the queries, one a hop.
+        answers: the slots read out at the queries, one per hop asked for.
     """
 
     problem: RetrievalProblem
@@ -74,9 +74,9 @@ class LayerProgram:
 
 
 def circuit(program: LayerProgram) -> tuple[AttentionPath, ...]:
-    """The attention paths the answer depends on, found backwards from the slots that are read.
+    """The attention paths that the answer depends on, found backwards from the slots that are read out.
 
-    A path is in it if it fills a slot that is read, copied onwards, or compared in a score, somewhere on the way.
+    A path is part of it if it fills a slot that is read out, or that on the way is copied or compared in a score.
     """
     needed = {query_role(program.problem.hops): set(program.answers)}
     paths: list[AttentionPath] = []

@@ -1,20 +1,20 @@
-"""Where information can flow: positions, the pieces of information each holds at the start, and whom each may see.
+"""Where information can flow: positions, the pieces of information each holds at the start, and what each may see.
 
-The model of Section 5 and Appendix B. Everything here is about who *could* know what; no numbers are involved.
+This is the model of Section 5 and Appendix B. It is about what a position *could* know; no numbers are involved.
 
 A chain of D hops has the positions s0 ... s{2D} in the order of Definition 1: s0 is the query `x0?`, s{2k-1} is
 `x{k-1}>` and s{2k} is `>x{k}`. Neighbours share one piece (Definition 3): e{2k} = x{k}, the symbol that s{2k} and
 s{2k+1} hold, and e{2k-1} = p{k}, the place of pair k, which both its members know. So s{i} starts with e{i-1} and
 e{i}, where e{-1} = p0 is the query's own place, and the query wants e{2D} = x{D}.
 
-What a position code tells, `position` for short:
+What a position code (`position`) tells:
 
 - `pair`: the two members of a pair carry the same code: p{k}, to the letter of Definition 2.
 - `token`: the two members carry the codes of neighbouring tokens. Each is a fixed function of the other whatever the
   shuffle, so a head can match them (a previous-token head does), and both tell the same thing, the place of pair k:
-  again p{k}. Codes of different pairs are functions of each other too, but the shuffle makes them say nothing about
-  which pair stands there, so they count as different pieces ("knowledge of a token or position does not provide any
-  information about any other token or position", Lemma 1).
+  again p{k}. Codes of different pairs are functions of each other too, but because of the shuffle they say nothing
+  about which pair stands there, so they count as different pieces ("knowledge of a token or position does not provide
+  any information about any other token or position", Lemma 1).
 - `none`: no code, no p{k}; the two members of a pair share nothing.
 
 A set of pieces, or of positions, is a Python integer whose bits are its members.
@@ -36,14 +36,14 @@ class Scene:
     Attributes:
         positions: names of the positions.
         pieces: names of the pieces of information; piece b is bit b of a holding.
-        holdings: what each position holds, a set of pieces.
-        visible: whom each position may attend to, a set of positions.
+        holdings: the set of pieces that each position holds.
+        visible: the set of positions that each position may attend to.
         asker: the position that must come to hold the target.
-        target: the piece it must come to hold.
+        target: the piece that it must come to hold.
         lookups: the pieces that are looked up on the way, the target last.
-        rows: the positions of the row that each stands in, itself among them; those of a question stand alone.
-        distractors: for every row of distractors, the position of each role, -1 where it has none; they are numbered
-            after the roles.
+        rows: for each position, the set of positions in its row, itself included; a position of the question is alone.
+        distractors: for every distractor, the position of each role, -1 where it has none; these positions are numbered
+            after those of the roles.
     """
 
     positions: tuple[str, ...]
@@ -58,11 +58,11 @@ class Scene:
 
     @property
     def roles(self) -> int:
-        """Positions that are not of distractors."""
+        """Number of positions that do not belong to distractors."""
         return len(self.distractors[0]) if self.distractors else len(self.positions)
 
     def alike(self, position: int) -> list[int]:
-        """The positions that are to their distractor, or to the fact, what this one is to its own row."""
+        """The positions of the same role as this one, in the fact and its distractors, without itself."""
         for role in range(self.roles if self.distractors else 0):
             same = [role, *(row[role] for row in self.distractors if row[role] >= 0)]
             if position in same:
@@ -75,7 +75,7 @@ class Scene:
 
 
 def rows_of(lines: Sequence[Hashable | None]) -> tuple[int, ...]:
-    """For every position the set of those that stand in its line, itself among them; of no line (None) itself alone."""
+    """For every position, the set of positions in its line, itself included; only itself if it has no line (None)."""
     together: dict[Hashable, int] = {}
     for position, line in enumerate(lines):
         together[line] = together.get(line, 0) | 1 << position
@@ -95,8 +95,8 @@ def members(bits: int) -> list[int]:
 def chain_scene(problem: RetrievalProblem) -> Scene:
     """The scene of a retrieval problem, all its chains, asked from the query of chain 0.
 
-    Position c(2D + 1) + r is role r of chain c; piece c(2D + 2) + i + 1 is its e{i}, so that a contiguous run of pieces
-    is a contiguous run of bits. Chains after the first have their number in front of their names, as in `1:x0>`.
+    Position c(2D + 1) + r is role r of chain c; piece c(2D + 2) + i + 1 is the chain's e{i}, so that a contiguous run
+    of pieces is a contiguous run of bits. Names in chains after the first begin with the chain's number, as in `1:x0>`.
     """
     hops, roles = problem.hops, 2 * problem.hops + 1
     places = [place_in_sequence(problem, chain, role) for chain in range(problem.chains) for role in range(roles)]
@@ -134,7 +134,7 @@ def role_at(i: int, hops: int) -> int:
 
 
 def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
-    """Where a role stands when no block is shuffled. The shuffle never changes who of one chain sees whom."""
+    """The position of a role when no block is shuffled. Shuffling never changes what a chain's positions see of it."""
     hops, chains = problem.hops, problem.chains
     if role == query_role(hops):
         return 2 * hops * chains + chain

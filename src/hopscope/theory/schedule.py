@@ -1,9 +1,9 @@
-"""One shortest schedule: who attends to whom, layer by layer, so that x{D} arrives as early as it can.
+"""One shortest schedule: which positions attend to which, layer by layer, so that x{D} arrives as early as possible.
 
-A schedule is the witness for an upper bound on depth. Without any one of its attentions x{D} does not arrive, and it
-has 2D of them, the fewest there can be (Theorem 5). With any number of heads it is cut out of the simulation,
-backwards from the query. With one place a position and layer it is the construction of Theorem 4, pointer doubling
-in any order, which needs no search because the theorem proves it shortest.
+A schedule proves an upper bound on depth. Without any one of its attention paths x{D} does not arrive, and it has 2D of
+them, the fewest possible (Theorem 5). With any number of heads it is traced through the simulation, backwards from the
+query. Where each position attends to one position per layer, it is the construction of Theorem 4, pointer doubling in
+any order, which needs no search because the theorem proves it shortest.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from hopscope.theory.scene import Scene, members
 
 
 def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> tuple[AttentionPath, ...]:
-    """Attentions that carry x{D} to its query in the fewest layers, ordered by layer.
+    """Attention paths that carry x{D} to its query in the fewest layers, ordered by layer.
 
     Args:
-        problem: the problem; its chains behave alike, so roles say it all.
-        one_place: whether a position may attend to one place only in a layer, as with one head.
+        problem: the problem; its chains behave alike, so roles are enough.
+        one_place: whether a position may attend to only one position per layer, as with one head.
 
     Raises:
-        InputError: x{D} never reaches the query, or one place a layer in a graph of facts, of which no schedule is
-            known.
+        InputError: x{D} never reaches the query, `one_place` is set for a graph of facts, for which no such schedule is
+            known, or `problem` is not a `RetrievalProblem`.
     """
     if not isinstance(problem, RetrievalProblem):
         raise InputError(f"a schedule is of a problem, as in hs.RetrievalProblem(hops=3), got {problem!r}")
@@ -44,7 +44,7 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
 
 
 def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[AttentionPath]:
-    """What the asker needs, traced back from the last layer to the first."""
+    """The attention paths that the asker needs, traced back from the last layer to the first."""
     paths: list[AttentionPath] = []
     needed = {scene.asker: 1 << scene.target}
     for layer in reversed(range(len(history) - 1)):
@@ -64,13 +64,13 @@ def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[Attenti
 
 
 def _supplier(scene: Scene, holdings: tuple[int, ...], position: int, missing: int) -> int:
-    """Who, of those it may attend to, holds most of what is missing."""
+    """Among the positions that `position` may attend to, the one that holds most of what is missing."""
     allowed = [key for key in members(scene.visible[position]) if holdings[key] & holdings[position]]
     return max(allowed, key=lambda key: (holdings[key] & missing).bit_count())
 
 
 def _match(scene: Scene, shared: int, position: int, key: int) -> int:
-    """The shared piece that is had most cheaply: at best both hold it from the start."""
+    """The shared piece that is cheapest to have: at best, both positions hold it from the start."""
     start = (scene.holdings[position], scene.holdings[key])
     return 1 << max(members(shared), key=lambda piece: sum(holding >> piece & 1 for holding in start))
 
@@ -78,9 +78,9 @@ def _match(scene: Scene, shared: int, position: int, key: int) -> int:
 def _halving(problem: RetrievalProblem) -> Iterator[AttentionPath]:
     """Pointer doubling in any order of the pairs.
 
-    Second members learn their first member. Then, of two neighbouring stretches of 2^a pairs, the second member that
-    stands last of all attends to the last of the other stretch; the query attends to the last of pair 1, of pairs 2 and
-    3, of pairs 4 to 7, ....
+    Second members first learn their first member. Then, of two neighbouring stretches of 2^a pairs, the second member
+    that comes last of all attends to the last one of the other stretch. The query attends to the last second member of
+    pair 1, of pairs 2 and 3, of pairs 4 to 7, ....
     """
     hops = problem.hops
     block = {pair: number for number, pair in enumerate(problem.blocks)}
@@ -100,7 +100,7 @@ def _halving(problem: RetrievalProblem) -> Iterator[AttentionPath]:
 
 
 def _pruned(scene: Scene, paths: list[AttentionPath]) -> tuple[AttentionPath, ...]:
-    """A subset-minimal part that still delivers: each path in turn is dropped if the rest does without it."""
+    """A minimal subset that still delivers: each path in turn is dropped if the rest delivers without it."""
     kept = tuple(sorted(paths))
     for path in reversed(kept):
         rest = tuple(other for other in kept if other != path)

@@ -1,4 +1,4 @@
-"""The flow of information as text: what the query knows layer by layer, and who looks where."""
+"""The flow of information as text: what the query knows, layer by layer, and which positions attend where."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
     heads = "one head a layer" if one_place else "any number of heads"
     hops = counted(problem.hops, "hop")
     parts = [f"{hops} under {mask} and {heads}: {layers} layers (Theorem 1 asks for {theorem_1_bound(problem.hops)})"]
-    # What one place a layer brings is a little less on the way; the growth shown is the most that any schedule can do.
+    # With one place per layer the query knows a little less on the way; the growth shown is the most of any schedule.
     most = minimum_layers(problem)
     parts.append(f"The most the query can know, with any number of heads\n{draw_growth(simulate(problem, most))}")
     parts.append(f"A shortest schedule, in {len(schedule)} attentions\n{draw_schedule(schedule, problem.roles)}")
@@ -32,7 +32,7 @@ def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
 
 
 def draw_growth(flow: Flow) -> str:
-    """A row a layer, a column a piece of the asker's chain from x0 on: filled where it is held."""
+    """A table with a row per layer and a column per piece of the asker's chain from x0 on, filled where it is held."""
     chain = flow.scene.pieces[1 : flow.scene.target + 1]
     wide = max(len(name) for name in chain) + 1
     if wide * len(chain) > _WIDEST:
@@ -50,7 +50,7 @@ def draw_growth(flow: Flow) -> str:
 
 
 def draw_schedule(schedule: tuple[AttentionPath, ...], roles: Sequence[str]) -> str:
-    """A line a layer: who looks where, in it."""
+    """One line per layer with its attention paths."""
     lines = []
     for layer, paths in groupby((path.names(roles) for path in schedule), key=itemgetter(0)):
         looks = ", ".join(f"{query} -> {key}" for _, _, query, key in paths)

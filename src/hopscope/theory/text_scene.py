@@ -1,7 +1,7 @@
 """The scene of a text: what every word of a chain's lines and of the question knows before any layer.
 
-The words of a line share its place p{k}; its symbols hold themselves besides. The question's symbol and the token that
-the answer follows share p0. So x{D} is wanted where the answer is written, not at the symbol that is asked for.
+The words of a line share its place p{k}; its symbols also hold themselves. The question's symbol and the token that the
+answer follows share p0. So x{D} must arrive where the answer is written, not at the symbol that is asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hopscope.theory.scene import Scene, rows_of
 
 @cache
 def text_scene(problem: RetrievalProblem) -> Scene:
-    """One chain, deepest or shallowest line first; positions are numbered as roles of a text are."""
+    """The scene of one chain, its lines in the problem's order; positions are numbered as the roles of text are."""
     hops, names = problem.hops, text_role_names(problem.hops)
     pieces = tuple("px"[bit % 2] + str(bit // 2) for bit in range(2 * hops + 2))
     holdings = []
@@ -34,13 +34,13 @@ def text_scene(problem: RetrievalProblem) -> Scene:
 
 
 def text_layers_needed(problem: RetrievalProblem) -> int:
-    """The fewest layers after which the answer's place can hold x{D}, under Assumptions 1 and 2."""
+    """The fewest layers after which the token that the answer follows can hold x{D}, under Assumptions 1 and 2."""
     scene = text_scene(problem)
     return next(layer for layer, holdings in enumerate(spread(scene)) if holdings[scene.asker] >> scene.target & 1)
 
 
 def standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
-    """Block and place in the line: a symbol, the link, a symbol, the end; the question last."""
+    """The block of a role and its place in the line: a symbol, the link, a symbol, the end; the question comes last."""
     pair, hops = pair_of(role, problem.hops), problem.hops
     if not pair:
         return len(problem.blocks), role

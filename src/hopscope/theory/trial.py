@@ -1,4 +1,4 @@
-"""A witness put to the test: its loss on random sequences, whole and with each of its layers taken out."""
+"""A test of a witness: its loss on random sequences, as a whole and with each of its layers taken out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hopscope.theory.witness import Witness
 
 @dataclass(frozen=True)
 class WithoutLayer:
-    """What is left when one layer is taken out.
+    """The result of a witness without one layer.
 
     Attributes:
-        layer: from 0.
+        layer: number of the layer taken out, from 0.
         loss: mean squared error of the last hop.
-        why: what the simulator says of the paths that are left.
+        why: the simulator's sentence on why the remaining paths fail; empty if they deliver.
     """
 
     layer: int
@@ -29,16 +29,16 @@ class WithoutLayer:
 
 @dataclass(frozen=True)
 class WitnessTrial:
-    """How a witness did.
+    """The results of a witness.
 
     Attributes:
-        hops: D.
-        layers: how many it has.
-        heads: a layer.
+        hops: D, the number of hops.
+        layers: number of layers.
+        heads: heads per layer.
         circuit: its attention paths.
-        sequences: how many random sequences it was tried on.
+        sequences: number of random sequences that it was run on.
         losses: mean squared error by hop.
-        without: the same trial with one layer fewer, for every layer.
+        without: the results with one layer taken out, for every layer.
     """
 
     hops: int
@@ -51,7 +51,7 @@ class WitnessTrial:
 
 
 def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> WitnessTrial:
-    """Run a witness, and what is left of it when a layer is missing, on the same random sequences."""
+    """Run a witness, as a whole and without each of its layers, on the same random sequences."""
     problem, shape = witness.problem, witness.transformer.shape
     batch = sample(problem, sequences, torch.Generator().manual_seed(seed))
     without = []

@@ -1,9 +1,9 @@
-"""Witness transformers: weights written by hand that solve D hops in the fewest layers there can be.
+"""Witness transformers: weights written by hand that solve D hops in the fewest layers possible.
 
-They show that the exact depths are not only bounds on a model of attention but are met by real transformers, and they
-know their own circuit, which makes them the ground truth for circuit discovery. What differs from the paper's setting,
-all of it options of the problem and the model: symbols of equal length and K = 32, so that a symbol resembles only
-itself; 32 numbers a position code, at a base where neighbours can be told apart; no LayerNorm and no MLP.
+They show that the exact depths are not only bounds on a model of attention but are reached by real transformers. Their
+circuit is known, which makes them the ground truth for circuit discovery. They differ from the paper's setting in
+options of the problem and the model: symbols have equal length and K = 32, so that a symbol resembles only itself;
+position codes have 32 dimensions, at a base where neighbours can be told apart; there is no LayerNorm and no MLP.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from hopscope.theory.witness_unmasked import unmasked_program
 
 @dataclass(frozen=True)
 class Witness:
-    """A transformer built by hand.
+    """A hand-built transformer.
 
     Attributes:
-        problem: what it solves.
+        problem: the problem that it solves.
         transformer: one model, in float32.
-        circuit: the attention paths its answers depend on.
+        circuit: the attention paths that its answers depend on.
     """
 
     problem: RetrievalProblem
@@ -36,12 +36,12 @@ class Witness:
     circuit: tuple[AttentionPath, ...]
 
     def without_layer(self, layer: int) -> Witness:
-        """The same with one layer (from 0) taken out, its paths gone and later layers one lower.
+        """The witness without one layer (from 0): its paths are gone, and later layers are numbered one lower.
 
-        `deliver(hops, witness.circuit)` of what is left says why it fails.
+        `deliver(hops, witness.circuit)` of the result says why it fails.
 
         Raises:
-            InputError: no such layer.
+            InputError: there is no such layer, or only one layer.
         """
         shape = self.transformer.shape
         if not 0 <= layer < shape.layers or shape.layers == 1:
@@ -70,20 +70,21 @@ def build_witness(
     """A transformer that solves D hops in the exact minimum of layers.
 
     Args:
-        hops: D.
-        causal: with a causal mask, one head a layer (pointer doubling); without, two (looking both ways).
-        order: of the pairs. Under a causal mask `deepest-first`, or for 4 hops any with pair 3 after pairs 2 and 4,
-            as in `1,2,4,3`: three layers of three heads (both ways under a mask).
-        position: what a position code numbers; for pointer doubling `token` unless told otherwise. Looking both ways it
-            is `pair`, and only that: nothing linear in token codes tells a pair's first member from its second.
-        chains: N.
-        symbol_dim: K; `None` for 32, or 128 where both ways go under a mask. Below half of it, unrelated symbols may
-            come close enough to be mixed up.
-        curriculum: whether it gives x1 ... x{D} (IC) or x{D} alone.
-        spare_heads: heads to add to every layer, all zero.
+        hops: D, the number of hops.
+        causal: with a causal mask, layers have one head (pointer doubling); without one, two (looking both ways).
+        order: order of the pairs. Under a causal mask it is `deepest-first`, or, for 4 hops, any order with pair 3
+            after pairs 2 and 4, as in `1,2,4,3`: three layers of three heads (looking both ways under a mask).
+        position: what a position code numbers; `None` for `token` with pointer doubling, which also allows `pair`. For
+            looking both ways it must be `pair`: nothing linear in token codes tells a pair's first member from its
+            second.
+        chains: N, the number of chains.
+        symbol_dim: K; `None` for 32, or 128 for looking both ways under a mask. Below half of that, unrelated symbols
+            may come close enough to be mixed up.
+        curriculum: whether it answers with x1 ... x{D} (IC) or x{D} alone.
+        spare_heads: number of heads to add to every layer, all zero.
 
     Raises:
-        InputError: a value out of range, or a position code that the construction cannot use.
+        InputError: a value is out of range, or the construction cannot use the order or the position code.
     """
     if spare_heads < 0:
         raise InputError(f"spare_heads must be at least 0, got {spare_heads}")
@@ -113,5 +114,5 @@ def build_witness(
 
 
 def _base(hops: int, chains: int, position: PositionCode) -> float:
-    """The base of the codes: small keeps neighbours far apart; "earlier" needs it as large as the sequence is long."""
+    """The base of the codes: a small one keeps neighbours far apart; `earlier` needs at least the sequence's length."""
     return 1.5 * chains * (2 * hops + 1) if position == "token" else 2.0

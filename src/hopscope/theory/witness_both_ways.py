@@ -1,16 +1,16 @@
-"""Both ways under a mask, by hand: four hops in three layers, where the third pair stands after the second and fourth.
+"""Looking both ways under a mask, by hand: four hops in three layers, with pair 3 after pairs 2 and 4.
 
-Deepest or shallowest first, four hops need four layers. Here `>x3` stands last of x1 ... x4 and looks both ways:
+Deepest or shallowest first, four hops need four layers. Here `>x3` comes last of x1 ... x4 and looks both ways:
 
     layer 1  the second member of every pair learns the first: slot `back1`
-    layer 2  >x3 looks on to >x4 and back to >x2, and holds x1 ... x4; the query looks at >x1, and holds x0, x1
-    layer 3  the query looks for whoever goes back to x1 in two steps, `back2`, and finds >x3
+    layer 2  >x3 attends on to >x4 and back to >x2, and holds x1 ... x4; the query attends to >x1, and holds x0, x1
+    layer 3  the query searches for the position that is two steps after x1 (slot `back2`), and finds >x3
 
-Pairs have one code, so who is no second member has nobody with its code before itself: it finds itself in layer 1, its
-`back1` is its own symbol, and the difference of the two slots is zero. Comparing with differences leaves these out.
-To look back, two heads search in the same way, one for the owner of my `back1`, the other for the owner of my own
-symbol, and what they bring is subtracted: where no pair further up the chain is in sight, or where the position is no
-second member, both bring the same, and nothing is found there in layer 3.
+Pairs have one code, so for a position that is not a second member, no earlier position has its code: it finds itself in
+layer 1, its `back1` is its own symbol, and the difference of the two slots is zero. Comparing with differences excludes
+these positions. To look back, two heads search in the same way, one for the owner of the symbol in `back1`, the other
+for the owner of the position's own symbol, and their results are subtracted: where no pair further up the chain is in
+sight, or where the position is not a second member, both are the same, and layer 3 finds nothing there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _MATCH = 800.0
 
 
 def both_ways_program(problem: RetrievalProblem) -> LayerProgram:
-    """The program for four hops under a causal mask, with one code a pair and unit symbols.
+    """The program for four hops under a causal mask, with one code per pair and unit symbols.
 
     Raises:
-        InputError: another D, or an order in which pair 3 does not see pairs 2 and 4.
+        InputError: there are not four hops, or pair 3 does not come after pairs 2 and 4.
     """
     block = {pair: number for number, pair in enumerate(problem.blocks)}
     if problem.hops != 4 or block[3] < max(block[2], block[4]):
@@ -63,11 +63,11 @@ def both_ways_program(problem: RetrievalProblem) -> LayerProgram:
 
 
 def _find(problem: RetrievalProblem, mine: str, theirs: str, less: str, held_against: float = 1.0) -> tuple[Term, ...]:
-    """Who has in `theirs` what I have in `mine`, and not in `less`."""
+    """Terms that find the position whose slot `theirs`, and not whose slot `less`, equals this position's `mine`."""
     against = -held_against * _MATCH
     return same_symbol(problem, mine, theirs, _MATCH), same_symbol(problem, mine, less, against)
 
 
 def _owner(problem: RetrievalProblem, mine: str) -> tuple[Term, ...]:
-    """The second member with the symbol that I have in `mine`; where it is out of sight, the first member."""
+    """Terms that find the second member with the symbol in this position's `mine`, or else the first member with it."""
     return _find(problem, mine, "on0", "back1", held_against=0.5)

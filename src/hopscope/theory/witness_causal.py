@@ -2,10 +2,11 @@
 
 In layer 1 the second member of every pair learns the first (slot `start`). From then on every position holds a stretch
 of its chain in the slots `next0`, `next1`, ...: a second member `>x{k}` the symbols x{k}, x{k+1}, ..., a query x0, x1,
-.... In layer t the first w = 2^(t-2) of them are filled; the position looks for the pair that starts with the last of
-them, finds its second member, and appends that one's w symbols to its own: twice as many.
+.... Before layer t the first w = 2^(t-2) of them are filled. In layer t the position finds the second member of the
+pair that starts with the last of them, and appends that position's w symbols to its own, which doubles them.
 
-Who finds no such pair has come to the end of its chain and appends something meaningless behind it; nobody reads that.
+A position that finds no such pair has come to the end of its chain and appends meaningless symbols, which nothing
+reads.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hopscope.theory.matching import earlier, not_the_first, same_code, same_sym
 from hopscope.theory.program import Head, LayerProgram, Term
 
 _MATCH, _AVOID, _EARLIER, _IN_VAIN = 800.0, 60.0, 6.0, 100.0
-# A quarter of a match: enough to lose against a pair that really starts so, little enough not to disturb the others.
+# A quarter of a match: enough to lose to a pair that really starts with that symbol, too little to disturb the others.
 _AVOID_OWN = _MATCH / 4
 
 
@@ -39,7 +40,7 @@ def causal_program(problem: RetrievalProblem) -> LayerProgram:
 
 
 def first_members(problem: RetrievalProblem, symbol: str, start: str) -> Head:
-    """Layer 1: look at the token before or, where a pair has one code, at the other one with this code."""
+    """The head of layer 1: attend to the token before or, with one code per pair, to the other one with this code."""
     attends = {second_member(k): first_member(k) for k in range(1, problem.hops + 1)}
     if problem.position == "token":
         back = same_code(problem, "code", "code", _MATCH, steps_back=1)
@@ -49,7 +50,7 @@ def first_members(problem: RetrievalProblem, symbol: str, start: str) -> Head:
 
 
 def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:
-    """Layers 2, 3, ...: append the stretch of whoever starts where mine ends."""
+    """The head of layers 2, 3, ...: append the stretch that starts where the position's own stretch ends."""
     hops, last = problem.hops, f"next{held - 1}"
     copies = [(f"next{n}", f"next{held + n}") for n in range(held) if held + n <= hops]
     attends = {second_member(k): second_member(k + held) for k in range(1, hops - held + 1)}
@@ -57,19 +58,19 @@ def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:
 
 
 def _starts_with(problem: RetrievalProblem, last: str) -> tuple[Term, ...]:
-    """The terms that single out the second member of the pair that starts with the symbol in slot `last`.
+    """The terms that find the second member of the pair that starts with the symbol in slot `last`.
 
-    Others have that symbol in `start` too, and must lose.
+    Other positions have that symbol in `start` too, and must lose.
 
-    With a code a pair: who has no partner before itself found itself, so it starts with its own symbol; that is held
-    against it. With a code a token: a first member found the pair before it, which is another chain's. But a pair of
-    that chain that really starts so stands in an earlier block, so the earlier one wins; and the very first position,
-    which looked back in vain and found itself, is known by its having been before itself.
+    With one code per pair, a position with no partner before it found itself, so its `start` is its own symbol, which
+    lowers its score. With one code per token, a first member found the pair before it, which is another chain's. But
+    the pair of that chain that really starts with the symbol is in an earlier block, so the earlier position wins; and
+    the very first position, which found itself, is recognised by its `before` slot, which holds its own code.
     """
     if problem.position == "pair":
         own = same_symbol(problem, last, "next0", -_AVOID_OWN)
         return (same_symbol(problem, last, "start", _MATCH), own)
-    # Being earlier must never outweigh being equal, however far apart the two stand.
+    # Being earlier must never outweigh being equal, however far apart the two are.
     match = _MATCH + 2 * _EARLIER * problem.sequence_length
     return (
         same_symbol(problem, last, "start", match),

@@ -1,5 +1,5 @@
-"""AdamW (Loshchilov and Hutter 2019) by torch's function, not its class: to make one loads torch's compiler, and every
-training would begin a second later."""
+"""AdamW (Loshchilov and Hutter 2019) through torch's function, not its class: constructing the class loads torch's
+compiler, which would delay every training by a second."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from torch.optim.adamw import adamw
 from hopscope.training.recipe import Recipe
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-"""What is kept of every weight."""
+"""The moments kept for every weight."""
 
 State = Mapping[Tensor, Mapping[str, Tensor]]
-"""Of every weight its moments, in its shape, and `step`, how many updates it has had."""
+"""For every weight its moments, in its shape, and `step`, the number of updates it has had."""
 
 
 def step(weights: Sequence[Tensor], state: State, rate: float | Tensor, recipe: Recipe) -> None:
-    """One update of all weights that have a gradient, and of their moments; in place.
+    """Update all weights that have a gradient, and their moments, in place.
 
     Args:
-        weights: those that are AdamW's.
-        state: of these, and maybe of others.
-        rate: of learning; a tensor where the update is recorded as a CUDA graph, which is to read it.
-        recipe: has the decays.
+        weights: the weights that AdamW updates.
+        state: the state of these weights; it may hold others too.
+        rate: the learning rate; a tensor where the update is recorded as a CUDA graph, which reads it when replayed.
+        recipe: gives `beta1`, `beta2` and `weight_decay`.
     """
     moved = [(weight, weight.grad, state[weight]) for weight in weights if weight.grad is not None]
     first, second = MOMENTS

@@ -12,10 +12,9 @@ class RayCluster:
     """Where runs are trained, and what each of them takes.
 
     Args:
-        address: on Ray: of the cluster, as Ray writes it; `None` for the one in RAY_ADDRESS, and failing that for this
-            machine alone.
-        cpus_each: on Ray: cores a run.
-        gpus_each: on Ray: of a GPU a run: 0.25 lets four share one; 0 trains on CPUs.
+        address: address of the Ray cluster; `None` uses RAY_ADDRESS, or this machine alone if that is unset.
+        cpus_each: CPU cores per run (Ray only).
+        gpus_each: GPUs per run (Ray only); 0.25 lets four runs share one, 0 trains on CPUs.
     """
 
     address: str | None = None

@@ -16,29 +16,30 @@ from hopscope.problem.vectors import Batch, Examples
 from hopscope.training.recipe import Recipe
 
 ORDER = 2
-"""Counts the ways in which training sets have been passed through; the first pass has been the same in all."""
+"""Version of the order in which training sets are passed through; the first pass is the same in every version."""
 
 # Above any training set's size, so that multiplying by one permutes the indices modulo the size.
 _PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857, 1073741891, 1073741909)
 
 PRUNING = 256
-"""Fresh sequences that decide which heads go."""
+"""Fresh sequences on which it is decided which heads are pruned."""
 
 _SEQUENCES_AT_ONCE = 1024
-"""Small batches are made several steps at a time: most of what one costs is the number of operations."""
+"""Sequences made at once: small batches are made for several steps together, as their cost is the number of operations.
+"""
 
 _ON_A_GPU = 2**16
-"""The same on a GPU, where an operation costs as much whatever its size."""
+"""The same on a GPU, where an operation costs about the same whatever its size."""
 
 
 class Data:
     """Training and validation batches of an ensemble, made on its device.
 
     Args:
-        problem: what is learned.
-        recipe: batch sizes and the size of the training set.
-        seeds: one a model; a model alone sees what it would see among others.
-        device: where batches are made.
+        problem: the problem that is learned.
+        recipe: gives the batch sizes and the size of the training set.
+        seeds: one per model; a model sees the same data alone as it does among others.
+        device: the device on which batches are made.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Data:
         return self._made[first].sequences(place * size, (place + 1) * size)
 
     def _training_from(self, first: int, end: int) -> Batch:
-        """Training sequences number `first` to `end`, for every model."""
+        """Training sequences `first` to `end` (exclusive), for every model."""
         numbers = torch.arange(first, end, device=self.device)
         if self.recipe.examples is None:
             return self._examples.at(self._training, numbers[None])
@@ -73,7 +74,7 @@ class Data:
         return self._fresh(self._validation, step, self.recipe.validation_size)
 
     def pruning(self, step: int) -> Batch:
-        """Others, likewise, on which it is decided which heads go."""
+        """Other fresh sequences, on which it is decided which heads are pruned. Leading axes: model, batch."""
         return self._fresh(self._pruning, step, PRUNING)
 
     def _fresh(self, streams: Int[Tensor, "model 1"], step: int, size: int) -> Batch:
@@ -84,10 +85,10 @@ class Data:
         return torch.tensor(seeds, dtype=torch.int64, device=self.device)[:, None]
 
     def _shuffled(self, numbers: Int[Tensor, " batch"], size: int) -> Int[Tensor, "model batch"]:
-        """Numbers counted on through pass after pass, as indices below `size`: each index once a pass.
+        """Turn running example numbers into indices below `size`; every pass visits each index once.
 
-        Examples are independent draws, so that in the first pass an affine order is as random as any. What matters
-        later is that every pass groups them anew: see `_order`.
+        Examples are independent draws, so in the first pass an affine order is as random as any. Later passes must
+        group them differently each time: see `_order`.
         """
         rounds, offsets = numbers // size, numbers % size
         first, last = int(numbers[0]) // size, int(numbers[-1]) // size
@@ -110,8 +111,9 @@ def _orders(
 def _order(pass_: int, draw: int, size: int) -> tuple[int, int]:
     """Multiplier and shift of a pass, from a random number.
 
-    A multiplier may be any that permutes the indices. Of eight, all a little more than 2^30, a set of some power of two
-    would be passed through in much the same batches again and again.
+    After the first pass, the multiplier may be any number that permutes the indices. With the eight primes of the first
+    pass, all slightly above 2^30, a set whose size is a power of two would be split into much the same batches each
+    time.
     """
     if pass_ == 0:
         return _PRIMES[draw % len(_PRIMES)], draw // len(_PRIMES) % size

@@ -27,7 +27,7 @@ from hopscope.training.setup import Setup
 from hopscope.words import counted
 
 _ROWS_AT_ONCE = 16_384
-"""Positions of all models that go through a CPU together: beyond it activations leave the caches and fill memory."""
+"""Positions, over all models, that a CPU computes together: with more, activations leave the caches and fill memory."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class Engine:
     """How steps are computed.
 
     Args:
-        device: as torch names it.
-        threads: CPU threads.
-        precision: `fp32` is the reference. In `bf16` are matrix products and what lies between them, the stream and its
-            sums too; weights, their gradients, the optimiser and the losses are in fp32.
-        compiled: whether the step goes through `torch.compile`.
+        device: the device's name in torch.
+        threads: number of CPU threads.
+        precision: `fp32` is the reference. In `bf16`, matrix products and activations, the residual stream and its sums
+            included, are in bf16; weights, their gradients, the optimiser and the losses stay in fp32.
+        compiled: whether blocks go through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
         fused: whether attention goes through `hopscope.model.kernels.fused_attention`.
         fused_blocks: whether blocks go through `hopscope.model.kernels.fused_block`.
         graphed: whether an update is one CUDA graph, see `hopscope.training.graphed`.
 
     Raises:
-        InputError: a value that none of them has.
+        InputError: a field has an invalid value.
     """
 
     device: str = "cpu"
@@ -70,10 +70,10 @@ class Engine:
             raise InputError(f"precision must be one of {', '.join(get_args(Precision))}, got {self.precision!r}")
 
     def check(self) -> None:
-        """See that this machine has it.
+        """Check that this machine can run it.
 
         Raises:
-            InputError: a device that torch cannot compute on here, or more threads than the machine has cores.
+            InputError: torch cannot compute on the device here, or there are more threads than cores.
         """
         try:
             torch.zeros(1, device=self.device).item()
@@ -86,7 +86,7 @@ class Engine:
             raise InputError(f"threads must be at most {cores}, the cores of this machine, got {self.threads}")
 
     def describe(self) -> str:
-        """In words, for people."""
+        """Describe the engine in words."""
         threads = f", {counted(self.threads, 'thread')}" if self.device == "cpu" else ""
         return f"{self.device}{threads}, {self.precision}{', compiled' if self.compiled else ''}"
 
@@ -100,12 +100,12 @@ class EngineChoice:
         'cpu, 1 thread, fp32'
 
     Args:
-        device: `None` for a GPU if there is one.
-        threads: `None` for all cores this process may use.
-        precision: `auto` for bf16 where the device has a unit for it.
-        compiled: `None` to decide from the length of the run, for compiling takes up to a minute, and not where blocks
-            or attention can go through our own `fused_block` or `fused_attention`: that is quicker, and heads that are
-            taken away are no longer computed.
+        device: the device's name in torch; `None` for a GPU if there is one, else the CPU.
+        threads: number of CPU threads; `None` for all cores this process may use.
+        precision: `fp32`, `bf16`, or `auto` for bf16 where the device has hardware for it.
+        compiled: whether blocks go through `torch.compile`. `None` compiles where the run is long enough to repay the
+            minute that compiling can take, and where neither `fused_block` nor `fused_attention` can be used: these
+            kernels are quicker, and do not compute heads that have been pruned.
     """
 
     device: str | None = None
@@ -114,10 +114,10 @@ class EngineChoice:
     compiled: bool | None = None
 
     def engine(self, setup: Setup) -> Engine:
-        """The fastest engine of that kind which this machine has for a run.
+        """The fastest engine that this choice allows on this machine, for one run.
 
         Raises:
-            InputError: a device or threads that this machine does not have, or a precision that there is not.
+            InputError: this machine lacks the device or that many threads, or the precision does not exist.
         """
         device = self.device or default_device()
         threads = available_cores() if self.threads is None else self.threads
@@ -144,11 +144,11 @@ class EngineChoice:
 
 
 FASTEST = EngineChoice()
-"""Whatever is fastest here."""
+"""The choice that leaves everything open: whatever is fastest on this machine."""
 
 
 def _ours(setup: Setup, precision: Precision) -> tuple[bool, bool]:
-    """Whether attention, and whole blocks, can go through kernels of our own."""
+    """Whether attention, and whether whole blocks, can go through our own kernels."""
     shape, length = setup.recipe.architecture(setup.problem), setup.problem.sequence_length
     quick = shape.d_head in fused_attention.QUICK and fused_attention.fits(length, shape.d_head)
     whole = fused_block.fits(precision, length, shape.d_model, shape.d_head)
@@ -156,7 +156,7 @@ def _ours(setup: Setup, precision: Precision) -> tuple[bool, bool]:
 
 
 def engine_here(engine: Engine, setup: Setup) -> Engine:
-    """The engine that a run was begun with, if this machine has it; else the fastest here, in the same precision."""
+    """The engine that a run was begun with if this machine has it, else the fastest one here in the same precision."""
     try:
         engine.check()
     except InputError as error:
@@ -169,12 +169,12 @@ def engine_here(engine: Engine, setup: Setup) -> Engine:
 
 
 def default_device() -> str:
-    """A GPU if there is one."""
+    """`cuda` if there is a GPU, else `cpu`."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def available_cores() -> int:
-    """Cores this process may use."""
+    """Number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -194,7 +194,7 @@ def using_threads(engine: Engine) -> Iterator[None]:
 def _worth_compiling(setup: Setup, precision: Precision, on_cpu: bool) -> bool:
     """Whether what compiling saves over a run, a fifth to a third, is worth the minute that it takes."""
     if on_cpu and (not _can_compile() or (precision == "fp32" and products.quicker_here())):
-        return False  # what is compiled multiplies by MKL
+        return False  # compiled code multiplies with MKL
     shape, recipe = setup.recipe.architecture(setup.problem), setup.recipe
     per_layer = 4 * shape.d_model * shape.heads * shape.d_head + (8 * shape.d_model**2 if shape.mlp else 0)
     rows = len(setup.seeds) * recipe.batch_size * setup.problem.sequence_length

@@ -23,8 +23,8 @@ from hopscope.training.recipe import Recipe
 class Ensemble:
     """M models of one recipe, each with its own weights and data, updated together.
 
-    On a CPU they go through in parts of `engine.models_at_once`: models do not depend on one another, so the parts
-    change memory and speed only.
+    On a CPU they are computed in parts of `engine.models_at_once`: models do not depend on one another, so the parts
+    affect memory and speed only.
     """
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
@@ -38,14 +38,14 @@ class Ensemble:
     def update(
         self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None
     ) -> Float[Tensor, "model hop"]:
-        """One step for every model, of what they are where their heads' outputs are so scaled.
+        """One update of every model, with its heads' outputs multiplied by `scales`.
 
-        Gives the losses by hop before it, with the heads so scaled.
+        Returns the losses by hop before the update, with the same scales.
 
         Args:
-            batch: what is learned from.
-            rates: the learning rate of each model; at 0 it stays as it is.
-            scales: what heads' outputs are multiplied by.
+            batch: the training batch.
+            rates: the learning rate of each model; a model with rate 0 stays as it is.
+            scales: factors on the heads' outputs; None leaves them as they are.
         """
         losses = [
             part.update(batch[where], rates[where], None if scales is None else scales[where])
@@ -55,16 +55,19 @@ class Ensemble:
 
     @property
     def left(self) -> Left:
-        """The heads that are still there."""
+        """The heads that have not been pruned."""
         return torch.cat([part.left for part in self._parts])
 
     @property
     def heads_left(self) -> list[int] | None:
-        """How many they are, by model; None where the recipe leaves them as they are."""
+        """Number of heads left, by model; None where the recipe does not prune."""
         return None if self.recipe.prune_every is None else self.left.flatten(1).sum(dim=1).tolist()
 
     def prune(self, batch: Batch, cost: float, models: Sequence[bool]) -> list[bool]:
-        """Take away for good what some models can do without; see `prune`. Says of which any head went."""
+        """Remove for good the heads that the models marked in `models` can do without; see `hopscope.model.pruning`.
+
+        Returns, for each model, whether any of its heads was removed.
+        """
         before = self.left
         due = torch.tensor(models)[:, None, None]
         left = torch.where(due, prune(before, partial(self.losses_with, batch=batch), cost), before)
@@ -75,7 +78,7 @@ class Ensemble:
 
     @torch.no_grad()
     def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, " model"]:
-        """Losses, the mean over hops, with these heads alone; which are there stays as it is."""
+        """The loss of each model, averaged over hops, with these heads alone; no head is removed for good."""
         losses = [
             part.losses_with(left[where], batch[where]) for part, where in zip(self._parts, self._slices, strict=True)
         ]
@@ -83,7 +86,7 @@ class Ensemble:
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Float[Tensor, "model hop"]:
-        """Losses by hop, without learning."""
+        """Losses by hop, without an update."""
         return torch.cat([part.losses(batch[where]) for part, where in zip(self._parts, self._slices, strict=True)])
 
     def weights(self) -> dict[str, Tensor]:
@@ -92,7 +95,7 @@ class Ensemble:
         return {name: torch.cat([state[name] for state in states]) for name in states[0]}
 
     def state(self) -> dict[str, Tensor]:
-        """Weights and moments: all that the next update depends on, but for which heads are left."""
+        """Weights and moments: all that the next update depends on, except which heads are left."""
         state = self.weights()
         for moment in MOMENTS:
             parts = [part.moments(moment) for part in self._parts]
@@ -103,12 +106,12 @@ class Ensemble:
         """Continue from `state` as it was after `step` updates.
 
         Args:
-            state: see there.
+            state: tensors as `state` returns them.
             step: updates done.
-            left: the heads that were left; None for those that have weights by which they write.
+            left: the heads that were left; None for those whose output weights are not all zero.
 
         Raises:
-            InputError: tensors missing or of another shape.
+            InputError: a tensor is missing or has another shape.
         """
         mine = {name: tensor.shape for name, tensor in self.state().items()}
         theirs = {name: tensor.shape for name, tensor in state.items()}

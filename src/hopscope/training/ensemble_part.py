@@ -1,4 +1,4 @@
-"""Models of an ensemble that go through together: their weights, their optimiser, and one update of them all."""
+"""Models of an ensemble that are computed together: their weights, their optimiser, and one update of them all."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from hopscope.training.recipe import Recipe
 
 
 class EnsemblePart:
-    """Models of one recipe, updated by the same operations, or on a GPU as one graph of them.
+    """Models of one recipe, updated by the same batched operations, which on a GPU can be one CUDA graph.
 
     Args:
-        problem: what is learned.
-        recipe: how.
-        seeds: one a model.
+        problem: the problem that is learned.
+        recipe: how the models are trained.
+        seeds: one per model.
         engine: how steps are computed.
     """
 
@@ -48,16 +48,16 @@ class EnsemblePart:
         self._symbol_dim = problem.symbol_dim
         weights = recipe.hop_weights
         self._weights = None if weights is None else torch.tensor(weights, device=engine.device)
-        self._parameters = [*self.transformer.parameters()]  # to look for them at every step takes a while
-        # What takes heads to the stream, by layer: `d_head` rows a head.
+        self._parameters = [*self.transformer.parameters()]  # collected once: at every step it takes a while
+        # Attention's output weights, by layer: `d_head` rows per head.
         named = self.transformer.named_parameters()
         self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
         self._compiled = engine.compiled
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._muon = Muon(self.transformer, recipe.weight_decay) if recipe.optimiser == "muon" else None
         others = {*self._muon.parameters} if self._muon else set()
-        # A graph reads the rate, the share of it that each model goes, and the batch where they are. Muon's rate is a
-        # number.
+        # A graph reads the rate, each model's share of it and the batch from fixed tensors. Muon takes its rate as a
+        # number, so it is not graphed.
         graphed = engine.graphed and self._muon is None
         self._rate = torch.tensor(recipe.learning_rate, device=engine.device) if graphed else None
         self._shares = torch.ones(len(seeds), device=engine.device)
@@ -66,7 +66,7 @@ class EnsemblePart:
         self._adamws = [parameter for parameter in self._parameters if parameter not in others]
         self._state: dict[Tensor, dict[str, Tensor]] = {one: self._fresh(one) for one in self._parameters}
         if engine.compiled:
-            # Block by block: all blocks of all depths share one compiled piece, so that it is paid for once.
+            # Block by block: blocks at all depths share one compiled function, so that it is compiled once.
             torch.compiler.reset()
             for block in self.transformer.blocks:
                 block.compile(dynamic=False)
@@ -78,7 +78,7 @@ class EnsemblePart:
         return partial_losses(answers, batch.targets, self._symbol_dim)
 
     def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Float[Tensor, "model hop"]:
-        """One step, or where no model learns any more only the losses."""
+        """One update; only the losses where no model learns any more. Returns the losses by hop before it."""
         with nullcontext() if scales is None else self._scaled(scales):
             if not any(rates):
                 with torch.no_grad():
@@ -87,7 +87,7 @@ class EnsemblePart:
                 return self._replayed(batch, rates)
             losses = self._take_gradients(batch)
         gradients = [out.grad for out in self._outs]  # None in a layer without a head
-        if scales is not None:  # of the weights as they are: those that were used are these times the scales
+        if scales is not None:  # the forward pass used the weights times the scales
             _scale(scales, gradients)
         if not self.left.all():
             _scale(self.left, gradients)
@@ -95,7 +95,7 @@ class EnsemblePart:
         return losses.detach()
 
     def _replayed(self, batch: Batch, rates: Sequence[float]) -> Float[Tensor, "model hop"]:
-        """The same as a graph: one for models that go at one rate, another for those that do not."""
+        """The same update as a CUDA graph: one graph for models that share one rate, another for differing rates."""
         if self._batch is None:
             self._batch = Batch(batch.inputs.clone(), batch.targets.clone(), batch.place)
         held = self._batch
@@ -114,14 +114,14 @@ class EnsemblePart:
         return self._graphs[alike]().clone()
 
     def _take_gradients(self, batch: Batch) -> Float[Tensor, "model hop"]:
-        """The losses by hop, and what they ask of every weight."""
+        """Compute the gradient of every weight. Returns the losses by hop."""
         losses = self.losses(batch)
         weighted = losses if self._weights is None else losses * self._weights
         torch.autograd.backward(weighted.mean(dim=1).sum())
         return losses
 
     def _set_rates(self, rates: Sequence[float]) -> bool:
-        """Tell the optimiser the highest rate, and what share of it each model goes. Says whether all go alike."""
+        """Set the highest rate and each model's share of it. Returns whether all models have the same rate."""
         highest, alike = max(rates), min(rates) == max(rates)
         if self._rate is not None:
             self._rate.fill_(highest)
@@ -131,8 +131,8 @@ class EnsemblePart:
 
     @torch.no_grad()
     def _step(self, rate: float, alike: bool) -> None:
-        """An update by the gradients, which are gone then. It is linear in the rate, decay included, so that models
-        which go at a lower one go a part of the way."""
+        """Update the weights by their gradients, then drop these. An update is linear in the rate, decay included, so
+        models with a lower rate go that share of the way."""
         if self._recipe.clip is not None:
             self._clip_gradients(self._recipe.clip)
         if not self.left.all():
@@ -148,14 +148,15 @@ class EnsemblePart:
 
     @torch.no_grad()
     def keep(self, left: Left) -> None:
-        """Take away for good all other heads. Where weight, moments and gradients are zero, they stay zero."""
+        """Remove all other heads for good: where output weights, moments and gradients are zero, they stay zero."""
         self._leave(left)
         _scale(left, self._outs)
         for moment in MOMENTS:
             _scale(left, [self._state[out][moment] for out in self._outs])
 
     def _leave(self, left: Left) -> None:
-        """These heads are left; others are not computed, but where that would be compiled anew each time."""
+        """Set which heads are left. Others are no longer computed, except in compiled blocks, where every such change
+        would mean compiling again."""
         self.left = left
         if not self._compiled:
             self.transformer.compute_only(left)
@@ -167,7 +168,7 @@ class EnsemblePart:
 
     @contextmanager
     def _scaled(self, scales: HeadScales | Left) -> Iterator[None]:
-        """A context in which what heads write is so scaled."""
+        """A context in which the heads' outputs are multiplied by `scales`."""
         whole = [out.detach().clone() for out in self._outs]
         with torch.no_grad():
             _scale(scales, self._outs)
@@ -177,31 +178,31 @@ class EnsemblePart:
                 out.copy_(weight)
 
     def moments(self, name: str) -> dict[str, Tensor]:
-        """One of the optimiser's moments of every weight."""
+        """One of the optimiser's moments, for every weight by name."""
         return {weight: self._state[parameter][name] for weight, parameter in self.transformer.named_parameters()}
 
     def _fresh(self, parameter: Tensor) -> dict[str, Tensor]:
-        """A weight's state before the first step, there from the start so that saving needs no special case."""
+        """A weight's optimiser state before the first step; it is made at once so that saving needs no special case."""
         step = torch.zeros((), dtype=torch.float32, device=self._device)
         return {"step": step, **{moment: torch.zeros_like(parameter) for moment in MOMENTS}}
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], step: int, left: Left | None) -> None:
-        """Take over weights and moments, and which heads are left; None where it is to be seen from the weights."""
+        """Load weights, moments and which heads are left; None to see from the weights which heads are left."""
         for name, parameter in self.transformer.named_parameters():
             parameter.copy_(state[name])
             own = self._state[parameter]
             own["step"].fill_(step)
             for moment in MOMENTS:
                 own[moment].copy_(state[f"{moment}.{name}"])
-        if self._recipe.prune_every is not None and left is None:  # a head that is gone writes nothing
+        if self._recipe.prune_every is not None and left is None:  # a pruned head writes nothing
             writes = [_by_head(out, self.left.shape[2]).any(dim=2) for out in self._outs]
             left = torch.stack(writes, dim=1)
         if left is not None:
             self._leave(left.cpu())
 
     def _clip_gradients(self, largest: float) -> None:
-        """Scale each model's gradient to a norm of at most `largest`: models must not feel one another."""
+        """Scale each model's gradient to a norm of at most `largest`, so that models do not affect one another."""
         if self.transformer.models == 1:
             torch.nn.utils.clip_grad_norm_(self._parameters, largest)
             return
@@ -213,7 +214,7 @@ class EnsemblePart:
 
 
 def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
-    """Multiply each head's rows, or zero them where it is not left; layers that have none are passed over."""
+    """Multiply each head's rows by its scale, or by 0 where it is not left, in place; skip layers without rows."""
     for layer, rows in enumerate(by_layer):
         if rows is None:
             continue
@@ -221,7 +222,7 @@ def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model in
 
 
 def _clear(gone: Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
-    """Zero what is no number in the rows of heads that are gone: all else there is zero, and nothing times NaN is."""
+    """Zero the NaNs in the rows of pruned heads. Everything else there is zero, but zero times NaN is NaN."""
     for layer, rows in enumerate(by_layer):
         if rows is not None:
             numbers = _by_head(rows, gone.shape[2])
@@ -229,5 +230,5 @@ def _clear(gone: Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] |
 
 
 def _by_head(rows: Float[Tensor, "model inner d_model"], heads: int) -> Float[Tensor, "model head numbers"]:
-    """The same memory, head by head."""
+    """A view of the rows, head by head."""
     return rows.view(rows.shape[0], heads, -1)

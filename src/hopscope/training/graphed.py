@@ -12,17 +12,16 @@ import torch
 from torch import Tensor
 
 _REHEARSALS = 3
-"""Times that work is done before it is recorded: what is compiled, loaded or allocated by the first call is then there.
-"""
+"""Times that the work runs before it is recorded, so that what its first call compiles, loads or allocates is there."""
 
 
 class CudaGraph:
-    """Work that can be done again and again, each time on what its tensors hold by then.
+    """Work that can be replayed, each time on the current contents of its tensors.
 
     Args:
-        work: reads and changes tensors that stay where they are, and gives one that it made.
-        changed: the tensors that it changes; making a graph leaves them as they were.
-        device: a GPU, on which all of that is.
+        work: reads and changes tensors that stay in place, and returns a tensor that it made.
+        changed: the tensors that it changes; constructing the graph leaves them as they were.
+        device: the GPU that holds all these tensors.
     """
 
     def __init__(self, work: Callable[[], Tensor], changed: Sequence[Tensor], device: torch.device) -> None:
@@ -31,7 +30,7 @@ class CudaGraph:
         with torch.cuda.device(device):
             aside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
             aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):  # recording wants a stream of its own, and so does what it rests on
+            with torch.cuda.stream(aside):  # recording needs a stream of its own, and so does its rehearsal
                 for _ in range(_REHEARSALS):
                     work()
             torch.cuda.current_stream().wait_stream(aside)
@@ -43,7 +42,7 @@ class CudaGraph:
                 self._made = work()
 
     def __call__(self) -> Tensor:
-        """Do the work. What it gives stays until it is done again."""
+        """Replay the work. The next call overwrites the tensor that this one returns."""
         with torch.cuda.device(self._device):
             self._graph.replay()
         return self._made

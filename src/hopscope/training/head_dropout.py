@@ -1,6 +1,6 @@
-"""Heads that are left out of an update at random, so that what is learned does not hang on single ones.
+"""Head dropout: heads are dropped from an update at random, so that what is learned does not depend on single ones.
 
-A function of seed and step, as the data are: a run that was killed goes on with the same heads left out.
+Which heads are dropped is a function of seed and step, as the data are, so a run that was killed resumes alike.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from torch import Tensor
 from hopscope.problem.counter import derive_seed
 
 HeadScales = Float[Tensor, "model layer head"]
-"""What each head's output is multiplied by: 0 where it is left out."""
+"""The factor on each head's output: 0 where the head is dropped."""
 
 
 def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share: float) -> HeadScales:
-    """The heads of each model that take part in an update, scaled up to make up for the others (Srivastava 2014).
+    """Factors on heads' outputs in one update: 0 for dropped heads, 1 / (1 - share) for the rest (Srivastava 2014).
 
         >>> head_scales([7], 0, layers=1, heads=4, share=0.5)
         tensor([[[2., 0., 2., 0.]]])
 
     Args:
-        seeds: one a model.
-        step: of the update.
-        layers: of a model.
-        heads: of a layer.
-        share: of the heads to leave out, on average; at least 0 and below 1.
+        seeds: one per model.
+        step: updates done before this one.
+        layers: layers of a model.
+        heads: heads per layer.
+        share: share of the heads dropped, on average; at least 0 and below 1.
     """
     drawn = []
     for seed in seeds:

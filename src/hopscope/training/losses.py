@@ -1,4 +1,4 @@
-"""The loss and its parts, one a hop."""
+"""The loss and its parts, one per hop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def squared_errors(
 ) -> Float[Tensor, "*batch hop"]:
     """Mean squared error of every sequence by hop asked for, over queries and components.
 
-    Knowing nothing costs 1, averaging the N candidates 1 - 1/N (0.75 at N = 4): that is the plateau.
+    An answer of zero costs 1, the average of the N candidates 1 - 1/N (0.75 at N = 4), which is the plateau.
     """
     errors = (answers.float() - targets).square()
     return errors.reshape(*errors.shape[:-1], -1, symbol_dim).mean(dim=(-3, -1))

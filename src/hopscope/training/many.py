@@ -23,10 +23,10 @@ from hopscope.training.trainer import train
 from hopscope.words import counted
 
 Then = Callable[[Path], None]
-"""What is done with the folder of a run that is finished. Other processes must be able to import it by name."""
+"""A function that is called with the folder of a finished run. Other processes must be able to import it by name."""
 
 ROOM = 4
-"""How many times the least memory that an ensemble takes there must be: more than that is kept on the way."""
+"""The memory there must be, in multiples of the least that an ensemble takes: training also needs temporary memory."""
 
 
 def train_all(
@@ -40,26 +40,28 @@ def train_all(
     then: Mapping[str, Then] | None = None,
     watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
-    """Train every setup into `folder / setup.name`: those with which something is done then, and then the others.
+    """Train every setup into `folder / setup.name`: first the setups named in `then`, then the others.
 
-    Of either the longest come first, or they keep their order. On a CPU small models gain little from a second thread
-    and everything from a second process, so each of `workers` processes trains runs on its share of the cores. On a GPU
-    one process trains one run after the other, and those that differ by their seeds alone together.
+    Within each group the longest run comes first, unless `in_order` is set. On a CPU small models gain little from a
+    second thread but much from a second process, so each of `workers` processes trains runs on its share of the cores.
+    On a GPU one process trains one run after the other, and runs that differ only by their seeds together.
 
     Args:
-        setups: what to train; finished ones are skipped.
-        folder: where their run folders are.
-        workers: processes; `None` for one a core, at most one a run, and for one on a GPU.
-        choice: of engines; its threads are all that the processes may use together.
-        in_order: keep the order of the setups: whatever cuts the work short, the first of them are there.
-        as_ensembles: train runs together that differ by their seeds alone, see `hopscope.training.together`; `None` for
-            where a GPU trains.
-        then: what is done with a run, by the setup's name, as soon as it is trained, on the threads of the process that
-            trained it. Left to the caller are runs that were finished before, those of an ensemble, and all on a GPU.
-        watch: told now and then where every run stands.
+        setups: what to train; finished runs are skipped.
+        folder: the folder that holds their run folders.
+        workers: number of processes, at most one per run; `None` for one per core on a CPU, and for one on a GPU.
+        choice: the engine asked for; its threads are shared among all processes.
+        in_order: keep the order of the setups, so that the first ones are there if the work is cut short.
+        as_ensembles: train runs that differ only by their seeds together, see `hopscope.training.together`; `None` does
+            so on a GPU.
+        then: functions by the setup's name, each called with the run's folder as soon as the run is trained, on the
+            threads of the process that trained it. Runs that were finished before, runs trained in an ensemble and all
+            runs on a GPU are left to the caller.
+        watch: called now and then with the progress of every run.
 
     Raises:
-        InputError: names that repeat, workers below 1, or a folder in use for something else.
+        InputError: names repeat, workers is below 1, a run does not fit into memory, or a folder is in use for
+            something else.
     """
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
@@ -71,7 +73,7 @@ def train_all(
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
     share = max(1, cores // workers)
     each = replace(choice, device=device, threads=share)
-    for setup in left:  # or the first would be trained before the last is refused
+    for setup in left:  # before training any, so that none is refused after others were trained
         check_memory(setup, each.engine(setup))
     if device != "cpu" if as_ensembles is None else as_ensembles:
         tell = watch and (lambda ones: watch(progress_of(setups, folder) | ones))
@@ -106,7 +108,7 @@ def _train_together(
     workers: int,
     watch: Callable[[dict[str, Progress]], None] | None,
 ) -> None:
-    """Train what can be trained as ensembles: one after the other where the same run is wanted under several names."""
+    """Train what can be trained as ensembles, in several rounds where the same run is wanted under several names."""
 
     def fits(ensemble: Setup) -> bool:
         engine = choice.engine(ensemble)
@@ -125,7 +127,7 @@ def _train_these_together(
     workers: int,
     watch: Callable[[dict[str, Progress]], None] | None,
 ) -> None:
-    """Train ensembles, so many at a time, and lay each apart as soon as it is trained."""
+    """Train ensembles, `workers` at a time, and lay each apart as soon as it is trained."""
     workers = min(workers, len(found))
     if workers < 2:
         for one in found:
@@ -144,7 +146,7 @@ def _train_these_together(
 def _train_and_lay_apart(
     ensemble: Together, folder: Path, choice: EngineChoice, watch: Callable[[Progress], None] | None = None
 ) -> None:
-    """Train an ensemble for those of its runs that nobody else has trained by then."""
+    """Train an ensemble for those of its runs that no other process has trained by then, and lay it apart."""
     with alone_with(ensemble, folder) as left:
         if left is not None:
             train_one(left.setup, folder, choice, watch)
@@ -152,9 +154,9 @@ def _train_and_lay_apart(
 
 
 def _tell_of_wide_runs(setups: Sequence[Setup], folder: Path, share: int) -> None:
-    """Say which runs were begun on more threads than a worker's share: they go on so, and wait for cores all the time.
+    """Warn of runs begun on more threads than a worker's share, which will wait for cores all the time.
 
-    A run keeps its threads, since it is to end in the same bits.
+    A run keeps its number of threads so that it ends in the same bits.
     """
     begun = [setup.name for setup in setups if (folder / setup.name / "run.json").exists()]
     wide = [name for name in begun if RunFolder(folder / name).engine.threads > share]
@@ -167,10 +169,10 @@ def _tell_of_wide_runs(setups: Sequence[Setup], folder: Path, share: int) -> Non
 
 
 def unfinished(setups: Sequence[Setup], folder: Path, *, in_order: bool = False) -> list[Setup]:
-    """The setups whose run is not at its end, the longest first or in their order.
+    """The setups whose run is not finished, the longest first or, if `in_order`, in the order given.
 
     Raises:
-        InputError: names that repeat.
+        InputError: names repeat.
     """
     if len({setup.name for setup in setups}) != len(setups):
         raise InputError("two setups have the same name; give each its own")
@@ -179,10 +181,10 @@ def unfinished(setups: Sequence[Setup], folder: Path, *, in_order: bool = False)
 
 
 def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
-    """The runs that are at their end, by name.
+    """The finished runs, by name.
 
     Raises:
-        InputError: a run folder of that name holds another run.
+        InputError: a setup's run folder holds another run.
     """
     runs = {}
     for setup in setups:
@@ -199,7 +201,7 @@ def _train_and_then(
     then: Then | None,
     watch: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Train one run in this process, and do with it what is done then."""
+    """Train one run in this process, and call `then` with its folder."""
     train_one(setup, folder, choice, watch)
     if then is not None:
         with using_threads(choice.engine(setup)):
@@ -212,5 +214,5 @@ def train_one(
     choice: EngineChoice,
     watch: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Train one run in this process, into the folder of its name."""
+    """Train one run in this process, into `folder / setup.name`."""
     train(setup, folder / setup.name, engine=choice, watch=watch)

@@ -1,4 +1,4 @@
-"""How much memory training takes at the least, so that what cannot be is refused before it begins."""
+"""The least memory that training takes, so that a run that cannot fit is refused before it begins."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hopscope.training.engine import Engine
 from hopscope.training.setup import Setup
 
 HELD_OUT = 4096
-"""Sequences of the fixed held-out set behind a run's result."""
+"""Number of sequences in the fixed held-out set behind a run's result."""
 
 
 def least_memory(setup: Setup, engine: Engine) -> int:
-    """Bytes that training takes at the least: weights, gradients and moments of all models, the activations that a
-    backward pass needs of the models that go through together, one batch of data, and the held-out set.
+    """Bytes that training takes at the least: weights, gradients and moments of all models, the activations kept for
+    the backward pass of the models that are computed together, one batch of data, and the held-out set.
     """
     problem, recipe, models = setup.problem, setup.recipe, len(setup.seeds)
     shape = recipe.architecture(problem)
@@ -24,8 +24,8 @@ def least_memory(setup: Setup, engine: Engine) -> int:
     block = 4 * width * inner + (8 * width**2 if shape.mlp else 0)
     weights = shape.layers * block + width * (problem.input_dim + problem.target_dim)
     ours = engine.fused or engine.fused_blocks
-    patterns = 0 if ours else shape.heads * length  # which fused attention makes anew on the way back
-    hidden = 4 * width * (1 if engine.fused_blocks else 2) if shape.mlp else 0  # likewise after the GELU
+    patterns = 0 if ours else shape.heads * length  # fused attention recomputes them in the backward pass
+    hidden = 4 * width * (1 if engine.fused_blocks else 2) if shape.mlp else 0  # likewise GELU's output
     kept = 3 * inner + 2 * width + hidden + patterns
     rows = recipe.batch_size * length
     activations = shape.layers * rows * kept * (2 if engine.precision == "bf16" else number)
@@ -35,10 +35,10 @@ def least_memory(setup: Setup, engine: Engine) -> int:
 
 
 def check_memory(setup: Setup, engine: Engine) -> None:
-    """See that a run fits into the memory of the engine's device.
+    """Check that a run fits into the memory of the engine's device.
 
     Raises:
-        InputError: it would take more than there is.
+        InputError: the run would take more memory than there is.
     """
     needed, there = least_memory(setup, engine), memory_of(engine)
     if needed > there:
@@ -49,6 +49,6 @@ def check_memory(setup: Setup, engine: Engine) -> None:
 
 
 def memory_of(engine: Engine) -> int:
-    """Bytes that the engine's device has."""
+    """Bytes of memory of the engine's device."""
     device = torch.device(engine.device)
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()

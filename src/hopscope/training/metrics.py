@@ -1,4 +1,4 @@
-"""The metrics of a run: one row a logged step and model on disk, one table in memory."""
+"""The metrics of a run: one row per logged step and model on disk, one table in memory."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class MetricsRow:
 
     Attributes:
         step: updates done.
-        model: from 0, in the order of the run's seeds.
-        train_loss: mean over the steps since the row before.
-        validation_loss: on fresh sequences.
-        partial_losses: of validation, by hop asked for.
-        train_partial_losses: of training, likewise.
-        heads: how many are left from this step on; None in recipes that leave them as they are.
+        model: number of the model, from 0, in the order of the run's seeds.
+        train_loss: mean training loss over the steps since the row before.
+        validation_loss: loss on fresh sequences.
+        partial_losses: validation losses by hop asked for.
+        train_partial_losses: training losses by hop asked for, averaged like `train_loss`.
+        heads: number of heads left from this step on; None where the recipe does not prune.
     """
 
     step: int
@@ -55,7 +55,7 @@ def rows_of(
     validation: Sequence[Sequence[float]],
     heads: Sequence[int | None] | None = None,
 ) -> list[MetricsRow]:
-    """The rows after `step` updates, from losses by model and hop, and the heads that are left of each model."""
+    """The rows after `step` updates, from losses by model and hop, and the number of heads left in each model."""
     return [
         MetricsRow(
             step,
@@ -74,17 +74,17 @@ def rows_of(
 
 @dataclass(frozen=True, eq=False)
 class Metrics:
-    """All metrics of a run, a row a logged step; NaN where a model diverged.
+    """All metrics of a run, one row per logged step; NaN where a model diverged.
 
     Attributes:
-        seeds: of the models.
-        hops: asked for.
+        seeds: the models' seeds.
+        hops: the hops asked for.
         steps: updates done at each row, rising.
-        train_loss: mean over the steps since the row before.
-        validation_loss: on fresh sequences.
-        partial_losses: of validation, by hop asked for.
-        train_partial_losses: of training, likewise.
-        heads: how many are left; NaN in recipes that leave them as they are.
+        train_loss: mean training loss over the steps since the row before.
+        validation_loss: loss on fresh sequences.
+        partial_losses: validation losses by hop asked for.
+        train_partial_losses: training losses by hop asked for, averaged like `train_loss`.
+        heads: number of heads left; NaN where the recipe does not prune.
     """
 
     seeds: tuple[int, ...]
@@ -98,10 +98,10 @@ class Metrics:
 
     @classmethod
     def of_rows(cls, rows: Sequence[MetricsRow], seeds: Sequence[int], hops: Sequence[int]) -> Metrics:
-        """The table of a run's rows. A last step that a killed writer left without some models is not counted.
+        """The table of a run's rows. The last step is left out if a killed writer left it without some models.
 
         Raises:
-            InputError: steps that do not rise, or a row of another number of models or hops.
+            InputError: steps do not rise, or a step has not one row per model, or a row not one loss per hop.
         """
         models = len(seeds)
         rows = rows[: len(rows) // models * models]
@@ -128,10 +128,10 @@ class Metrics:
 
     @classmethod
     def side_by_side(cls, several: Sequence[Metrics]) -> Metrics:
-        """The models of several runs as if of one: all steps that any has a row at, NaN where a model has none.
+        """The models of several runs in one table, with every step at which any has a row; NaN where a model has none.
 
         Raises:
-            InputError: no metrics, or of different hops.
+            InputError: there are no metrics, or they are of different hops.
         """
         if len({one.hops for one in several}) != 1:
             raise InputError(f"metrics side by side must be of the same hops, got {[one.hops for one in several]}")
@@ -159,20 +159,20 @@ class Metrics:
         )
 
     def none_gone(self, heads: int) -> Bool[Array, "row model"]:
-        """Whether at a row a model has as many heads as at the row before, of `heads` at the start."""
+        """Whether, at each row, a model has as many heads as at the row before; it starts with `heads`."""
         before = np.concatenate([np.full((1, len(self.seeds)), heads), self.heads])[:-1]
         return np.asarray(self.heads == before)
 
     def every(self, steps: int) -> Metrics:
-        """The rows at multiples of `steps`: the last steps, each of which has a row, would be a smear in a figure."""
+        """The rows at multiples of `steps`; the last steps, each of which has a row, would crowd a figure."""
         return self._rows(self.steps % steps == 0)
 
     def after(self, step: int, until: int | None = None) -> Metrics:
-        """The rows after a step, up to another."""
+        """The rows after `step`, up to and including `until`."""
         return self._rows((self.steps > step) & (True if until is None else self.steps <= until))
 
     def frame(self) -> pandas.DataFrame:
-        """A pandas table: a row a logged step, seed and hop, with columns of these names and the four losses.
+        """A pandas table: one row per logged step, seed and hop, with columns for these and for the four losses.
 
         Raises:
             InputError: pandas is not installed.
@@ -206,13 +206,13 @@ class Metrics:
 
 
 def below(losses: Float[Array, "*row hop"], threshold: float, *, hops: int | None = None) -> Bool[Array, "*row"]:
-    """Whether the partial losses of so many hops, or of all, are below a threshold; NaN is not."""
+    """Whether the partial losses of at least `hops` hops (None for all) are below a threshold; NaN is not."""
     count = (losses < threshold).sum(axis=-1)
     return np.asarray(count >= (losses.shape[-1] if hops is None else hops))
 
 
 def first_step(steps: Int[Array, " row"], there: Bool[Array, " row"]) -> int | None:
-    """The first of the steps at which something is there; None if it nowhere is."""
+    """The first of the steps at which `there` is true; None if it never is."""
     return int(steps[there.argmax()]) if there.any() else None
 
 

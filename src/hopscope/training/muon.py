@@ -1,8 +1,8 @@
-"""Muon (Jordan 2024) for M models: matrices move by orthogonal updates, each head's by themselves.
+"""Muon (Jordan 2024) for M models: matrices get orthogonalised updates, those of each head separately.
 
-Where AdamW moves every number by about the learning rate, Muon moves a matrix by about the same in all directions: its
-momentum, with all singular values made one. What heads read and write is a matrix a head (`query`, `key`, `value`,
-`out`); heads that share one would share their directions. Updates are scaled to the root mean square of AdamW's (Liu et
+AdamW moves every number by about the learning rate; Muon moves a matrix by about the same amount in all directions: its
+update is the momentum with all singular values set to one. In `query`, `key`, `value` and `out` every head has its own
+matrix; heads that shared one would share its directions. Updates are scaled to the root mean square of AdamW's (Liu et
 al. 2025), so that one learning rate and one weight decay serve both.
 """
 
@@ -22,19 +22,20 @@ from hopscope.training.adamw import State
 MOMENTUM = 0.95
 
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315
-"""Of the quintic iteration: steepest at zero, so that five steps take all singular values to between 0.7 and 1.2."""
+"""Coefficients of the quintic Newton-Schulz iteration, steepest at zero: five steps take singular values to 0.7 to 1.2.
+"""
 
 _STEPS = 5
 
 _LIKE_ADAMW = 0.2
-"""Root mean square of AdamW's updates, in learning rates."""
+"""Root mean square of AdamW's updates, as a multiple of the learning rate."""
 
 Matrices = Float[Tensor, "model matrix short long"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Weight:
-    """A weight and how it is made of matrices: by head along its rows or its columns, or one as a whole."""
+    """A weight and how it divides into matrices: one per head along its rows or columns, or one as a whole."""
 
     parameter: nn.Parameter
     heads: int
@@ -42,7 +43,7 @@ class _Weight:
 
     @classmethod
     def of(cls, name: str, parameter: nn.Parameter, heads: int) -> _Weight | None:
-        """That of a parameter; None if it is AdamW's."""
+        """The weight of that name; None if AdamW updates it."""
         if name.endswith(("query.weight", "key.weight", "value.weight")):
             return cls(parameter, heads, "columns")
         if name.endswith("out.weight"):
@@ -50,7 +51,7 @@ class _Weight:
         return cls(parameter, 1, "rows") if name.endswith(("up.weight", "down.weight")) else None
 
     def matrices(self, numbers: Float[Tensor, "model d_in d_out"]) -> Matrices:
-        """A view of such numbers, matrix by matrix, the longer side last."""
+        """A view of numbers in the weight's shape, matrix by matrix, the longer side last."""
         models, d_in, d_out = numbers.shape
         if self.along == "rows":
             made = numbers.view(models, self.heads, -1, d_out)
@@ -60,10 +61,10 @@ class _Weight:
 
 
 class Muon:
-    """All weights of blocks that Muon moves.
+    """The optimiser of the block weights that Muon updates.
 
     Args:
-        transformer: M models.
+        transformer: the M models.
         decay: decoupled weight decay.
     """
 
@@ -75,12 +76,12 @@ class Muon:
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """What it moves; everything else is AdamW's."""
+        """The weights that Muon updates; AdamW updates all others."""
         return [weight.parameter for weight in self._weights]
 
     @torch.no_grad()
     def step(self, rate: float, state: State) -> None:
-        """One update of all that have a gradient; the momentum is kept where AdamW has its first moment."""
+        """Update all these weights that have a gradient; the momentum is kept in place of AdamW's first moment."""
         alike: dict[torch.Size, list[tuple[_Weight, Matrices]]] = {}
         for weight in self._weights:
             gradient = weight.parameter.grad
@@ -88,7 +89,7 @@ class Muon:
                 momentum = state[weight.parameter]["exp_avg"].lerp_(gradient, 1 - MOMENTUM)
                 ahead = weight.matrices(gradient.lerp(momentum, MOMENTUM))
                 alike.setdefault(ahead.shape[2:], []).append((weight, ahead))
-        for shape, several in alike.items():  # of all layers at once: they are small
+        for shape, several in alike.items():  # all layers at once, since they are small
             moved = orthogonal(torch.cat([ahead for _, ahead in several], dim=1))
             length = rate * _LIKE_ADAMW * math.sqrt(max(shape))
             first = 0

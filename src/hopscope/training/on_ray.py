@@ -24,7 +24,7 @@ from hopscope.training.setup import Setup
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LIVES = 50
-"""How often the worker of one run may be killed before that is taken for the run's own fault."""
+"""How often the worker of one run may be killed before the run itself is taken to be the cause."""
 
 
 def train_all_on_ray(
@@ -38,15 +38,15 @@ def train_all_on_ray(
     """Train every setup into `folder / setup.name` on a cluster, the longest first.
 
     Args:
-        setups: what to train; finished ones are skipped.
-        folder: where their run folders are, seen by every machine of the cluster.
-        cluster: where.
-        choice: of engines; device and threads are the cluster's to say.
-        watch: told now and then where every run stands.
+        setups: what to train; finished runs are skipped.
+        folder: the folder that holds their run folders, seen by every machine of the cluster.
+        cluster: the cluster, and what each run takes of it.
+        choice: the engine asked for; its device and threads are replaced by what `cluster` says.
+        watch: called now and then with the progress of every run.
 
     Raises:
-        InputError: Ray is not installed or its cluster cannot be reached or has no room for one run, names that
-            repeat, or a folder in use for something else.
+        InputError: Ray is not installed, its cluster cannot be reached or has no room for one run, names repeat, or a
+            folder is in use for something else.
     """
     left = unfinished(setups, folder)
     if left:
@@ -75,7 +75,7 @@ def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Call
 
 
 def train_in_worker(*job: Any) -> None:
-    """`train_one` in a process of Ray's, which is ours."""
+    """`train_one` in a worker process of Ray, which runs nothing but hopscope."""
     own_process.claim()
     own_process.settle()
     train_one(*job)
@@ -83,7 +83,8 @@ def train_in_worker(*job: Any) -> None:
 
 @contextmanager
 def _connected(cluster: RayCluster) -> Iterator[Any]:
-    """Ray, connected to the cluster, or to one that lives as long as the context does."""
+    """A context that gives Ray connected to the cluster, or to one that lasts as long as the context; a connection that
+    is already there is used as it is."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -94,7 +95,7 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
         return
     try:
         ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
-    except ValueError:  # a cluster that is joined takes no such orders
+    except ValueError:  # joining an existing cluster does not allow these options
         ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
         reason = str(error).splitlines()[0]

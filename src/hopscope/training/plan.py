@@ -1,4 +1,4 @@
-"""When a model does what: its learning rate, rows of metrics and checkpoints by step, and its end.
+"""The plan of a model: at which steps it has which learning rate, rows of metrics and checkpoints, and where it ends.
 
 A run goes on until its last model is at its end; see `hopscope.training.plans`.
 """
@@ -17,21 +17,21 @@ from hopscope.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Plan:
-    """What follows from a recipe, and from the steps at which a model had learned.
+    """What a recipe asks for at each step, given the steps at which a model had learned.
 
         >>> recipe = hs.Recipe(2, 1, 64, steps=1000, batch_size=32, schedule="when-learned")
         >>> Plan(recipe).end, Plan(recipe, learned_at=200).end, Plan(recipe, learned_at=900).end
         (1000, 500, 1000)
 
     Args:
-        recipe: of the run.
+        recipe: the recipe of the run.
         learned_at: the first logged step at which the model had learned every hop that it is asked for, by the recipe's
-            `learned_below`; `None` before, and where nothing hangs on it.
-        lean_at: the first step after that at which it could do without no head; `None` before, and in recipes that
-            leave heads as they are.
+            `learned_below`; `None` before, and where nothing depends on it.
+        lean_at: the first pruning step at which no further head could be removed; `None` before, and where the recipe
+            does not prune.
         some_learned_at: the first logged step at which it had learned (loss below 0.5) as many hops as
-            `head_dropout_after` asks for; `None` before, and where nothing hangs on it.
-        all_learned_at: the same of all hops.
+            `head_dropout_after` asks for; `None` before, and where nothing depends on it.
+        all_learned_at: the same for all hops.
     """
 
     recipe: Recipe
@@ -42,9 +42,9 @@ class Plan:
 
     @classmethod
     def of(cls, recipe: Recipe, metrics: Metrics, model: int = 0) -> Plan:
-        """The plan of a model of a run with these metrics, as far as they decide it.
+        """The plan of one model of a run, as far as the run's metrics decide it.
 
-        Only rows count that the model alone would have had: others may have more of them.
+        Only rows that the model would have had alone count: in an ensemble there may be more, for other models' sake.
         """
         before = cls(recipe)
         if not before.waits:
@@ -62,7 +62,7 @@ class Plan:
         return replace(plan, lean_at=next((step for step, seen in rows if plan.prunes(step, seen)), None))
 
     def after(self, step: int, losses: Float[Array, " hop"]) -> Plan:
-        """The plan once these validation losses are known after `step` updates."""
+        """The plan once the validation losses after `step` updates are known."""
         if not self.waits or not Plan(self.recipe).logs(step):
             return self
 
@@ -78,34 +78,34 @@ class Plan:
 
     @property
     def waits(self) -> bool:
-        """Whether anything hangs on what the model has learned."""
+        """Whether anything depends on what the model has learned."""
         recipe = self.recipe
         return recipe.schedule == "when-learned" or recipe.prune_every is not None or recipe.head_dropout > 0
 
     @property
     def falls_from(self) -> int:
-        """The step from which `trapezoid` and `when-learned` bring the learning rate down."""
+        """The step from which `trapezoid` and `when-learned` lower the learning rate, as far as it is known."""
         latest = self.recipe.steps - self._fall
         ready = self._ready_at
         return latest if self.recipe.schedule != "when-learned" or ready is None else min(ready, latest)
 
     @property
     def end(self) -> int:
-        """Updates in all: `steps`, or less where `when-learned` ends a run early. Known when the rate falls."""
+        """Updates in all: `steps`, or fewer where `when-learned` ends a run early. Known once the rate falls."""
         return self.falls_from + self._fall
 
     @property
     def final_from(self) -> int:
         """The step after which rows count for the final loss: `final_steps` before the end.
 
-        Under `when-learned` not before the fall, where a row at every step is there for other models' sake alone.
+        Under `when-learned` it is not before the fall: a row at every step before that is there only for other models.
         """
         first = self.end - self.recipe.final_steps
         return first if self.recipe.schedule != "when-learned" else max(first, min(self.falls_from, self.end - 1))
 
     @property
     def _ready_at(self) -> int | None:
-        """The step at which `when-learned` decides that the rate falls, if it comes to that."""
+        """The step at which `when-learned` decides that the rate falls; None before."""
         return self.learned_at if self.recipe.prune_every is None else self.lean_at
 
     @property
@@ -113,7 +113,7 @@ class Plan:
         return math.ceil(self.recipe.fall * self.recipe.steps)
 
     def learning_rate(self, step: int) -> float:
-        """Of the update that takes `step` to `step + 1`; 0 from the end on."""
+        """The learning rate of the update that takes `step` to `step + 1`; 0 from the end on."""
         recipe = self.recipe
         if step >= self.end:
             return 0.0
@@ -137,7 +137,7 @@ class Plan:
         return [one for one in range(1, step + 1) if (before if one <= decided else self).logs(one)]
 
     def prunes(self, step: int, losses: Float[Array, " hop"]) -> bool:
-        """Whether heads that can be done without go after `step` updates, with these validation losses."""
+        """Whether heads are to be pruned after `step` updates, with these validation losses."""
         every = self.recipe.prune_every
         if every is None or self.learned_at is None or self.lean_at is not None:
             return False
@@ -149,16 +149,16 @@ class Plan:
 
     @property
     def leaves_out_heads(self) -> bool:
-        """Whether some heads are left out of the next update, at random."""
+        """Whether the next update has head dropout."""
         begun = self.recipe.head_dropout_after == 0 or self.some_learned_at is not None
         return self.recipe.head_dropout > 0 and begun and self.all_learned_at is None
 
     def checkpoints(self, step: int) -> bool:
-        """Whether the weights after `step` updates are kept whatever the loss. First and last are, where any are."""
+        """Whether the weights after `step` updates are kept whatever the loss; those at the end always are."""
         return step == self.end or self.keeps(step)
 
     def keeps(self, step: int) -> bool:
-        """Whether they are kept if it is not the end."""
+        """Whether the weights after `step` updates are kept even if it is not the end; those at 0 are, if any are."""
         recipe = self.recipe
         if recipe.checkpoint_every is not None and step % recipe.checkpoint_every == 0:
             return True
@@ -175,5 +175,5 @@ class Plan:
 
 
 def _rung(step: int, per_doubling: int) -> int:
-    """How many rungs of a ladder with `per_doubling` rungs a doubling, the first at 1, are at or below `step`."""
+    """How many rungs of a ladder with `per_doubling` rungs per doubling, the first at 1, are at or below `step`."""
     return 0 if step < 1 else 1 + math.floor(per_doubling * math.log2(step) + 1e-9)

@@ -1,4 +1,4 @@
-"""When a run does what: every model by its own plan, as if it were alone, until the last one is at its end."""
+"""The plans of a run: every model follows its own, as if it were alone, until the last one is at its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopscope.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Plans:
-    """What follows from the plans of the models of a run.
+    """What a run does at each step, given the plans of its models.
 
         >>> recipe = hs.Recipe(2, 1, 64, steps=1000, batch_size=32, schedule="when-learned")
         >>> plans = Plans((Plan(recipe, learned_at=200), Plan(recipe, learned_at=400)))
@@ -22,36 +22,36 @@ class Plans:
         (700, (0.0005, 0.001), (0.0, 0.0003333333333333333))
 
     Attributes:
-        models: the plan of each.
+        models: the plan of each model.
     """
 
     models: tuple[Plan, ...]
 
     @classmethod
     def of(cls, recipe: Recipe, metrics: Metrics) -> Plans:
-        """Those of a run with these metrics, as far as they decide them."""
+        """The plans of a run, as far as its metrics decide them."""
         return cls(tuple(Plan.of(recipe, metrics, model) for model in range(len(metrics.seeds))))
 
     def after(self, step: int, losses: Float[Array, "model hop"]) -> Plans:
-        """The plans once these validation losses are known after `step` updates."""
+        """The plans once the validation losses after `step` updates are known."""
         return Plans(tuple(plan.after(step, seen) for plan, seen in zip(self.models, losses, strict=True)))
 
     def lean(self, step: int, models: Sequence[bool]) -> Plans:
-        """The plans once it is known which models could do without no head after `step` updates."""
+        """The plans once it is known in which models no further head could be removed after `step` updates."""
         pairs = zip(self.models, models, strict=True)
         return Plans(tuple(replace(plan, lean_at=step) if lean else plan for plan, lean in pairs))
 
     @property
     def end(self) -> int:
-        """Updates in all. A model that is at its end before stays as it is."""
+        """Updates in all. A model that reaches its end earlier stays as it is from then on."""
         return max(plan.end for plan in self.models)
 
     def learning_rates(self, step: int) -> tuple[float, ...]:
-        """Of the update that takes `step` to `step + 1`, model by model."""
+        """The learning rate of every model in the update that takes `step` to `step + 1`."""
         return tuple(plan.learning_rate(step) for plan in self.models)
 
     def logs(self, step: int) -> bool:
-        """Whether metrics get a row of every model after `step` updates: any of them asks for it."""
+        """Whether metrics get a row of every model after `step` updates: they do if any plan asks for it."""
         return any(plan.logs(step) for plan in self.models)
 
     def rows(self, step: int) -> list[int]:
@@ -59,18 +59,18 @@ class Plans:
         return sorted({row for plan in self.models for row in plan.rows(step)})
 
     def prunes(self, step: int, losses: Float[Array, "model hop"]) -> list[bool]:
-        """Of which models heads that can be done without go after `step` updates, with these validation losses."""
+        """Whether heads of each model are to be pruned after `step` updates, with these validation losses."""
         return [plan.prunes(step, seen) for plan, seen in zip(self.models, losses, strict=True)]
 
     @property
     def leave_out_heads(self) -> list[bool]:
-        """Of which models some heads are left out of the next update."""
+        """Whether the next update has head dropout, for each model."""
         return [plan.leaves_out_heads for plan in self.models]
 
     def checkpoints(self, step: int) -> bool:
-        """Whether the weights of all after `step` updates are kept whatever the loss."""
+        """Whether the weights of all models after `step` updates are kept whatever the loss."""
         return step == self.end or self.models[0].keeps(step)
 
     def checkpoints_in_jump(self, step: int) -> bool:
-        """Whether they are kept if a hop is being learned there."""
+        """Whether the weights of all models after `step` updates are kept if a hop is being learned there."""
         return any(plan.checkpoints_in_jump(step) for plan in self.models)

@@ -1,4 +1,4 @@
-"""Where a run stands, told while it trains and read from its folder by others."""
+"""The progress of a run, reported while it trains and read from its folder by others."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from hopscope.training.metrics import MetricsRow
 from hopscope.training.setup import Setup
 
 _TAIL = 16384
-"""Bytes of a run's metrics that are read first: a few hundred are a row."""
+"""Bytes of a run's metrics that are read first; a row has a few hundred."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands.
+    """How far a run has come.
 
     Attributes:
         step: updates done.
-        steps: updates in all, as far as it is known.
+        steps: updates in all, as far as this is known.
         partial_losses: latest validation losses by model and hop asked for; None where a model diverged.
-        steps_per_second: since the first row of metrics after the run started or resumed; None before, and where nobody
-            counts.
-        core_share: share of that time that the training thread was on a core, which on a quiet machine is almost all of
-            it; None where nobody counts.
-        then: whether it is trained, and what is done with it then is under way.
+        steps_per_second: speed since the first row of metrics after the run started or resumed; None before, and where
+            it is not measured.
+        core_share: share of that time that the training thread was on a core, almost 1 on a quiet machine; None before,
+            and where it is not measured.
+        then: whether the run is trained and what is done with it afterwards (see `train_all`) is not yet finished.
     """
 
     step: int
@@ -45,7 +45,7 @@ class Progress:
 
 
 def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
-    """Where every run stands, by the setup's name, read from its folder; a folder that is not there is at step 0."""
+    """The progress of every run, by the setup's name, read from its folder; a run without a folder is at step 0."""
     found = {}
     for setup in setups:
         rows = _last_rows(folder / setup.name / "metrics.jsonl", len(setup.seeds))
@@ -57,9 +57,9 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
 
 
 def _last_rows(path: Path, models: int) -> list[MetricsRow]:
-    """The rows of the last step that every model has one of; none before the first, or where they are damaged.
+    """The rows of the last step for which every model has one; empty if there is none, or if rows are damaged.
 
-    A step may be in the middle of being written: then some models have a row of it, and others none.
+    The latest step may be only half written, with rows of some models and not of others.
     """
     most, start = _TAIL, 1
     try:

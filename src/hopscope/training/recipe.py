@@ -27,61 +27,61 @@ class Recipe:
         0.001
 
     Args:
-        layers: blocks.
-        heads: attention heads a layer.
+        layers: number of blocks.
+        heads: attention heads per layer.
         d_model: width of the residual stream.
-        steps: updates; under `when-learned` the most there may be.
-        batch_size: sequences an update, for every model.
+        steps: number of updates; under `when-learned` an upper limit.
+        batch_size: sequences per update, for each model.
         head_dim: width of a head; `None` for d_model / heads.
         mlp: whether blocks have an MLP.
         examples: size of the training set, passed through in a new order each time; `None` for endless fresh data.
-        learning_rate: of AdamW, at its highest.
-        schedule: `constant`; `cosine` down to zero at the last step; `trapezoid`, constant and then straight down to
-            zero over the last `fall` of the steps; `when-learned`, constant until the model has learned every hop that
-            it is asked for (validation loss below `learned_below`), at the latest as long as `trapezoid`, and then
-            straight down to zero over as many updates as there, where it ends.
-        fall: of `trapezoid` and `when-learned`, the share of `steps` over which the rate goes down to zero.
-        learned_below: see `when-learned`.
-        prune_every: once the model has learned: steps, rounded up to the next row of metrics, from one
-            time that heads are taken away for good to the next, until none can go, at the latest until the rate goes
-            down; under `when-learned` that waits for it. None go while a model has forgotten a hop. `None` for never.
+        learning_rate: peak learning rate.
+        schedule: how the learning rate changes: `constant`; `cosine`, down to zero at the last step; `trapezoid`,
+            constant, then linearly down to zero over the last `fall` of the steps; `when-learned`, constant until the
+            model has learned every hop that it is asked for (validation loss below `learned_below`), but no longer than
+            under `trapezoid`, then linearly down to zero over as many updates, which ends the run.
+        fall: share of `steps` over which `trapezoid` and `when-learned` lower the learning rate to zero.
+        learned_below: validation loss below which `when-learned` and pruning count a hop as learned.
+        prune_every: steps between rounds of permanent head pruning, rounded up to the next row of metrics; pruning
+            starts once the model has learned and pauses while a hop is forgotten; it ends when no head can go, at the
+            latest when the learning rate starts to fall, which under `when-learned` waits for it. `None` disables it.
             See `hopscope.model.pruning`.
-        prune_cost: by how much the loss may rise when heads go, as many at a time as together cost no more.
-        head_dropout: the share of heads that are left out of an update at random, for each model others, until it has
-            learned every hop (loss below 0.5 at a row of metrics), so that what is learned does not hang on single
-            heads. At the least depth more models learn (`hopscope study learning`).
-        head_dropout_after: so many hops, whichever, the model must have learned before that begins. With 1 the plateau
-            is as short as without.
+        prune_cost: largest total rise of the loss allowed in one round of pruning.
+        head_dropout: share of heads dropped at random in each update, independently for each model, until it has
+            learned every hop (loss below 0.5 at a row of metrics), so that what is learned does not depend on single
+            heads. At the least depth more models learn with it (`hopscope study learning`).
+        head_dropout_after: number of hops, whichever they are, that the model must have learned before head dropout
+            starts. With 1 the plateau is as short as without head dropout.
         warmup: steps over which the learning rate rises linearly.
-        optimiser: `adamw`, or `muon` for the matrices of blocks, head by head, and AdamW for the rest; see
-            `hopscope.training.muon`.
-        weight_decay: decoupled (Loshchilov 2017), on all weights.
-        beta1: AdamW's.
-        beta2: AdamW's.
-        clip: largest gradient norm, for each model on its own; `None` for no clipping.
-        init: `torch` or `gpt2`; see `hopscope.model.initial_weights`.
-        qk_gain: factor on the initial query and key weights. Above 1, heads look somewhere from the start, and the
+        optimiser: optimiser of the weights: `adamw`, or `muon` for the matrices of blocks, head by head, with AdamW for
+            the rest; see `hopscope.training.muon`.
+        weight_decay: decoupled weight decay (Loshchilov 2017), on all weights.
+        beta1: AdamW's decay rate of the first moment.
+        beta2: AdamW's decay rate of the second moment.
+        clip: largest gradient norm, for each model separately; `None` for no clipping.
+        init: initialisation of the weights, `torch` or `gpt2`; see `hopscope.model.initial_weights`.
+        qk_gain: factor on the initial query and key weights. Above 1, heads attend selectively from the start, and the
             plateau is shorter.
-        embedding_gain: factor on what first takes the input to the residual stream.
-        output_gain: the same on what every block first writes to it.
-        log_every: steps between rows of metrics; every one of the last `final_steps` gets a row.
-        final_steps: the final validation loss is the mean over this many last steps (the paper's 100), under
-            `when-learned` over none from before the rate falls.
-        validation_size: sequences in the fresh validation batch behind each row.
-        checkpoint_every: steps between checkpoints of the weights; `None` for the last alone.
-        steps_per_epoch: the paper's unit of logging for transformer D, 6,400 steps in 800 epochs.
-        checkpoints_per_doubling: further checkpoints, evenly spaced in the logarithm of the step: so many from every
-            step n to 2n.
-        checkpoint_jump_every: steps between further checkpoints while a hop is being learned: at rows of metrics where
-            the validation loss of a hop is on its way from the plateau down to 0.1.
-        checkpoint_precision: of all checkpoints but the last; `bf16` takes half the disk and shifts attention weights
-            by less than 0.01 or so.
-        hop_weights: factors on the parts of the training loss, one for each hop asked for; `None` for one each. Losses
-            are told without them.
-        held: heads whose attention is held to a pattern, in training and after; written `1.2=previous`.
+        embedding_gain: factor on the initial weights that take the input to the residual stream.
+        output_gain: factor on the initial weights by which every block writes to the residual stream.
+        log_every: steps between rows of metrics; every one of the last `final_steps` steps also gets a row.
+        final_steps: number of last steps over which the final validation loss is averaged (100 in the paper); under
+            `when-learned` steps before the learning rate starts to fall do not count.
+        validation_size: sequences in the fresh validation batch behind each row of metrics.
+        checkpoint_every: steps between checkpoints of the weights; `None` for a checkpoint at the end alone.
+        steps_per_epoch: updates per epoch, the paper's unit for transformer D (6,400 steps are 800 epochs).
+        checkpoints_per_doubling: number of further checkpoints from every step n to 2n, evenly spaced in the logarithm
+            of the step.
+        checkpoint_jump_every: steps between further checkpoints while a hop is being learned, that is, at rows of
+            metrics where its validation loss is on its way from the plateau down to 0.1.
+        checkpoint_precision: precision of all checkpoints but the last; `bf16` halves the disk space and shifts
+            attention weights by less than about 0.01.
+        hop_weights: factors on the training losses of the hops, one for each hop asked for; `None` for 1 each. Reported
+            losses are without them.
+        held: heads whose attention is held to a fixed pattern, in training and after; written `1.2=previous`.
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value is out of range.
     """
 
     layers: int
@@ -138,13 +138,13 @@ class Recipe:
                 check_number(name, getattr(self, name), 0.0)
         for name in ("beta1", "beta2", "fall", "head_dropout"):
             check_number(name, getattr(self, name), 0.0, 1.0)
-        for name in ("hop_weights", "held"):  # of lists the record on disk would not be this recipe's
+        for name in ("hop_weights", "held"):  # with lists, the record on disk would not equal this recipe
             if getattr(self, name) is not None:
                 of = "numbers, one a hop" if name == "hop_weights" else "held heads"
                 object.__setattr__(self, name, check_items(name, getattr(self, name), of))
         for weight in self.hop_weights or ():
             check_number("a weight of a hop", weight, 0.0)
-        _ = self.initial  # which sees to its values
+        _ = self.initial  # which checks its values
         self._take_whole_numbers()
         for name, kind in _CHOICES:
             choices = get_args(kind)
@@ -155,7 +155,7 @@ class Recipe:
         check_held(self.held, self.layers, self.heads)
 
     def _take_whole_numbers(self) -> None:
-        """Make floats of whole numbers where the record on disk has floats: 1 and 1.0 are told apart by their hash."""
+        """Turn whole numbers into floats where the record on disk has floats: 1 and 1.0 are hashed differently."""
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type in ("float", "float | None") and isinstance(value, int):

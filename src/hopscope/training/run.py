@@ -1,7 +1,7 @@
 """A run on disk: plain files that outlive the program.
 
     run.json                            problem, recipe, seeds, engine, versions, content hash
-    metrics.jsonl                       one row a logged step and model
+    metrics.jsonl                       one row per logged step and model
     checkpoints/step-NNNNNN.safetensors weights of all models, leading axis `model`
     state.safetensors                   the latest point to resume from: weights, moments, step
     result.json                         written when the run is finished
@@ -10,7 +10,7 @@ Rows hold `step`, `model` (from 0), `train_loss` and `train_partial_losses` (mea
 `validation_loss` and `partial_losses` (on fresh sequences), the lists by hop asked for. A loss that is not a number is
 null. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read them.
 
-Every file carries the content hash and a checksum (`hopscope.seals`), which are looked at whenever it is read.
+Every file carries the content hash and a checksum (`hopscope.seals`), which are checked whenever it is read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RUN: dict[str, Any] = {"kind": "hopscope run", "schema": 1}
 _RESULT: dict[str, Any] = {"kind": "hopscope result", "schema": 1}
 
 _DRAFT = ".run.json.new"
-"""What run.json is called until it has its name."""
+"""The name of run.json until it is complete."""
 
 
 class RunFolder:
@@ -70,7 +70,7 @@ class RunFolder:
         """Begin a run in a folder that is new or empty, or find the same run there.
 
         Raises:
-            InputError: the folder holds something else: another recipe, problem or seeds, or foreign files.
+            InputError: the folder holds something else: a run with another recipe, problem or seeds, or other files.
         """
         path = Path(path)
         if path.exists() and (not path.is_dir() or any(not name.name.startswith(".") for name in path.iterdir())):
@@ -89,10 +89,10 @@ class RunFolder:
         return cls(path).require(setup)  # as it was begun: another process may have come first
 
     def require(self, setup: Setup) -> RunFolder:
-        """This run, if it is of that setup, whatever its name.
+        """This run, if it has that setup, whatever the setup's name.
 
         Raises:
-            InputError: it is another; the sentence names the first difference.
+            InputError: the run has another setup; the message names the first difference.
         """
         asked = {**asdict(setup.problem), **asdict(setup.recipe), "seeds": list(setup.seeds)}
         here = {**asdict(self.problem), **asdict(self.recipe), "seeds": list(self.seeds)}
@@ -106,47 +106,47 @@ class RunFolder:
 
     @contextmanager
     def writing(self, patience: float = 10.0) -> Iterator[None]:
-        """Hold the folder as its only writer; the hold ends with the process, however it ends.
+        """A context in which this process is the folder's only writer; if the process dies, the folder is free again.
 
         Args:
-            patience: seconds to wait for another writer to go.
+            patience: seconds to wait for another writer to finish.
 
         Raises:
             InputError: another process is still training this run.
         """
         busy = f"another process is training in {self.path}; wait for it, or stop it"
         with holding(self.path / ".writer", busy, patience):
-            (self.path / _DRAFT).unlink(missing_ok=True)  # of a process that was killed in between
+            (self.path / _DRAFT).unlink(missing_ok=True)  # left by a process that was killed in between
             yield
 
     @property
     def finished(self) -> bool:
-        """Whether the run has come to its end."""
+        """Whether the run is finished."""
         return (self.path / "result.json").exists()
 
     @cached_property
     def result(self) -> Result:
-        """What the finished run says of itself.
+        """The result of the finished run.
 
         Raises:
-            InputError: it is not finished.
+            InputError: the run is not finished, or its result is damaged.
         """
         path, what = self.path / "result.json", "the result of a finished run"
         return read_record(path, Result, **_RESULT, what=what, upgrade=unmarked, run=self.record.content_hash)
 
     def finish(self, result: Result) -> None:
-        """Write the result: the run is at its end."""
+        """Write the result, which marks the run as finished."""
         write_record(self.path / "result.json", result, **_RESULT, run=self.record.content_hash)
 
     @cached_property
     def model_hashes(self) -> tuple[str, ...]:
-        """A name for each finished model: what it was trained from, and its seed."""
+        """A hash for each model, of the run's content hash and the model's seed."""
         hashed = self.record.content_hash
         return tuple(content_hash([hashed, seed]) for seed in self.seeds)
 
     @cached_property
     def metrics(self) -> Metrics:
-        """The metrics so far, as one table; without rows before the first.
+        """The metrics so far, as one table; it has no rows before the first is logged.
 
         Raises:
             InputError: the file is damaged, or a finished run lacks rows.
@@ -163,10 +163,10 @@ class RunFolder:
         return metrics
 
     def require_rows(self, step: int) -> None:
-        """See that the metrics have all rows up to a step.
+        """Check that the metrics have all rows up to a step.
 
         Raises:
-            InputError: rows are missing, or there are others.
+            InputError: rows are missing, or there are rows that should not be there.
         """
         self._require(self.metrics, step)
 
@@ -182,27 +182,27 @@ class RunFolder:
 
     @property
     def plans(self) -> Plans:
-        """When this run does what, as far as its metrics decide it."""
+        """The plans of this run's models, as far as its metrics decide them."""
         return Plans.of(self.recipe, self.metrics)
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
-        """Add rows at the end."""
+        """Append rows to the metrics."""
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(row_lines(rows, self.record.content_hash))
         self.__dict__.pop("metrics", None)
 
     def drop_metrics_after(self, step: int) -> None:
-        """Forget rows that a resumed run is about to make again, and what a killed one left unfinished."""
+        """Drop the rows that a resumed run will write again, and what a killed run left unfinished."""
         if (self.path / "metrics.jsonl").exists():
             kept = [row for row in self.rows() if row.step <= step]
             write_text(self.path / "metrics.jsonl", row_lines(kept, self.record.content_hash))
         self.__dict__.pop("metrics", None)
 
     def drop_checkpoints_after(self, step: int) -> None:
-        """Forget weights that a resumed run is about to come to again, or not, where it ends before.
+        """Delete the checkpoints after `step`: a resumed run will write them again, or end before them.
 
         Raises:
-            InputError: one of them is damaged, or not this run's; none is forgotten then.
+            InputError: one of them is damaged or not this run's; then none is deleted.
         """
         later = [path for number, path in self.checkpoints.items() if number > step]
         for path in later:
@@ -211,10 +211,10 @@ class RunFolder:
             path.unlink()
 
     def require_no_lost_state(self) -> None:
-        """See that a run without a state to go on from has not come far: one is written with every checkpoint.
+        """Check that a run without a state to resume from has not come far: a state is written with every checkpoint.
 
         Raises:
-            InputError: there are two checkpoints or more beyond its beginning.
+            InputError: there are two or more checkpoints after step 0.
         """
         later = [step for step in self.checkpoints if step]
         if len(later) > 1:
@@ -235,7 +235,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> dict[int, Path]:
-        """Files of weights, by step."""
+        """The checkpoint files, by step."""
         found = {}
         for path in sorted((self.path / "checkpoints").glob("step-*.safetensors")):
             number = path.stem.removeprefix("step-")
@@ -248,28 +248,28 @@ class RunFolder:
         return self.path / "checkpoints" / f"step-{step:06d}.safetensors"
 
     def lost_checkpoints(self, step: int) -> list[Path]:
-        """Files of weights up to a step that a run which has come there has written and that are not there."""
+        """The checkpoint files up to `step` that a run which has come there must have written and that are missing."""
         plans = self.plans
         kept = [self.checkpoint_path(one) for one in range(step + 1) if plans.checkpoints(one)]
         return [path for path in kept if not path.exists()]
 
     def save_checkpoint(self, step: int, weights: dict[str, Tensor], *, last: bool = False) -> None:
-        """Keep the weights after `step` updates, marked as this run's. All but the last in the recipe's precision."""
+        """Save the weights after `step` updates, marked as this run's; all but the last in the recipe's precision."""
         if self.recipe.checkpoint_precision == "bf16" and not last:
             weights = {name: tensor.bfloat16() for name, tensor in weights.items()}
         save_tensors(self.checkpoint_path(step), weights, step, self.record.content_hash)
 
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
-        """Replace the point to resume from; the rows of metrics up to it are on the disk before it is."""
+        """Replace the state to resume from; the rows of metrics up to it are brought to the disk first."""
         if (self.path / "metrics.jsonl").exists():
             settle(self.path / "metrics.jsonl")
         save_tensors(self.path / "state.safetensors", state, step, self.record.content_hash)
 
     def load_state(self) -> tuple[int, dict[str, Tensor]] | None:
-        """The point to resume from, if there is one.
+        """The step and the state to resume from, if there is one.
 
         Raises:
-            InputError: it is damaged, or of another run.
+            InputError: the state is damaged, or belongs to another run.
         """
         path = self.path / "state.safetensors"
         return load_tensors(path, self.record.content_hash) if path.exists() else None
@@ -278,7 +278,7 @@ class RunFolder:
         """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
 
         Raises:
-            InputError: there is no such checkpoint, or it is damaged, of another step or another run.
+            InputError: there is no such checkpoint, it is damaged, or it belongs to another step or another run.
         """
         checkpoints = self.checkpoints
         if not checkpoints:
@@ -300,30 +300,30 @@ class RunFolder:
         return transformer.requires_grad_(False)
 
     def _load_checkpoint(self, path: Path) -> dict[str, Tensor]:
-        """The weights in `path`, if they are this run's at the step that it is named for."""
+        """The weights in `path`, after a check that they are this run's at the step in its name."""
         held, weights = load_tensors(path, self.record.content_hash)
         check_name(path, held)
         return weights
 
 
 def _publish(draft: Path, path: Path) -> None:
-    """Give a file that is whole its name, unless another process was first: then what that has written counts."""
+    """Give a complete file its name, unless another process was first: then that process's file stays."""
     try:
         os.link(draft, path)
     except (FileExistsError, FileNotFoundError):
         pass
-    except OSError:  # a disk that knows no links
+    except OSError:  # a file system without hard links
         os.replace(draft, path)
     draft.unlink(missing_ok=True)
-    if sys.platform != "win32":  # where folders cannot be opened
+    if sys.platform != "win32":  # Windows cannot open folders
         settle(path.parent)
 
 
 def check_name(path: Path, held: int) -> None:
-    """See that a checkpoint is named for the step of the weights that it holds.
+    """Check that a checkpoint's name has the step of the weights that it holds.
 
     Raises:
-        InputError: it is named for another.
+        InputError: the name has another step.
     """
     if path.stem != f"step-{held:06d}":
         raise InputError(

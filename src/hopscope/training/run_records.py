@@ -1,4 +1,4 @@
-"""What run.json and result.json say, as types."""
+"""The contents of run.json and result.json, as types."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ADDED = {
     "output_gain": 1.0,
     "optimiser": "adamw",
 }
-"""Fields that recipes and problems have got since studies keep records of them (`hopscope.studies.kept`), and what they
-stand at in those that lack them. The next one goes here."""
+"""Fields added to recipes and problems since studies keep records of them (`hopscope.studies.kept`), with the values
+that hold for records without them. Add new fields here."""
 
 _ADDED_BEFORE = {
     "fall": 0.3,
@@ -32,11 +32,11 @@ _ADDED_BEFORE = {
     "asked": None,
     "graph": "chain",
 }
-"""Those that runs lack which are older than that."""
+"""Fields that were added before that, likewise; older runs lack them."""
 
 
 def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) -> str:
-    """A name for what is trained, the same for a recipe written before a field was added and after."""
+    """The content hash of what is trained; it is the same for a recipe written before a field was added and after."""
     told: dict[str, Any] = {"problem": problem, "recipe": recipe, "seeds": seeds}
     if problem.get("graph") in REVISED:
         told["revision"] = REVISED[problem["graph"]]
@@ -44,15 +44,15 @@ def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) 
 
 
 def hash_of(setup: Setup) -> str:
-    """The content hash of the run of a setup, whether it is there or not."""
+    """The content hash of a setup's run, whether the run exists or not."""
     return run_hash(asdict(setup.problem), asdict(setup.recipe), list(setup.seeds))
 
 
 def check_hash(told: dict[str, Any]) -> None:
-    """See that the content hash is that of what stands beside it in run.json, where an older recipe may lack fields.
+    """Check that the content hash in run.json is that of its problem, recipe and seeds. Older recipes may lack fields.
 
     Raises:
-        InputError: it is not.
+        InputError: the content hash is another.
     """
     if run_hash(told["problem"], told["recipe"], told["seeds"]) != told["content_hash"]:
         raise InputError("its content_hash is not that of its problem, recipe and seeds")
@@ -60,15 +60,15 @@ def check_hash(told: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What run.json says.
+    """The contents of run.json.
 
     Attributes:
-        content_hash: a name for what is trained: of problem, recipe and seeds.
-        problem: what on.
-        recipe: how.
-        seeds: one a model.
+        content_hash: hash of problem, recipe and seeds, which names what is trained.
+        problem: what is trained on.
+        recipe: how it is trained.
+        seeds: one per model.
         engine: how steps are computed; kept when the run resumes.
-        versions: of hopscope, torch and Python where the run began.
+        versions: versions of hopscope, torch and Python where the run began.
     """
 
     content_hash: str
@@ -81,17 +81,17 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class ModelResult:
-    """What one model of a finished run came to. A loss that is not a number is None.
+    """The result of one model of a finished run. A loss that is not a number is None.
 
     Attributes:
-        model: from 0, in the order of the run's seeds.
-        seed: of its weights and data.
-        hash: a name for the model: what it was trained from, and its seed.
-        final_validation_loss: mean over the last `final_steps` steps of the recipe.
-        final_partial_losses: likewise, by hop asked for.
-        held_out_loss: on a fixed set of sequences, the same for every run on the problem.
-        held_out_standard_error: of that, over sequences.
-        held_out_partial_losses: on the same set, by hop asked for.
+        model: number of the model, from 0, in the order of the run's seeds.
+        seed: the seed of its weights and data.
+        hash: hash of the run's content hash and the model's seed, which names the model.
+        final_validation_loss: mean validation loss over the recipe's last `final_steps` steps (see `Plan.final_from`).
+        final_partial_losses: the same by hop asked for.
+        held_out_loss: loss on a fixed set of sequences, the same for every run on the problem.
+        held_out_standard_error: standard error of that loss over sequences.
+        held_out_partial_losses: losses on the same set, by hop asked for.
     """
 
     model: int
@@ -105,18 +105,18 @@ class ModelResult:
 
     @property
     def diverged(self) -> bool:
-        """Whether in the end its answers were no numbers."""
+        """Whether the trained model's held-out loss is not a number."""
         return self.held_out_loss is None
 
 
 @dataclass(frozen=True)
 class Result:
-    """What result.json says.
+    """The contents of result.json.
 
     Attributes:
         steps: updates done.
-        held_out: sequences in the held-out set.
-        models: one a seed.
+        held_out: number of sequences in the held-out set.
+        models: the result of each model, one per seed.
     """
 
     steps: int

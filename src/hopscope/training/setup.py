@@ -1,4 +1,4 @@
-"""A setup: problem, recipe and seeds together, all that decides what a run comes to."""
+"""A setup: problem, recipe and seeds together, all that decides the result of a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Setup:
         (True, (0,), (1,))
 
     Attributes:
-        name: of its run folder, where several lie side by side.
-        problem: what on.
-        recipe: how.
-        seeds: one a model.
+        name: name of its run folder, where several lie side by side.
+        problem: what is trained on.
+        recipe: how it is trained.
+        seeds: one per model.
 
     Raises:
-        InputError: no seeds, repeated ones, or one that is no whole number from 0 to 2^63 - 1; weights of hops that are
-            not one for each hop asked for.
+        InputError: there are no seeds, seeds repeat, or one is not a whole number from 0 to 2^63 - 1; `hop_weights` has
+            not one weight per hop asked for, or only zeros; or `problem` or `recipe` is something else.
     """
 
     name: str
@@ -51,5 +51,5 @@ class Setup:
 
     @property
     def work(self) -> int:
-        """Steps of single blocks: what the run costs, beside others of its width."""
+        """Updates times blocks, over all models: the cost of the run relative to others of its width."""
         return self.recipe.layers * self.recipe.steps * len(self.seeds)

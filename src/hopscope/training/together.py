@@ -1,10 +1,10 @@
-"""Runs that differ by their seeds alone, trained as one ensemble and then laid apart, each into its own folder.
+"""Runs that differ only by their seeds, trained as one ensemble and then laid apart, each into its own run folder.
 
-On a GPU a small model leaves most of it idle, so that many at once take hardly longer than one. They do not feel one
-another: each comes to what it would come to alone, by its own plan, up to rounding. While it trains, an ensemble lies
-in a hidden folder beside the runs, where it goes on after a kill like any run; a run that is laid apart appears whole.
-It has no state to go on from, for it is at its end. Of several processes that are asked for the same runs one trains an
-ensemble and lays it apart, and the others find the runs there.
+A small model leaves most of a GPU idle, so that many at once take hardly longer than one. They do not affect one
+another: each follows its own plan and becomes, up to rounding, what it would become alone. While it trains, an ensemble
+is in a hidden folder beside the runs, where it resumes after a kill like any run; a run that is laid apart appears
+complete. It has no state to resume from, since it is finished. Of several processes that are asked for the same runs,
+one trains an ensemble and lays it apart, and the others find the finished runs.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ ASIDE = ".together"
 """The folder, beside the runs, in which ensembles train."""
 
 MOST = 64
-"""Models of an ensemble."""
+"""The most models in one ensemble."""
 
 _APART = "apart"
-"""In an ensemble's folder: the folders of its runs, until they are whole."""
+"""The folder in an ensemble's folder that holds the run folders until they are complete."""
 
 _SPENT = ".spent"
-"""What the folder of an ensemble ends in once those of all its runs are."""
+"""The suffix of an ensemble's folder once the folders of all its runs are complete."""
 
 _HELD = f"{ASIDE}-"
-"""What a file begins with, beside the runs, that whoever is at an ensemble holds; then comes the ensemble's name."""
+"""Prefix of the lock file, beside the runs, held by the process that works on an ensemble; the ensemble's name follows.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,15 @@ class Together:
     """An ensemble, and the runs whose models it trains.
 
     Attributes:
-        setup: of the ensemble; its name is that of its folder.
-        runs: one a seed of the ensemble, or of some of them.
+        setup: the setup of the ensemble; its name is that of the ensemble's folder.
+        runs: the setups of the runs, one for each of the ensemble's seeds or for some of them.
     """
 
     setup: Setup
     runs: tuple[Setup, ...]
 
     def progress(self, of_all: Progress) -> dict[str, Progress]:
-        """Where each run stands, by name, from where the ensemble does."""
+        """The progress of each run, by name, from that of the ensemble."""
         by_seed = dict(zip(self.setup.seeds, of_all.partial_losses, strict=False))
         return {
             run.name: replace(of_all, partial_losses=(by_seed[run.seeds[0]],) if by_seed else ()) for run in self.runs
@@ -62,16 +63,17 @@ class Together:
 
 
 def together(setups: Sequence[Setup], folder: Path, fits: Callable[[Setup], bool]) -> list[Together]:
-    """Ensembles of those setups of one seed that differ by nothing else and have no folder yet; first those begun.
+    """Ensembles of the setups that have one seed, differ by nothing else and have no folder yet; ensembles that were
+    begun come first.
 
-    What is left over trains alone: setups that nobody is like, and those that keep checkpoints while any model of an
-    ensemble would be learning. Where the same runs are wanted under several names, some are left for when these have
-    their folders.
+    Other setups train alone: those that differ from all others, and those with `checkpoint_jump_every`, which in an
+    ensemble would keep checkpoints while any model is learning. Where the same runs are wanted under several names, the
+    other names are left until the first ones have their folders.
 
     Args:
-        setups: runs, none of them finished.
-        folder: where their folders are.
-        fits: whether an ensemble fits into the memory there is.
+        setups: setups of runs, none of them finished.
+        folder: the folder that holds their run folders.
+        fits: says whether an ensemble fits into memory.
     """
     alike: dict[tuple[object, object], list[Setup]] = {}
     for setup in setups:
@@ -121,14 +123,15 @@ def _ensemble(runs: Sequence[Setup]) -> Setup:
 def alone_with(ensemble: Together, folder: Path) -> Iterator[Together | None]:
     """A context in which no other process trains an ensemble or lays it apart.
 
-    Gives it with those runs that have no folder by now, for another process may have been at it; None where all have.
+    Gives the ensemble with only those runs that still have no folder, since another process may have made some; None
+    where all have one.
 
     Args:
-        ensemble: as it was found.
-        folder: where the folders of the runs are.
+        ensemble: the ensemble as it was found.
+        folder: the folder that holds the run folders.
 
     Raises:
-        InputError: another process is still at it.
+        InputError: another process is still working on it.
     """
     path = folder / ensemble.setup.name
     with _holding(path):
@@ -139,7 +142,7 @@ def alone_with(ensemble: Together, folder: Path) -> Iterator[Together | None]:
 
 @contextmanager
 def _holding(ensemble: Path, patience: float = 10.0) -> Iterator[None]:
-    """Hold an ensemble by a file that is there as long as the hold is; its folder may go meanwhile, or not be there."""
+    """Hold an ensemble by a lock file, which exists only meanwhile; the ensemble's folder may be missing or go away."""
     held = ensemble.parent.with_name(f"{_HELD}{ensemble.stem}")
     held.parent.mkdir(parents=True, exist_ok=True)
     busy = f"another process is training in {ensemble}; wait for it, or stop it"
@@ -147,14 +150,14 @@ def _holding(ensemble: Path, patience: float = 10.0) -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(OSError):  # some systems remove no file that is open
+            with suppress(OSError):  # some systems cannot remove an open file
                 held.unlink()
 
 
 def lay_apart(ensemble: Together, folder: Path) -> None:
-    """Give each run of a trained ensemble its folder, and take the ensemble's away, if it has no other models.
+    """Give each run of a trained ensemble its folder, and remove the ensemble's if it has no other models.
 
-    Within `alone_with`.
+    Call this within `alone_with`.
 
     Raises:
         InputError: a file of the ensemble is damaged.
@@ -180,17 +183,17 @@ def lay_apart(ensemble: Together, folder: Path) -> None:
         told = replace(run.result.models[model], model=0, hash=own.model_hashes[0])
         own.finish(Result(plans[model].end, run.result.held_out, (told,)))
     if len(apart) == len(run.seeds):
-        spent = run.path.rename(run.path.with_suffix(_SPENT))  # a kill leaves what is known for what it is
+        spent = run.path.rename(run.path.with_suffix(_SPENT))  # so that after a kill it is recognised
         _bring_to_an_end(spent, folder)
-    else:  # what nobody wants today may be wanted tomorrow
+    else:  # the other models may be wanted later
         _give_out(run.path, folder)
 
 
 def clear(folder: Path) -> None:
-    """Bring to its end what a kill has cut short: runs of spent ensembles get their folders.
+    """Finish what a kill cut short: runs of ensembles that were laid apart get their folders, and these ensembles go.
 
     Raises:
-        InputError: another process is at one of them.
+        InputError: another process is working on one of these ensembles.
     """
     aside = folder / ASIDE
     for spent in aside.glob(f"*{_SPENT}"):
@@ -198,26 +201,26 @@ def clear(folder: Path) -> None:
             _bring_to_an_end(spent, folder)
     for held in folder.glob(f"{_HELD}*"):
         with suppress(InputError), _holding(aside / held.name.removeprefix(_HELD), patience=0.0):
-            pass  # what a kill has left goes with the hold
-    with suppress(OSError):  # it is not there, or something in it
+            pass  # the hold removes a lock file that a killed process left
+    with suppress(OSError):  # it is missing or not empty
         aside.rmdir()
 
 
 def _bring_to_an_end(spent: Path, folder: Path) -> None:
-    """Give the runs of a spent ensemble their folders and take its own away, if it is there."""
+    """Give the runs of a spent ensemble their folders and remove the ensemble's own, if it exists."""
     if spent.exists():
         _give_out(spent, folder)
         shutil.rmtree(spent)
 
 
 def is_being_laid_apart(path: Path) -> bool:
-    """Whether a file is of a run that is being laid apart."""
+    """Whether a file belongs to a run that is being laid apart."""
     parts = path.parts
     return any(parts[n] == ASIDE and parts[n + 2] == _APART for n in range(len(parts) - 2))
 
 
 def _give_out(ensemble: Path, folder: Path) -> None:
-    """Move runs that lie apart in an ensemble's folder to where they belong, but for those that are there by now."""
+    """Move the run folders in an ensemble's folder to where they belong, except those that exist there by now."""
     for path in sorted((ensemble / _APART).rglob("run.json")):
         target = folder / path.parent.relative_to(ensemble / _APART)
         if not target.exists():
@@ -226,7 +229,7 @@ def _give_out(ensemble: Path, folder: Path) -> None:
 
 
 def _rows(of_model: Iterable[MetricsRow], plan: Plan) -> list[MetricsRow]:
-    """The rows that a model alone would have had. The ensemble may have some in between, for other models' sake."""
+    """The rows that a model alone would have had. The ensemble may have more in between, for other models' sake."""
     wanted = set(plan.rows(plan.end))
     rows, before, since = [], 0, list[tuple[int, MetricsRow]]()
     for row in of_model:
@@ -239,7 +242,7 @@ def _rows(of_model: Iterable[MetricsRow], plan: Plan) -> list[MetricsRow]:
 
 
 def _as_one(since: Sequence[tuple[int, MetricsRow]]) -> MetricsRow:
-    """The last of several rows, told with the updates that each is of, with the training losses of all."""
+    """The last of several rows, with training losses averaged over all; each is given with its number of updates."""
     updates, last = [number for number, _ in since], since[-1][1]
     if len(since) == 1:
         return last
@@ -252,6 +255,6 @@ def _as_one(since: Sequence[tuple[int, MetricsRow]]) -> MetricsRow:
 
 
 def _mean(updates: Sequence[int], losses: Sequence[float | None]) -> float | None:
-    """The mean over all updates; None where one is no number."""
+    """The mean over all updates; None where a loss is not a number."""
     told = [float("nan") if loss is None else loss for loss in losses]
     return number_or_null(sum(n * loss for n, loss in zip(updates, told, strict=True)) / sum(updates))

@@ -28,14 +28,14 @@ from hopscope.training.setup import Setup
 
 _SECONDS_BETWEEN_STATES = 20.0
 _SINCE_ROW = "losses since the last row"
-"""In the state of a run that was stopped between two rows of metrics."""
+"""Key in the state of a run that was stopped between two rows of metrics."""
 
 _ORDER = "order of the training set"
-"""In the state of a run that passes through one."""
+"""Key in the state of a run with a training set of fixed size."""
 
 _LEFT = "heads that are left"
-"""In the state of a run whose heads may go. A head without a weight to write by may still be there, and older states,
-which lack this, do not tell."""
+"""Key in the state of a run that prunes heads. Older states lack it and cannot tell a pruned head from one whose output
+weights happen to be zero."""
 
 
 def train(
@@ -45,21 +45,21 @@ def train(
     engine: Engine | EngineChoice = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> RunFolder:
-    """Train an ensemble, one model a seed, or continue where an earlier call was stopped.
+    """Train an ensemble, one model per seed, or continue where an earlier call was stopped.
 
-    A run that was killed at any moment and called again gives, on a CPU, the bits of one left alone: its data are a
+    On a CPU, a run that was killed at any moment and continued gives the same bits as one that was not: its data are a
     function of seed and step, and its state is written whole or not at all.
 
     Args:
-        setup: what; weights, data and validation all derive from its seeds.
+        setup: what to train; weights, data and validation all derive from its seeds.
         folder: where the run is kept; new, empty, or holding this same run.
-        engine: how steps are computed. A run that resumes keeps its own where the machine has it, and its precision
-            everywhere.
-        watch: told where the run stands after every row of metrics.
+        engine: how steps are computed. A run that resumes keeps its own engine where the machine has it, and its
+            precision everywhere.
+        watch: called with the run's progress after every row of metrics.
 
     Raises:
-        InputError: a folder that holds something else, an engine that this machine lacks, a run that does not fit into
-            its memory, or damage.
+        InputError: the folder holds something else, this machine lacks the engine, the run does not fit into memory, or
+            a file of the run is damaged.
         KeyboardInterrupt: the process was told to stop; the state was written before.
     """
     if not (folder / "run.json").exists():
@@ -70,19 +70,19 @@ def train(
     run = RunFolder(folder).require(setup)
     if not run.finished:
         with run.writing():
-            run = RunFolder(folder).require(setup)  # as whoever wrote here before has left it
+            run = RunFolder(folder).require(setup)  # as the process that wrote here before left it
             if not run.finished:
                 _train_to_its_end(run, setup, watch)
     return run
 
 
 def _train_to_its_end(run: RunFolder, setup: Setup, watch: Callable[[Progress], None] | None) -> None:
-    """Train a run that nobody else writes, with its own engine where the machine has it."""
+    """Train a run that no other process writes, with its own engine where the machine has it."""
     engine = engine_here(run.engine, setup)
     check_memory(setup, engine)
     with using_threads(engine), deferred() as stop:
         _continue(run, engine, watch, stop)
-        if stop():  # while the result was written: whoever trains several must hear of it
+        if stop():  # told to stop while the result was written: a caller that trains several runs must know
             raise KeyboardInterrupt
 
 
@@ -134,7 +134,7 @@ def _continue(
             training = torch.stack(since_row).mean(dim=0)
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
-            by_hop = validation.double().numpy(force=True)  # as a run that goes on reads it from its rows
+            by_hop = validation.double().numpy(force=True)  # as a run that resumes reads it from its rows
             plans = plans.after(step, by_hop)
             if any(prune := plans.prunes(step, by_hop)):
                 went = ensemble.prune(data.pruning(step), recipe.prune_cost, prune)
@@ -150,17 +150,17 @@ def _continue(
         if kept:
             run.save_checkpoint(step, ensemble.weights(), last=step == plans.end)
         due = logged and (time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES or step == plans.end)
-        if kept or due:  # a state goes with every checkpoint, so that two without one tell that it was lost
+        if kept or due:  # every checkpoint comes with a state, so two without one show that it was lost
             save_state(step)
             saved_at = time.monotonic()
     _finish(run, engine.device)
 
 
 def _require_order(run: RunFolder, step: int, order: Tensor | None) -> None:
-    """See that a run can go on through its training set as it began: that the order that its state tells is today's.
+    """Check that a run can go on through its training set as it began: that the order in its state is today's.
 
     Raises:
-        InputError: it was another, and the run is past the first pass, which has always been the same.
+        InputError: the order was another, and the run is past the first pass, which has always been the same.
     """
     examples = run.recipe.examples
     if examples is None or step * run.recipe.batch_size <= examples or (order is not None and int(order) == ORDER):
@@ -172,17 +172,17 @@ def _require_order(run: RunFolder, step: int, order: Tensor | None) -> None:
 
 
 class _Clock:
-    """Rates of a run. They count from its first row of metrics on: before it, what is compiled is being compiled."""
+    """Speed of a run, measured from its first row of metrics on: code is compiled before it."""
 
     def __init__(self) -> None:
         self._started: tuple[int, float, float] | None = None
 
     def start(self, step: int) -> None:
-        """Count from here, unless it counts already."""
+        """Start measuring at this step, unless it has started before."""
         self._started = self._started or (step, time.monotonic(), time.thread_time())
 
     def rates(self, step: int) -> tuple[float, float] | tuple[None, None]:
-        """Steps a second, and the share of the time that this thread was on a core."""
+        """Steps per second, and the share of the time that this thread was on a core; None before there is any."""
         if self._started is None or step == self._started[0]:
             return None, None
         first, began, on_core = self._started
@@ -191,7 +191,7 @@ class _Clock:
 
 
 def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"]) -> bool:
-    """Whether a hop has left the plateau, where the candidates are averaged, and is not yet learned."""
+    """Whether any hop's loss has left the plateau, where the candidates are averaged, and is still above 0.1."""
     plateau = 1 - 1 / problem.chains
     return bool(((validation > 0.1) & (validation < ON_PLATEAU * plateau)).any())
 
@@ -234,5 +234,5 @@ def held_out_errors(
 
 
 def _mean(losses: list[float]) -> float | None:
-    """The mean, or null if a loss is not a number."""
+    """The mean, or None if a loss is not a number."""
     return number_or_null(sum(losses) / len(losses))

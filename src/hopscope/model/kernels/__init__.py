@@ -1,8 +1,8 @@
-"""What is there for speed, and changes nothing: each is pinned to the plain form by tests, and each machine that lacks
-what it needs goes the plain way.
+"""Code that is here for speed and changes no result: tests compare each kernel with its plain form, which machines that
+lack what a kernel needs use instead.
 
-`fused_attention.py`, `fused_block.py` and `gelu.py` are C, compiled for the machine at hand (`compiled.py`): blocks are
-written once (`block.h`) and compiled in bf16 and in fp32 (`bf16.h` and `fp32.h` say what a number is);
-`products.py` chooses the library that multiplies, `after_norm.py` saves operations, and `modules.py` is for models of
-somebody else's.
+`fused_attention.py`, `fused_block.py` and `gelu.py` call C, compiled for the machine at hand (`compiled.py`). Blocks
+are written once (`block.h`) and compiled in bf16 and in fp32 (`bf16.h` and `fp32.h` define the number type).
+`products.py` chooses the library that multiplies, `after_norm.py` saves operations, and `modules.py` is for models from
+other libraries.
 """

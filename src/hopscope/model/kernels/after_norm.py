@@ -1,8 +1,8 @@
 """A linear map after a LayerNorm, in few operations and with its own gradients.
 
-For small models torch's bookkeeping costs as much as its arithmetic: written out in torch, a norm, its gain and offset
-folded into the map that follows, and their gradients are some forty operations a layer. Here they are half as many.
-`fast.py` uses it where nothing is compiled; tests pin it to `layers.py`.
+For small models torch's bookkeeping costs as much as its arithmetic: in plain torch, a norm, its gain and offset folded
+into the map that follows, and their gradients take some forty operations per layer. Here they take half as many.
+`fast.py` uses this where nothing is compiled; tests compare it with `layers.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from hopscope.model.kernels.products import Bias, Flat, Weight, product
 
 EPSILON = 1e-5
-"""Added to the variance."""
+"""The number added to the variance."""
 
 Gain = Float[Tensor, "model 1 d_in"]
 

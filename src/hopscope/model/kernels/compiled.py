@@ -1,6 +1,6 @@
-"""C that is compiled for the machine at hand, once a machine, in a few seconds, into the user's cache.
+"""C that is compiled for the machine at hand, once per machine, in a few seconds, into the user's cache.
 
-Where there is no compiler, what is written in C goes the plain way; nothing needs it.
+Where there is no compiler, torch computes the same instead; nothing needs the C.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from typing import Any
 import torch
 
 _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
-"""Sums may be taken in any order. Never -ffast-math: it would make the whole process round small numbers to zero."""
+"""Flags that allow sums in any order. Never -ffast-math: it makes the whole process round denormal numbers to zero."""
 
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-fPIC", "-Wno-psabi")
-"""Of the compiler."""
+"""Flags of the compiler."""
 
 _ATTEMPTS = (("-fopenmp",), (), ("-fopenmp", "-U__AVX512BF16__"), ("-U__AVX512BF16__",))
-"""What else it is told, until what it makes can be loaded: OpenMP may be lacking, and `block_bf16.c` beyond it."""
+"""Further flags, tried in turn until the library can be loaded: the compiler may lack OpenMP, or what `block_bf16.c`
+needs."""
 
 _FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", b"block_forward_fp32", b"gelu_forward")
-"""What tells a library of ours."""
+"""Names by which our library is recognised."""
 
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """All that is written in C here, from the user's cache if it is there; None if it cannot be made."""
+    """The library of all C code here, from the user's cache if it is there; None if it cannot be compiled."""
     if sys.platform == "win32":
         return None
     here = Path(__file__).parent
@@ -48,7 +49,7 @@ def kernels() -> ctypes.CDLL | None:
         known = _loaded(path) if path.exists() else None
         if known is not None or compiler is None:
             return known
-        # It is not there, or what is there is something else.
+        # The file is missing, or it is something else.
         _compile(compiler, [one for one in texts if one.suffix == ".c"], path)
         return _loaded(path)
     except (OSError, subprocess.SubprocessError):
@@ -56,15 +57,16 @@ def kernels() -> ctypes.CDLL | None:
 
 
 def shared_out(name: str, count: int, *arguments: Any) -> None:
-    """Call a kernel for so many items, shared out among torch's threads.
+    """Call a kernel for `count` items, shared out among torch's threads.
 
-    Where the kernels were compiled with OpenMP that is one call, which shares them out itself: torch's threads, which
-    wait for work at full speed, then do it. With threads of our own beside them two would have one core.
+    With OpenMP this is one call, which shares the items out itself to torch's threads. These spin while they wait for
+    work, so with threads of our own beside them, two threads would compete for each core.
 
     Args:
-        name: of the kernel; it takes the first item, the one after the last, threads, and the arguments.
-        count: of items; with none nothing is called.
-        arguments: as ctypes takes them.
+        name: name of the kernel; it takes the first item, the one after the last, the number of threads, and the
+            arguments.
+        count: number of items; with 0 nothing is called.
+        arguments: further arguments, of types that ctypes takes.
     """
     library, threads = kernels(), min(torch.get_num_threads(), count)
     assert library is not None
@@ -86,7 +88,8 @@ def _threads(count: int) -> ThreadPoolExecutor:
 
 
 def _loaded(path: Path) -> ctypes.CDLL | None:
-    """The functions in a file; None where they are not in it. Such a file is not loaded: it would stay, by its name."""
+    """The library in a file; None, and not loaded, where our functions are not in it: once loaded, it would stay under
+    that name."""
     data = path.read_bytes()
     if not all(name in data for name in _FUNCTIONS):
         return None
@@ -97,7 +100,7 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
 
 
 def _compile(compiler: str, sources: Sequence[Path], path: Path) -> None:
-    """Compile beside the target, the sources side by side, and rename, so that nobody loads half a file."""
+    """Compile the sources in parallel, beside the target, and rename the result, so that nobody loads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         objects = [Path(folder) / f"{one.stem}.o" for one in sources]
@@ -124,7 +127,7 @@ def _cache() -> Path:
 
 
 def processor() -> str:
-    """What the compiler makes of `native`: two machines that share a home must not share the file."""
+    """The features that `native` stands for: two machines that share a home folder must not share the compiled file."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,8 +1,8 @@
 """Attention over short sequences in one pass, through a few lines of C that are compiled for the machine at hand.
 
-For sequences of a few dozen positions and narrow heads, softmax and its backward in torch cost more than all products
-of a model together. `attention.c` does a head of a sequence within the first cache. Where there is no compiler,
-attention goes the plain way.
+For sequences of a few dozen positions and narrow heads, torch's softmax and its backward pass cost more than all
+products of a model together. `attention.c` computes one head on one sequence within the first-level cache. Where there
+is no compiler, torch computes attention.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from hopscope.model.edit import FixedRows
 from hopscope.model.kernels.compiled import kernels, shared_out
 
 MOST = 80
-"""Positions at most."""
+"""The most positions of a sequence."""
 
 WIDEST = 128
-"""Numbers a head at most."""
+"""The largest width of a head."""
 
 _NUMBERS, _VECTOR = 4096, 16
-"""Numbers of all positions of a head at most, filled up to whole vectors; numbers in a vector."""
+"""The most numbers of a head over all positions, padded to whole vectors; the numbers in a vector."""
 
 QUICK = (8, 16)
-"""Numbers a head for which this is quicker than torch's products and softmax: those for which it is laid out."""
+"""Widths of heads at which this is quicker than torch's products and softmax: those it is designed for."""
 
 Made = Float[Tensor, "sequence pos made"]
 Brought = Float[Tensor, "sequence query inner"]
@@ -49,14 +49,14 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
 
     Args:
         made: queries, keys and values side by side, each head after head; queries already divided by sqrt(d_head).
-        heads: that they are cut into.
-        causal: whether a position sees itself and those before it, or all.
+        heads: number of heads.
+        causal: whether a position sees only itself and earlier ones, instead of all.
 
     Returns:
-        What the heads bring, head after head, in bf16 where `made` is, else in fp32.
+        The weighted values, head after head, in bf16 where `made` is, else in fp32.
 
     Raises:
-        ValueError: more positions or wider heads than it is made for.
+        ValueError: there are more positions or wider heads than the kernel can take.
     """
     _check(made.shape[1], made.shape[2] // 3 // heads)
     brought: Tensor = _Attend.apply(made, heads, causal)  # type: ignore[no-untyped-call]
@@ -64,16 +64,16 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
 
 
 def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Brought:
-    """The same for the last positions alone.
+    """Softmax attention of the last positions alone, with its gradient.
 
     Args:
-        query: queries of as many positions, head after head, already divided by sqrt(d_head).
+        query: queries of these positions, head after head, already divided by sqrt(d_head).
         made: keys and values of all positions side by side, each head after head.
-        heads: as for `attend`, like `causal`.
-        causal: as there.
+        heads: number of heads.
+        causal: whether a position sees only itself and earlier ones, instead of all.
 
     Raises:
-        ValueError: as there.
+        ValueError: see `attend`.
     """
     _check(made.shape[1], query.shape[2] // heads)
     brought: Tensor = _AttendLast.apply(query, made, heads, causal)  # type: ignore[no-untyped-call]
@@ -83,17 +83,17 @@ def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads:
 def attend_edited(
     made: Made, heads: int, causal: bool, fixed: FixedRows, query: Float[Tensor, "sequence query inner"] | None = None
 ) -> Brought:
-    """The same where an edit puts patterns in place; forward only, in fp32.
+    """Softmax attention in which an edit replaces rows of patterns; forward only, in fp32.
 
     Args:
-        made: as for `attend`; with `query`, as for `attend_last`. Sequences program by program.
-        heads: as for `attend`, like `causal`.
-        causal: as there.
-        fixed: what is put in place.
-        query: where the last positions alone ask.
+        made: see `attend`, or `attend_last` where `query` is given; sequences come program after program.
+        heads: number of heads.
+        causal: whether a position sees only itself and earlier ones, instead of all.
+        fixed: the rows that are replaced.
+        query: queries of the last positions, see `attend_last`; None for those of all positions, in `made`.
 
     Raises:
-        ValueError: as there.
+        ValueError: see `attend`.
     """
     if query is None:
         query, made = _split(_plain(made))
@@ -151,12 +151,12 @@ class _AttendLast(torch.autograd.Function):
 
 
 def _plain(made: Made) -> Made:
-    """As the functions read it."""
+    """The tensor as the kernels read it: contiguous, in bf16 or fp32."""
     return (made if made.dtype == torch.bfloat16 else made.float()).contiguous()
 
 
 def _split(made: Made) -> tuple[Tensor, Tensor]:
-    """Queries; keys and values: views."""
+    """Views of the queries, and of the keys and values."""
     inner = made.shape[2] // 3
     return made[..., :inner], made[..., inner:]
 
@@ -178,7 +178,7 @@ def _backward(
 def _call(
     name: str, heads: int, causal: bool, query: Tensor, made: Tensor, *others: Tensor, more: tuple[Any, ...] = ()
 ) -> None:
-    """Run one of the kernels, a share of the sequences on each of torch's threads."""
+    """Run one of the kernels, with a share of the sequences on each of torch's threads."""
     asking, inner = query.shape[1:]
     strides = query.stride(1), made.stride(1)
     sizes = made.shape[1], asking, heads, inner // heads, *strides, int(causal), int(made.dtype == torch.bfloat16)

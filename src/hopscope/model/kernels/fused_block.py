@@ -1,9 +1,9 @@
 """A whole block of a transformer in one pass, forward and backward: for training on a CPU.
 
-Written with torch's operations, a block's activations travel to memory and back between any two of them, and what is
-done to them there takes as long as the products. `block.h` takes a few sequences at a time through the whole block, so
-that what lies between its products stays in a core's own cache. In bf16 it is for processors that multiply pairs of
-them (AVX512-BF16), in fp32 for all; where somebody looks at what passes inside, blocks go the way of `fast.py`.
+Between torch's operations a block's activations travel to memory and back, and the elementwise operations take as long
+as the products. `block.h` takes a few sequences at a time through the whole block, so that what is computed between its
+products stays in a core's own cache. In bf16 it is for processors that multiply pairs of bf16 numbers (AVX512-BF16), in
+fp32 for all; where anything inside a block is asked for, `fast.py` computes it instead.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from hopscope.model.kernels.fused_attention import MOST, WIDEST
 from hopscope.model.precision import DTYPES, Precision, bf16_unit
 
 _PANEL = 64
-"""Rows of a map that are made ready together."""
+"""Rows of a map that are prepared together."""
 
 _AT_ONCE = 128 * 1024
-"""Bytes of the widest rows of the sequences that go through together: with all that belongs to them, a second cache."""
+"""Bytes of the widest rows of the sequences that are computed together; with all that belongs to them they fill a
+second-level cache."""
 
 _MOST_AT_ONCE = 16
 
@@ -35,14 +36,14 @@ _PRECISIONS = {dtype: precision for precision, dtype in DTYPES.items()}
 
 
 class BlockParts(NamedTuple):
-    """What goes through: its sizes and weights.
+    """The sizes and weights of a block.
 
     Args:
-        heads: that there are.
-        d_head: numbers a head.
-        causal: whether a position sees itself and those before it, or all.
-        maps: weight and bias of query, key, value and out; and, with an MLP, of up and down.
-        norms: gain and offset before attention; and, with an MLP, before it; empty without norms.
+        heads: number of heads.
+        d_head: width of a head.
+        causal: whether a position sees only itself and earlier ones, instead of all.
+        maps: weight and bias of query, key, value and out, and, with an MLP, of up and down.
+        norms: gain and offset of the norm before attention, and, with an MLP, of that before it; empty without norms.
     """
 
     heads: int
@@ -54,13 +55,13 @@ class BlockParts(NamedTuple):
 
 @cache
 def available(precision: Precision) -> bool:
-    """Whether this machine can run it, and in bf16 whether it multiplies quickest this way."""
+    """Whether this machine can run it, and, in bf16, whether this is its quickest way to multiply."""
     quickest = precision == "fp32" or bf16_unit("cpu") == "avx512_bf16"
     return quickest and _functions(precision) is not None
 
 
 def fits(precision: Precision, positions: int, d_model: int, d_head: int) -> bool:
-    """Whether sequences and widths are those that it is made for."""
+    """Whether the kernel can take such sequences and widths."""
     even = d_head % 2 == 0 or precision == "fp32"
     return positions <= MOST and d_model % 16 == 0 and even and d_head <= WIDEST
 
@@ -69,12 +70,12 @@ def through(x: Stream, block: BlockParts, reads: int) -> Float[Tensor, "model ba
     """The stream after the block at the last `reads` positions of every sequence, with its gradients.
 
     Args:
-        x: the stream before it, in bf16 or fp32; so is what comes out, and all between.
-        block: which one; its weights are fp32.
-        reads: positions that are wanted; at most all.
+        x: the stream before the block, in bf16 or fp32, which is also the precision of the result and all in between.
+        block: the block; its weights are in fp32.
+        reads: number of last positions that are wanted; at most all.
 
     Raises:
-        ValueError: sizes or types that it is not made for.
+        ValueError: the kernel cannot take these sizes or types.
     """
     weights, biases = zip(*block.maps, strict=True)
     kinds = (x.dtype, x.device.type, weights[0].dtype)
@@ -94,7 +95,7 @@ def through(x: Stream, block: BlockParts, reads: int) -> Float[Tensor, "model ba
 
 
 class _Sizes(NamedTuple):
-    """`Block` of block.h."""
+    """The struct `Block` of block.h."""
 
     positions: int
     asking: int
@@ -107,20 +108,20 @@ class _Sizes(NamedTuple):
 
 
 class _Sized(NamedTuple):
-    """A block's sizes as the functions take them, and what follows from them."""
+    """A block's sizes as the C functions take them, and what follows from them."""
 
     block: Any
     scale: float
     at_once: int
-    """Sequences that go through together."""
+    """Sequences that are computed together."""
     words: int
-    """Of maps made ready."""
+    """32-bit words of one model's prepared maps."""
     sums: int
-    """Numbers of all gradients."""
+    """Numbers in all gradients of one model."""
     narrow: int
-    """Numbers of a panel of rows of the widest map."""
+    """Numbers in a panel of rows of the widest map."""
     room: int
-    """Bytes that all threads need in between."""
+    """Bytes of scratch memory for all threads."""
 
 
 @cache
@@ -195,18 +196,18 @@ class _Through(torch.autograd.Function):
 
 
 def _parts(parameters: tuple[Tensor, ...], sizes: _Sizes) -> tuple[tuple[Tensor, ...], ...]:
-    """Weights, biases, and gains and offsets."""
+    """The weights, the biases, and the norms' gains and offsets."""
     maps = 6 if sizes.hidden else 4
     return parameters[:maps], parameters[maps : 2 * maps], parameters[2 * maps :]
 
 
 def _starts(tensors: Sequence[Tensor], model: int) -> Any:
-    """Where a model's part of each begins."""
+    """The addresses at which a model's part of each tensor begins."""
     return (ctypes.c_void_p * 6)(*(one.data_ptr() + 4 * model * one.stride(0) for one in tensors))
 
 
 class _Functions(NamedTuple):
-    """Those of block.h, in one precision."""
+    """The functions of block.h, in one precision."""
 
     ready_words: Any
     sums: Any
@@ -219,7 +220,7 @@ class _Functions(NamedTuple):
 
 @cache
 def _functions(precision: Precision) -> _Functions | None:
-    """The compiled functions; None if they cannot be made."""
+    """The compiled functions; None if they cannot be compiled."""
     room, number, count, scale = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
     shares, some = (number, number, count), (number, count)
     takes = _Functions(

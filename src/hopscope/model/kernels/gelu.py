@@ -1,6 +1,6 @@
-"""GELU in its tanh form, as in GPT-2, in half of torch's time: fp32 on a CPU.
+"""GELU in its tanh form, as in GPT-2, in half of torch's time, for fp32 on a CPU.
 
-torch takes a hyperbolic tangent to the last digit, which costs as much as half the products around it.
+torch computes the hyperbolic tangent to the last digit, which costs half as much as the products around it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import Tensor
 from hopscope.model.kernels.compiled import kernels, shared_out
 
 _SMALL = 2**14
-"""Numbers below which torch is as quick."""
+"""Size of a tensor below which torch is as quick."""
 
 Numbers = Float[Tensor, "*any"]
 
 
 def gelu(x: Numbers) -> Numbers:
-    """x times the normal distribution function of x, nearly; with its gradient."""
+    """GELU in its tanh form, with its gradient."""
     plain = x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() >= _SMALL
     if not plain or kernels() is None:
         return F.gelu(x, approximate="tanh")
@@ -44,7 +44,7 @@ class _Gelu(torch.autograd.Function):
 
 
 def _through(name: str, *numbers: Numbers) -> Numbers:
-    """What one of the kernels makes of these numbers."""
+    """Apply one of the kernels to these tensors."""
     out = torch.empty_like(numbers[0])
     shared_out(name, out.numel(), *(ctypes.c_void_p(one.data_ptr()) for one in (*numbers, out)))
     return out

@@ -1,6 +1,6 @@
-"""Modules of somebody else's model that compute the same by our quicker products: fp32 on AMD processors with AVX-512.
+"""Modules of other libraries' models that compute the same with our quicker products: fp32 on AMD CPUs with AVX-512.
 
-A module gets a subclass of its own class as its class: weights, names, hooks and copies are as they were.
+A module's class becomes a subclass of its own: weights, names, hooks and copies stay as they were.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hopscope.model.kernels.gelu import gelu
 
 
 class QuickLinear(nn.Linear):
-    """`nn.Linear` through `products.py`."""
+    """`nn.Linear` that multiplies through `products.py`."""
 
     def forward(self, input: Float[Tensor, "*any d_in"]) -> Float[Tensor, "*any d_out"]:
         """x @ weight.T + bias."""
@@ -23,7 +23,7 @@ class QuickLinear(nn.Linear):
 
 
 def quicken(model: nn.Module) -> None:
-    """Let a model's linear maps and GELUs go the quicker way, where this machine has one; others stay as they are."""
+    """Make a model's linear maps and GELUs use our quicker code, where it is quicker on this machine."""
     if not products.quicker_here():
         return
     quicker = {nn.Linear: QuickLinear} | _of_transformers()
@@ -34,7 +34,7 @@ def quicken(model: nn.Module) -> None:
 
 @cache
 def _of_transformers() -> dict[type[nn.Module], type[nn.Module]]:
-    """Those of Hugging Face's library."""
+    """The quicker classes for those of Hugging Face's library."""
     from transformers.activations import NewGELUActivation
     from transformers.pytorch_utils import Conv1D
 

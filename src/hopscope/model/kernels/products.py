@@ -1,7 +1,7 @@
 """Products of fp32 matrices on a CPU, by the library that is quickest there.
 
-torch multiplies them by MKL, which takes an AMD processor with AVX-512 for one without: on a core of such a one it
-reaches 108 GFLOP/s. oneDNN, which is in torch too and multiplies its bf16, reaches 257. Elsewhere nothing is gained.
+torch multiplies them with MKL, which treats an AMD processor with AVX-512 as one without: on one of its cores MKL
+reaches 108 GFLOP/s. oneDNN, which torch includes and uses for bf16, reaches 257. Elsewhere nothing is gained.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from hopscope.model.precision import has_avx512, is_intel
 
 _SMALL = 2**20
-"""Multiplications below which MKL is as quick."""
+"""Number of multiplications below which MKL is as quick."""
 
 Flat = Float[Tensor, "model row d_in"]
 Weight = Float[Tensor, "model d_in d_out"]
@@ -76,5 +76,5 @@ def _by_onednn(left: Flat, right: Weight) -> bool:
 
 @cache
 def quicker_here() -> bool:
-    """Whether oneDNN is quicker on this processor, and torch has the operation, which its own compiler calls."""
+    """Whether oneDNN is quicker on this processor, and torch has the operation through which its compiler calls it."""
     return not is_intel() and has_avx512() and hasattr(torch.ops.mkldnn, "_linear_pointwise")

@@ -1,7 +1,7 @@
-"""Blind solvers: programs that follow no chain and answer by what stands where. Retrieval must beat them all.
+"""Blind solvers: programs that follow no chain and answer by where words are. Retrieval must beat them all.
 
-What each reaches on fresh questions, and whether the answers are spread evenly, is the test of claim C15: a formulation
-that a blind solver beats the guess on would measure the shortcut (`hopscope.benchmark.guessing`).
+Their accuracy on fresh questions, and whether the answers are spread evenly, is the test of claim C15: a formulation on
+which a blind solver beats guessing would measure that shortcut (`hopscope.benchmark.guessing`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Sight(NamedTuple):
 
     Attributes:
         acceptable: the acceptable answers, ascending.
-        values: every mention of an acceptable answer in the facts, in text order: its word, line and character.
-        asked: lines of the facts that mention a symbol of the question, in text order; then the question's own.
-        starts: for every line, its first character.
+        values: every mention of an acceptable answer, in text order, as (word, line, character).
+        asked: the lines of the facts that mention a symbol of the question, in text order, then the question's line.
+        starts: the first character of every line.
     """
 
     acceptable: tuple[str, ...]
@@ -31,7 +31,7 @@ class Sight(NamedTuple):
 
 
 def look(question: Question) -> Sight:
-    """What stands where in a question; words are the pieces of its lines, found by their text, not by their role."""
+    """What a blind solver sees of a question; words are the pieces of its lines, told by their text, not their role."""
     acceptable, lines = question.acceptable, (*question.facts, question.question)
     names = {word.casefold() for word, role in _pieces(question.question) if role is not None}
     values, asked, starts, at = [], [], [], 0
@@ -52,7 +52,7 @@ def _pieces(line: Line) -> list[tuple[str, str | None]]:
 
 
 def _frequent(sight: Sight) -> str:
-    """The commonest value; of several the one mentioned first."""
+    """The most frequent value; of several, the one mentioned first."""
     counts = Counter(word for word, _, _ in sight.values)
     return max(counts, key=lambda word: counts[word])
 
@@ -63,13 +63,13 @@ def _rarest(sight: Sight) -> str:
 
 
 def _nearest(sight: Sight) -> str:
-    """The value nearest to the asked symbol where that is first mentioned."""
+    """The value nearest to the start of the first line that mentions the asked symbol."""
     here = sight.starts[sight.asked[0]]
     return min(sight.values, key=lambda value: abs(value[2] - here))[0]
 
 
 def _same_line(sight: Sight) -> str:
-    """A value on a line that mentions the asked symbol, or else the last before it."""
+    """The last value on the first line with the asked symbol that has one; if none has, the last value before them."""
     for line in sight.asked:
         if here := [word for word, number, _ in sight.values if number == line]:
             return here[-1]
@@ -77,7 +77,7 @@ def _same_line(sight: Sight) -> str:
 
 
 def _same_place(sight: Sight) -> str:
-    """The value that stands, counted from the first, where the asked symbol's line stands in its block."""
+    """The value with the same rank among the values as the asked symbol's line has in its block."""
     return sight.values[sight.asked[0] % len(sight.acceptable) % len(sight.values)][0]
 
 
@@ -103,4 +103,4 @@ BLIND: dict[str, Callable[[Sight], str]] = {
     "first answer in order": _always(0),
     "last answer in order": _always(-1),
 }
-"""By name. Each gives one of the acceptable answers."""
+"""The blind solvers, by name. Each gives one of the acceptable answers."""

@@ -23,7 +23,7 @@ class Chains(Latent):
 
     Attributes:
         words: the symbols of levels 0 ... D.
-        links: for levels 1 ... D, which symbol of the level before each symbol leads to.
+        links: for each symbol of levels 1 ... D, the symbol of the level before that it leads to.
         asked: the symbol of level D that the question names.
     """
 
@@ -32,7 +32,7 @@ class Chains(Latent):
     asked: int
 
     def path(self, start: int) -> list[int]:
-        """The symbols from `start` of level D down to level 0, one a level."""
+        """The symbols from `start` of level D down to level 0, one per level."""
         symbols = [start]
         for link in reversed(self.links):
             symbols.append(link[symbols[-1]])
@@ -40,11 +40,11 @@ class Chains(Latent):
 
 
 class ChainFormulation(Formulation[Chains]):
-    """A formulation whose every fact links a symbol to one of the level before."""
+    """A formulation in which every fact links a symbol to one of the level before."""
 
     @property
     def latent_type(self) -> type[Chains]:
-        """Chains."""
+        """The class `Chains`."""
         return Chains
 
     @abstractmethod
@@ -53,14 +53,14 @@ class ChainFormulation(Formulation[Chains]):
 
     @abstractmethod
     def fact(self, level: int, first: str, second: str, roles: tuple[str, str]) -> Pieces:
-        """A line in pieces and their roles: `first` of this level leads to `second` of the level before."""
+        """A line as pieces and their roles: `first` of this level leads to `second` of the level before."""
 
     @abstractmethod
     def ask(self, symbol: str, role: str) -> Pieces:
-        """The question in pieces and their roles."""
+        """The question as pieces and their roles."""
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Chains:
-        """Independent uniform bijections, orders and query."""
+        """Draw independent uniform bijections, orders of lines and query."""
         links = tuple(draw.permutation(chains) for _ in range(hops))
         if extensions.links == "fixed":
             links = (tuple(range(chains)),) * hops
@@ -70,7 +70,7 @@ class ChainFormulation(Formulation[Chains]):
         return Chains(order, words, links, asked)
 
     def facts(self, latent: Chains) -> list[Line]:
-        """Levels 1 ... D; the line of level r is pair D - r + 1."""
+        """The lines of levels 1 ... D; a line of level r is pair D - r + 1."""
         hops, chains = len(latent.links), len(latent.links[0])
         names = role_names(hops)
         owner = _owners(latent)
@@ -84,7 +84,7 @@ class ChainFormulation(Formulation[Chains]):
         return lines
 
     def question(self, latent: Chains) -> Line:
-        """What the asked symbol of level D leads to."""
+        """The question where the asked symbol of level D leads."""
         return Line(*self.ask(latent.words[-1][latent.asked], "x0?"), 0, latent.asked)
 
     def answer(self, latent: Chains) -> str:
@@ -92,16 +92,16 @@ class ChainFormulation(Formulation[Chains]):
         return latent.words[0][latent.path(latent.asked)[-1]]
 
     def acceptable(self, latent: Chains) -> tuple[str, ...]:
-        """All of level 0."""
+        """All symbols of level 0."""
         return tuple(sorted(latent.words[0], key=lambda word: (len(word), word) if word.isdigit() else (0, word)))
 
     def asked(self, latent: Chains) -> tuple[int, ...]:
-        """The chain's line of level D first."""
+        """The lines of the asked chain, that of level D first."""
         hops, chains = len(latent.links), len(latent.links[0])
         return tuple((hops - 1 - step) * chains + i for step, i in enumerate(latent.path(latent.asked)[:-1]))
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """Leaving out a level loses the chain altogether: its bijections are independent and uniform."""
+        """Leaving any level unread loses the chain altogether, since the bijections are independent and uniform."""
         return {"any one level unread": 1 / chains}
 
 

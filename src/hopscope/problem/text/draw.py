@@ -1,4 +1,4 @@
-"""Random draws by address: every question has a stream of its own, whatever was drawn before it.
+"""Random draws by address: every question has its own stream, whatever was drawn before it.
 
 Only `random.Random.random` is used, the one method whose numbers Python promises to keep from version to version, so
 that a question drawn today is the question drawn in ten years.
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def digest(*address: str | int) -> str:
-    """The SHA-256 of an address, in hexadecimal. Parts are joined by a character that none of them may hold."""
+    """The SHA-256 of an address, in hexadecimal. Parts are joined by a character that none of them may contain."""
     return hashlib.sha256("\x1f".join(str(part) for part in address).encode()).hexdigest()
 
 
@@ -42,5 +42,5 @@ class Draw:
         return tuple(values)
 
     def some(self, values: Sequence[T], count: int) -> list[T]:
-        """`count` of `values` in random order, none twice."""
+        """`count` of the `values` in random order, none twice."""
         return [values[i] for i in self.permutation(len(values))[:count]]

@@ -1,4 +1,4 @@
-"""Equations (Appendix A.1): `b = 2`, then `e = b`, ..., asked for the value of a letter of the last block."""
+"""Equations (Appendix A.1): `b = 2`, then `e = b`, ...; the question asks for a letter's value in the last block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Equations(ChainFormulation):
     allowed = frozenset({"names", "lines", "repeat", "filler", "shots", "think"})
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """The alphabet ends after six blocks of four."""
+        """Refuse a size beyond the paper's format: the alphabet has six blocks of four letters."""
         if extensions.names == "paper" and chains != PAPER_CHAINS:
             raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
         most = len(ALPHABET) // PAPER_CHAINS
@@ -30,14 +30,14 @@ class Equations(ChainFormulation):
             )
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
-        """Numbers, then letters in blocks."""
+        """Numbers at level 0, then blocks of letters."""
         pool = letters(max(hops * chains, len(ALPHABET)))
         return [[str(i) for i in range(chains)], *levels(pool, hops, chains, extensions, draw)]
 
     def fact(self, level: int, first: str, second: str, roles: tuple[str, str]) -> Pieces:
-        """`b = 2`."""
+        """A line such as `b = 2`."""
         return (first, " = ", second), (roles[0], None, roles[1])
 
     def ask(self, symbol: str, role: str) -> Pieces:
-        """`What is the value of s?`."""
+        """A question such as `What is the value of s?`."""
         return ("What is the value of ", symbol, "?"), (None, role, None)

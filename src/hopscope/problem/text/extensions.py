@@ -1,4 +1,4 @@
-"""What goes beyond the paper's prompts. Every extension is off unless asked for."""
+"""Extensions beyond the paper's prompts. Each is off unless asked for."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ class Extensions:
     """Departures from the formats of Appendix A; the defaults depart from nothing.
 
     Args:
-        names: `paper`, the published names; `extended`, as many names as needed, in blocks as the paper's are (more
-            hops, any number of chains); `random`, names in random order, so that they do not reveal their level.
-        lines: `blocks`, the published order; `reversed`, the block nearest to the question's symbol first;
-            `shuffled`, all lines in one random order.
+        names: which names are used: `paper`, the published names; `extended`, as many names as needed, in blocks like
+            the paper's (more hops, any number of chains); `random`, names in random order, so that they do not reveal
+            their level.
+        lines: order of the lines: `blocks`, the published order; `reversed`, the blocks in reverse order, that of the
+            question's symbol first; `shuffled`, all lines in one random order.
         links: which symbol leads to which in kingdoms: `drawn` anew for every question, or `fixed` as in both examples
             of the paper, which agree in all five links; then only the lines' order and the condition asked for vary.
-        latin: functions whose values at one argument all differ (a Latin square): no floor above 1/4 is left.
-        repeat: how often the facts are printed, 1 in the paper.
-        filler: dots printed on a line after the question, room to compute without words.
-        shots: solved questions printed before the one asked.
+        latin: make the functions' values at each argument all differ (a Latin square), so that no floor is above 1/4.
+        repeat: number of times that the facts are printed, 1 in the paper.
+        filler: number of dots printed on a line after the question, as room to compute without words.
+        shots: number of solved questions printed before the one asked.
         think: ask for the reasoning first and the answer alone on the last line.
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value is out of range, or two extensions exclude each other.
     """
 
     names: Names = "paper"

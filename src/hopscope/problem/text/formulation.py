@@ -1,4 +1,4 @@
-"""What the five formulations have in common: a drawn structure, its lines, a question, and floors for guessers."""
+"""What the five formulations have in common: a random structure, its lines, a question, and accuracies of guessers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hopscope.problem.text.line import Line
 
 PAPER_CHAINS = 4
 MOST_LINES = 250_000
-"""Lines of a prompt at most: more than any model reads, and drawn in seconds."""
+"""The most lines of a prompt: more than any model reads, yet drawn in seconds."""
 THINK = "Think step by step, then write only the answer on the last line."
 
 
@@ -24,13 +24,13 @@ class Latent:
     """The structure behind a question: what the text says, without its words.
 
     Attributes:
-        order: the lines as they stand in the text; each is numbered by its place in `Formulation.facts`.
+        order: the lines in the order of the text, each by its number in `Formulation.facts`.
     """
 
     order: tuple[int, ...]
 
     def record(self) -> dict[str, Any]:
-        """The structure as plain values; `Formulation.read` is the way back."""
+        """The structure as plain values; `Formulation.read` turns them back into a structure."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -41,10 +41,10 @@ class Formulation(ABC, Generic[L]):
     """A way to write the retrieval problem as text.
 
     Attributes:
-        name: its name on the command line; with `_` for `-`, its task for evaluation harnesses.
-        paper_hops: retrieval steps of the published question.
-        instruction: how the published question asks for nothing but the answer.
-        allowed: the extensions that make sense here.
+        name: its name on the command line; with `_` for `-`, its task name in evaluation harnesses.
+        paper_hops: number of retrieval steps of the published question.
+        instruction: the words by which the published question asks for nothing but the answer.
+        allowed: names of the extensions that apply here.
     """
 
     name: ClassVar[str]
@@ -61,7 +61,7 @@ class Formulation(ABC, Generic[L]):
         """Refuse what cannot be written in this formulation.
 
         Raises:
-            InputError: hops, chains or an extension that do not fit.
+            InputError: hops, chains or an extension does not fit.
         """
         if not isinstance(extensions, Extensions):
             raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {extensions!r}")
@@ -82,7 +82,7 @@ class Formulation(ABC, Generic[L]):
             )
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """Refuse a size that this formulation does not have; by default any but the published one."""
+        """Refuse a size that this formulation does not allow; by default any but the published one."""
         if hops != self.paper_hops:
             raise InputError(
                 f"hops is {self.paper_hops} for {self.name}, whose facts are fixed, got {hops}; leave it out"
@@ -110,7 +110,7 @@ class Formulation(ABC, Generic[L]):
 
     @abstractmethod
     def acceptable(self, latent: L) -> tuple[str, ...]:
-        """The answers that count as an answer, in ascending order."""
+        """All answers that count as an answer, right or wrong, in ascending order."""
 
     @abstractmethod
     def asked(self, latent: L) -> tuple[int, ...]:
@@ -118,10 +118,10 @@ class Formulation(ABC, Generic[L]):
 
     @abstractmethod
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """What a clever guesser reaches who leaves some lines unread, by what is left unread."""
+        """Accuracy of the best guesser that leaves some lines unread, by what is left unread."""
 
     def read(self, record: Mapping[str, Any]) -> L:
-        """The structure that `Latent.record` described, also after a trip through JSON."""
+        """The structure that `Latent.record` wrote, also after a round trip through JSON."""
         return self.latent_type(**{name: _frozen(value) for name, value in record.items()})
 
     @property
@@ -131,12 +131,12 @@ class Formulation(ABC, Generic[L]):
 
 
 def draw_order(draw: Draw, blocks: Sequence[int], shuffled: Sequence[bool], lines: LineOrder) -> tuple[int, ...]:
-    """The order in which numbered lines stand.
+    """The order of numbered lines in the text.
 
     Args:
-        draw: the question's stream.
-        blocks: lines in each block.
-        shuffled: whether the paper shuffles the block.
+        draw: the question's random stream.
+        blocks: number of lines in each block.
+        shuffled: for each block, whether the paper shuffles it.
         lines: the order asked for.
     """
     standing: list[list[int]] = []

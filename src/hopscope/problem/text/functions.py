@@ -1,4 +1,5 @@
-"""Functions (Appendix A.4, conditional): tables of a..d, aliases e..h of them, arguments i..l, asked for `f(i)`."""
+"""Functions (Appendix A.4, conditional): tables of a..d, aliases e..h of these, arguments i..l; the question asks for
+`f(i)`."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ FUNCTIONS, ALIASES, VARIABLES = "abcd", "efgh", "ijkl"
 
 @dataclass(frozen=True)
 class Applications(Latent):
-    """Functions, other names for them, and numbers with names.
+    """Functions, aliases of functions, and named numbers.
 
     Attributes:
         tables: the values of a..d at 0..3, each a permutation.
-        aliases: which function each of e..h is.
-        arguments: which number each of i..l is.
+        aliases: the function that each of e..h names.
+        arguments: the number that each of i..l names.
         alias: the alias asked about.
         variable: the variable it is applied to.
     """
@@ -45,11 +46,11 @@ class Functions(Formulation[Applications]):
 
     @property
     def latent_type(self) -> type[Applications]:
-        """Applications."""
+        """The class `Applications`."""
         return Applications
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Applications:
-        """Four independent tables, or a uniform Latin square; uniform aliases, arguments and question."""
+        """Draw four independent tables, or a uniform Latin square, and uniform aliases, arguments and question."""
         if extensions.latin:
             squares = latin_squares()
             tables = squares[draw.below(len(squares))]
@@ -61,7 +62,7 @@ class Functions(Formulation[Applications]):
         return Applications(order, tables, aliases, arguments, alias, variable)
 
     def facts(self, latent: Applications) -> list[Line]:
-        """Tables (`a(0) = 3`), aliases (`e = b`), arguments (`i = 0`)."""
+        """The lines of tables (`a(0) = 3`), aliases (`e = b`) and arguments (`i = 0`)."""
         tables = [
             Line((f, "(", str(x), ") = ", str(y)), ("function>", None, "number>", None, ">value"), 3, None)
             for f, table in zip(FUNCTIONS, latent.tables, strict=True)
@@ -78,7 +79,7 @@ class Functions(Formulation[Applications]):
         return [*tables, *aliases, *arguments]
 
     def question(self, latent: Applications) -> Line:
-        """`What is the value of f(i)?`."""
+        """A question such as `What is the value of f(i)?`."""
         pieces = ("What is the value of ", ALIASES[latent.alias], "(", VARIABLES[latent.variable], ")?")
         return Line(pieces, (None, "alias?", None, "variable?", None), 0, None)
 
@@ -87,16 +88,17 @@ class Functions(Formulation[Applications]):
         return str(latent.tables[latent.aliases[latent.alias]][latent.arguments[latent.variable]])
 
     def acceptable(self, latent: Applications) -> tuple[str, ...]:
-        """0..3."""
+        """The numbers 0..3."""
         return tuple(str(i) for i in range(SIZE))
 
     def asked(self, latent: Applications) -> tuple[int, ...]:
-        """The alias, the argument, the line of the table."""
+        """The lines of the alias, the argument and the table, in this order."""
         table = latent.aliases[latent.alias] * SIZE + latent.arguments[latent.variable]
         return SIZE * SIZE + latent.alias, SIZE * (SIZE + 1) + latent.variable, table
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """Values of independent tables repeat, so the argument alone tells much: 17/32 by the commonest value."""
+        """Values of independent tables repeat, so the argument alone tells much: the commonest value there is right in
+        17/32 of cases."""
         others = {"arguments unread": 1 / 4, "tables unread": 1 / 4}
         if extensions.latin:
             return {"aliases unread": 1 / 4, **others}

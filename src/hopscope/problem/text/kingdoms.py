@@ -1,4 +1,5 @@
-"""Kingdoms (Appendix A.3): people, kingdoms, beliefs, foods, minerals, conditions, asked backwards for a person."""
+"""Kingdoms (Appendix A.3): people, kingdoms, beliefs, foods, minerals, conditions; the question asks for a person, from
+a condition backwards."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ VERBS = (" lives in ", " believe in ", " eat ", " contains ", " causes ")
 
 
 def subject(level: int, word: str) -> str:
-    """How a symbol of a level is written at the head of a sentence: Novarians, Luminists, Beef."""
+    """How a symbol of a level is written at the start of a sentence: Novarians, Luminists, Beef."""
     if level == 1:
         return word + "ns"
     if level == 2:
@@ -29,8 +30,9 @@ def subject(level: int, word: str) -> str:
 class Kingdoms(ChainFormulation):
     """Five blocks of facts. The text reads from person to condition, the question from condition to person.
 
-    The words of a place in `WORDS` belong together in the paper's examples (Alice, Novaria, harmonianism, ...), in
-    Section 4 and Appendix A.3 alike, so the author may have shuffled lines alone: `links="fixed"`.
+    Words in the same place of each row of `WORDS` belong together in the paper's examples (Alice, Novaria,
+    harmonianism, ...), in Section 4 and Appendix A.3 alike, so the author may have shuffled only lines: `links="fixed"`
+    does this.
     """
 
     name = "kingdoms"
@@ -43,9 +45,9 @@ class Kingdoms(ChainFormulation):
         return WORDS
 
     def fact(self, level: int, first: str, second: str, roles: tuple[str, str]) -> Pieces:
-        """`Bob lives in Silvania.` The member looked up stands last."""
+        """A line such as `Bob lives in Silvania.`, in which the symbol that is looked up comes last."""
         return (subject(level - 1, second), VERBS[level - 1], first, "."), (roles[1], None, roles[0], None)
 
     def ask(self, symbol: str, role: str) -> Pieces:
-        """`Who has Chronogy?`."""
+        """A question such as `Who has Chronogy?`."""
         return ("Who has ", symbol, "?"), (None, role, None)

@@ -1,4 +1,4 @@
-"""A line of a prompt that knows its roles: which of its words is which symbol of which chain."""
+"""A line of a prompt with its roles: which of its words is which symbol of which chain."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ class Line(NamedTuple):
         roles: for every piece its role, or None for the words around the symbols. In a chain, `x{k-1}>` and `>x{k}`
             are the members of pair k and `x0?` is the query (`hopscope.problem.roles`); conditional formulations
             name the symbol itself: `person>` is what is looked up, `>job` what is found, `person?` the query.
-        lookup: which step of the reasoning reads this line, counted from 1 at the question; 0 for the question.
-        chain: the chain the line belongs to, numbered by who asks for it; None where it is part of no single one.
+        lookup: the look-up that reads this line, counted from 1 at the question; 0 for the question.
+        chain: the chain that the line belongs to, by the number of the symbol that asks for it; None where it is not
+            part of a single chain.
     """
 
     pieces: tuple[str, ...]
@@ -30,7 +31,7 @@ class Line(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A symbol in the prompt: characters `start` to `end` of it (end excluded) in line `line` (counted from 1)."""
+    """A symbol in the prompt: its characters `start` to `end` (end excluded), in line `line` (counted from 1)."""
 
     start: int
     end: int
@@ -41,7 +42,7 @@ class Mention(NamedTuple):
 
 
 def mentions(lines: Iterable[Line], start: int = 0) -> Iterator[Mention]:
-    """Every symbol of lines that follow one another, one line break between, from character `start` on."""
+    """Every symbol of lines that follow one another, separated by line breaks, from character `start` on."""
     for number, line in enumerate(lines, start=1):
         for piece, role in zip(line.pieces, line.roles, strict=True):
             if role is not None:

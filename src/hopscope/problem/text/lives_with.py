@@ -1,4 +1,5 @@
-"""Lives-with (Appendix A.2): `Charlie lives in Cairo`, then `Henry lives with David`, ..., asked for a city."""
+"""Lives-with (Appendix A.2): `Charlie lives in Cairo`, then `Henry lives with David`, ...; the question asks for a
+city."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _CITIES = (
     "Nairobi Oslo Paris Quito Rome Seoul Tokyo Utrecht Vienna Warsaw Xiamen York Zagreb"
 )
 CITIES = tuple(_CITIES.split())
-"""The paper uses the first four."""
+"""Names of cities, of which the paper uses the first four."""
 
 
 class LivesWith(ChainFormulation):
@@ -30,7 +31,7 @@ class LivesWith(ChainFormulation):
     allowed = frozenset({"names", "lines", "repeat", "filler", "shots", "think"})
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """The paper names twenty people."""
+        """Refuse a size beyond the paper's format, which has twenty people, and more chains than cities."""
         if extensions.names == "paper" and chains != PAPER_CHAINS:
             raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
         if chains > len(CITIES):
@@ -43,14 +44,14 @@ class LivesWith(ChainFormulation):
             )
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
-        """Cities, then people in blocks."""
+        """Cities at level 0, then blocks of people."""
         pool = syllables(NAMES, max(hops * chains, len(NAMES)))
         return [CITIES[:chains], *levels(pool, hops, chains, extensions, draw)]
 
     def fact(self, level: int, first: str, second: str, roles: tuple[str, str]) -> Pieces:
-        """`Charlie lives in Cairo` or `Henry lives with David`, without a period."""
+        """A line such as `Charlie lives in Cairo` or `Henry lives with David`, without a full stop."""
         return (first, " lives in " if level == 1 else " lives with ", second), (roles[0], None, roles[1])
 
     def ask(self, symbol: str, role: str) -> Pieces:
-        """`Where does Rose live?`."""
+        """A question such as `Where does Rose live?`."""
         return ("Where does ", symbol, " live?"), (None, role, None)

@@ -14,7 +14,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 @cache
 def letters(wanted: int) -> tuple[str, ...]:
-    """a ... z, aa, ab, ... as spreadsheets name their columns."""
+    """The first names of a ... z, aa, ab, ..., as spreadsheets name their columns."""
     words = ("".join(word) for length in count(1) for word in product(ALPHABET, repeat=length))
     return tuple(islice(words, wanted))
 
@@ -30,7 +30,7 @@ def syllables(taken: tuple[str, ...], wanted: int) -> tuple[str, ...]:
 
 
 def levels(pool: Sequence[str], hops: int, chains: int, extensions: Extensions, draw: Draw) -> list[Sequence[str]]:
-    """The names of levels 1 ... D: the pool in blocks, or in random order."""
+    """The names of levels 1 ... D: blocks of the pool, taken in order, or at random for random names."""
     wanted = hops * chains
     names = draw.some(pool, wanted) if extensions.names == "random" else pool
     return [names[start : start + chains] for start in range(0, wanted, chains)]

@@ -1,4 +1,4 @@
-"""Questions: what a model is given, what is right, what counts, and how well one can guess."""
+"""Questions: the prompt, the right answer, the acceptable answers, and how well one can guess."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from hopscope.problem.text.relatives import Relatives
 FORMULATIONS: dict[str, Formulation[Any]] = {
     formulation.name: formulation for formulation in (Equations(), LivesWith(), Kingdoms(), Functions(), Relatives())
 }
-"""By name, in the paper's order F1 ... F5."""
+"""The formulations by name, in the paper's order F1 ... F5."""
 
 FORMAT = "hopscope-text-1"
-"""Part of every address: a change of what is drawn or written must change it, so that ids never lie."""
+"""Part of every address: any change of what is drawn or written must change it, so that equal ids mean equal prompts.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Question:
 
     Attributes:
         formulation: name of the formulation.
-        hops: D, retrieval steps.
-        chains: interleaved chains.
-        seed, index: the address it was drawn at; `index` counts the questions of a seed.
+        hops: D, the number of retrieval steps.
+        chains: number of interleaved chains.
+        seed, index: the address at which it was drawn; `index` counts the questions of a seed.
         latent: the structure behind it.
         extensions: departures from the paper's format.
         shots: solved questions printed before it.
@@ -88,12 +89,12 @@ class Question:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The characters of the prompt at which the facts begin, every copy, and last the question."""
+        """The characters of the prompt at which the facts, in every copy, and last the question begin."""
         return tuple(accumulate((len(line.text) + 1 for line in self._lines[:-1]), initial=len(self._before)))
 
     @cached_property
     def prompt(self) -> str:
-        """Exactly what a model is given."""
+        """The text that a model is given, exactly."""
         text = self._before + "\n".join([line.text for line in self._lines])
         filler = self.extensions.filler
         return f"{text}\n{' '.join('.' * filler)}" if filler else text
@@ -110,7 +111,7 @@ class Question:
 
     @property
     def acceptable(self) -> tuple[str, ...]:
-        """What counts as an answer, in ascending order."""
+        """All answers that count as an answer, right or wrong, in ascending order."""
         return self._form.acceptable(self.latent)
 
     @property
@@ -125,17 +126,17 @@ class Question:
 
     @property
     def shortcut(self) -> float:
-        """The highest of the floors: less than this shows no retrieval."""
+        """The highest of the floors: an accuracy up to this shows no retrieval."""
         return max(self.floors.values())
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """Where the facts that lead to the answer stand, first lookup first; counted from 1, in the first copy."""
+        """The lines of the facts that lead to the answer, first look-up first; counted from 1, in the first copy."""
         place = {line: number for number, line in enumerate(self.latent.order, start=1)}
         return tuple(place[line] for line in self._form.asked(self.latent))
 
     def mentions(self) -> list[Mention]:
-        """Every symbol of the facts and the question, where it stands and in which role."""
+        """Every symbol of the facts and the question, with its place and role."""
         return list(mentions(self._lines, len(self._before)))
 
     def record(self, roles: bool = False) -> dict[str, Any]:
@@ -163,7 +164,7 @@ class Question:
 
 
 def address(formulation: str, hops: int, chains: int, seed: int, index: int) -> tuple[str | int, ...]:
-    """Where a question's random numbers come from. Extensions are no part of it: they re-dress the same structure."""
+    """The address of a question's random numbers. Extensions are not part of it: they re-dress the same structure."""
     return FORMAT, formulation, hops, chains, seed, index
 
 
@@ -171,7 +172,7 @@ def formulation(name: str) -> Formulation[Any]:
     """The formulation of that name, written with `-` or `_`.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such formulation.
     """
     found = FORMULATIONS.get(name.replace("_", "-")) if isinstance(name, str) else None
     if found is None:
@@ -190,7 +191,7 @@ def question(
     """The question at one address; `hops` defaults to the paper's.
 
     Raises:
-        InputError: the formulation does not exist or cannot be written like that, or a seed or index is none.
+        InputError: the formulation does not exist or does not allow these values, or the seed or index is invalid.
     """
     form, extensions = formulation(name), Extensions() if extensions is None else extensions
     hops = form.paper_hops if hops is None else hops
@@ -207,7 +208,7 @@ def question(
 def _draw(
     form: Formulation[Any], hops: int, chains: int, seed: int, index: int, extensions: Extensions, shot: int
 ) -> Question:
-    """A question, or (from 1) one of its solved examples."""
+    """A question (`shot` 0), or one of its solved examples (`shot` from 1)."""
     draw = Draw(*address(form.name, hops, chains, seed, index), shot)
     latent = form.draw(draw, hops, chains, extensions)
     return Question(form.name, hops, chains, seed, index, latent, extensions)
@@ -225,14 +226,14 @@ def questions(
 
     Args:
         formulation: equations, lives-with, kingdoms, functions or relatives.
-        hops: D; the paper's by default.
-        count: how many.
-        seed: whose.
-        chains: interleaved chains.
+        hops: D, the number of retrieval steps; the paper's by default.
+        count: number of questions.
+        seed: the seed they are drawn from.
+        chains: number of interleaved chains.
         extensions: departures from the paper's format.
 
     Raises:
-        InputError: the formulation does not exist or cannot be written like that, or a seed or count is none.
+        InputError: the formulation does not exist or does not allow these values, or the seed or count is invalid.
 
     Examples:
         >>> import hopscope as hs

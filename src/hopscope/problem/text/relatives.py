@@ -1,4 +1,5 @@
-"""Relatives (Appendix A.5, conditional): who lives where, four families, whom each job lives with, who has it."""
+"""Relatives (Appendix A.5, conditional): who lives where, four families, whom people of each job live with, who has
+which job."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ COUNTRIES = tuple(_COUNTRIES.split())
 
 @dataclass(frozen=True)
 class Families(Latent):
-    """Who lives where, who is whose relative, whom a job lives with, who has the job.
+    """Who lives where, who is whose relative, whom people of each job live with, and who has which job.
 
     Attributes:
         homes: the country of each relative, in alphabetical order of relatives.
-        kin: for each person the relative who is the mother, sister, father, brother.
-        rules: for each job the relation its holders live with.
-        jobs: for each person the job.
+        kin: for each person, the relatives who are mother, sister, father and brother.
+        rules: for each job, the relation that its holders live with.
+        jobs: the job of each person.
         asked: the person asked about.
     """
 
@@ -51,11 +52,11 @@ class Relatives(Formulation[Families]):
 
     @property
     def latent_type(self) -> type[Families]:
-        """Families."""
+        """The class `Families`."""
         return Families
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Families:
-        """Uniform bijections; women are mothers and sisters, men fathers and brothers."""
+        """Draw uniform bijections; women are mothers and sisters, men fathers and brothers."""
         homes = draw.permutation(len(RELATIVES))
         women, men = draw.some(WOMEN, len(WOMEN)), draw.some(MEN, len(MEN))
         families = ((women[i], women[i + 1], men[i], men[i + 1]) for i in range(0, len(WOMEN), 2))
@@ -66,7 +67,7 @@ class Relatives(Formulation[Families]):
         return Families(order, homes, kin, rules, jobs, asked)
 
     def facts(self, latent: Families) -> list[Line]:
-        """Homes, kin, rules, jobs."""
+        """The lines of homes, kin, rules and jobs, in this order."""
         owner = {latent.kin[p][latent.rules[job]]: p for p, job in enumerate(latent.jobs)}
         homes = [
             Line((name, " lives in ", COUNTRIES[home], "."), ("relative>", None, ">place", None), 4, owner.get(i))
@@ -98,11 +99,11 @@ class Relatives(Formulation[Families]):
         return [*homes, *kin, *rules, *jobs]
 
     def question(self, latent: Families) -> Line:
-        """`Where does Eve live?`."""
+        """A question such as `Where does Eve live?`."""
         return Line(("Where does ", PERSONS[latent.asked], " live?"), (None, "person?", None), 0, latent.asked)
 
     def _steps(self, latent: Families) -> tuple[int, int, int]:
-        """The asked person's job, its relation, and that relative."""
+        """The asked person's job, the job's relation, and the person's relative of that relation."""
         job = latent.jobs[latent.asked]
         relation = latent.rules[job]
         return job, relation, latent.kin[latent.asked][relation]
@@ -116,12 +117,12 @@ class Relatives(Formulation[Families]):
         return COUNTRIES
 
     def asked(self, latent: Families) -> tuple[int, ...]:
-        """Job, rule, relative, home."""
+        """The lines of the job, the rule, the relative and the home, in this order."""
         job, relation, relative = self._steps(latent)
         return 36 + latent.asked, 32 + job, 16 + 4 * latent.asked + relation, relative
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """A person has four relatives; without the families, a relation still tells women from men."""
+        """A person has four relatives; with families unread, a relation still tells women from men."""
         return {"jobs unread": 1 / 4, "rules unread": 1 / 4, "families unread": 1 / 8, "homes unread": 1 / 16}
 
 

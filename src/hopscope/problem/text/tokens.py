@@ -1,9 +1,9 @@
-"""Which token of a prompt plays which role, in any tokenizer that tells where its tokens stand.
+"""Which token of a prompt plays which role, in any tokenizer that gives the character offsets of its tokens.
 
-A word is told by its last token. In the line of pair k these are its two symbols, what links them (`x{k-1}=`) and what
-ends the line (`x{k}.`); in the question the symbol asked for (`x0?`) and the last token of all (`answer`), which the
-answer follows. A token that reaches over several of them is what it holds first of: symbol, link, end. Everything else
-is `text` and belongs to no chain, examples and instructions included.
+The last token of a word plays its role. In the line of pair k these are its two symbols, what links them (`x{k-1}=`)
+and what ends the line (`x{k}.`); in the question, the symbol asked for (`x0?`) and the last token of all (`answer`),
+which the answer follows. A token that covers several of them has the first role of symbol, link, end. Everything else,
+examples and instructions included, is `text` and belongs to no chain.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from hopscope.problem.text.questions import Question
 
 @dataclass(frozen=True)
 class Tokens:
-    """A question as a model is given it.
+    """A question as the tokens that a model is given.
 
     Attributes:
         ids: the tokens.
-        role: of every token.
-        chain: of every token, numbered by the symbol that asks for it; -1 for `text`.
-        line: the fact that every token ends in, by its place in the text from 1; 0 for all that is no fact.
-        candidates: for every acceptable answer, the token that it begins with and consists of.
-        right: which of them is right.
+        role: the role number of every token.
+        chain: the chain of every token, numbered by the symbol that asks for it; -1 for `text`.
+        line: the fact in which every token ends, by its place in the text from 1; 0 outside of facts.
+        candidates: for every acceptable answer, the single token that it consists of.
+        right: index of the right answer among the candidates.
     """
 
     ids: tuple[int, ...]
@@ -54,12 +54,12 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
     """A question's tokens with their roles.
 
     Args:
-        question: of a chain formulation, its facts printed once.
-        tokenizer: a fast one; with a chat template the question is asked through it.
+        question: a question of a chain formulation whose facts are printed once.
+        tokenizer: a fast tokenizer; if it has a chat template, the question is asked through it.
 
     Raises:
-        InputError: no chain formulation, facts printed several times, a tokenizer without offsets, or answers of
-            several tokens.
+        InputError: the formulation has no chains, facts are printed several times, the tokenizer gives no offsets, its
+            chat template changes the prompt, or an answer is more than one token.
     """
     if not isinstance(question.latent, Chains):
         raise InputError(f"{question.formulation} has no chains; circuits are of equations, lives-with and kingdoms")
@@ -86,7 +86,7 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
 
 
 def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
-    """What a model reads, and where in it the prompt begins: a chat's turn, or the prompt and a line break."""
+    """The text that a model reads, a chat's turn or the prompt and a line break, and where in it the prompt begins."""
     if tokenizer.chat_template is None:
         return f"{prompt}\n", 0
     message = [{"role": "user", "content": prompt}]
@@ -99,7 +99,7 @@ def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
 
 
 def spans(question: Question) -> list[Span]:
-    """Where in the prompt the roles of chains stand."""
+    """Where in the prompt the roles of chains are."""
     by_line: dict[int, list[Mention]] = {}
     for mention in question.mentions():
         by_line.setdefault(mention.line, []).append(mention)
@@ -121,28 +121,28 @@ def _of_line(line: Sequence[Mention], question: Question) -> Iterator[Span]:
 
 
 def _line(character: int, question: Question) -> int:
-    """The fact in which a character of the prompt stands, from 1; 0 where it stands in none."""
+    """The fact that a character of the prompt belongs to, from 1; 0 where it belongs to none."""
     begun = bisect_right(question.starts, character)
     return begun if begun < len(question.starts) else 0
 
 
 def _encoded(text: str, tokenizer: Any) -> tuple[list[int], list[tuple[int, int]]]:
-    """Tokens, and the characters they stand for."""
+    """The tokens of a text, and the characters that each covers."""
     if not getattr(tokenizer, "is_fast", False):
         raise InputError("the tokenizer does not say where its tokens stand; circuits need a fast tokenizer")
-    special = tokenizer.chat_template is None  # a template has written them already
+    special = tokenizer.chat_template is None  # a template has added them already
     encoded = tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
     return list(encoded["input_ids"]), [(int(start), int(end)) for start, end in encoded["offset_mapping"]]
 
 
 def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any) -> int:
-    """The token of an answer behind a prompt.
+    """The token of an answer that follows a prompt.
 
     Raises:
-        InputError: it is several, or changes the prompt's own.
+        InputError: the answer is more than one token, or changes the prompt's tokens.
     """
     longer, _ = _encoded(text + answer, tokenizer)
-    ends = len(longer) - 1 - len(ids)  # what a tokenizer puts behind every text
+    ends = len(longer) - 1 - len(ids)  # more than 0 if the tokenizer adds tokens after every text
     if longer[: len(ids)] == list(ids) and ends == 0:
         return longer[-1]
     raise InputError(
