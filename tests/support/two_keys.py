@@ -8,11 +8,11 @@ import torch
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes
-from hopscope.theory.assembler import assemble
-from hopscope.theory.matching import same_code, same_symbol
 from hopscope.theory.path import AttentionPath
-from hopscope.theory.program import Head, LayerProgram, Term
 from hopscope.theory.witness import Witness
+from hopscope.theory.witness.assembler import assemble
+from hopscope.theory.witness.matching import same_code, same_symbol
+from hopscope.theory.witness.program import Head, LayerProgram, Term
 
 _SCORE = 800.0
 """Of a match: all weight lies on what matches."""

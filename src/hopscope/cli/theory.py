@@ -201,8 +201,8 @@ def _witness(problem: RetrievalProblem, as_json: bool) -> None:
     if hops > _MOST_WITNESSED:
         raise InputError(f"--witness goes up to {_MOST_WITNESSED} hops, got {hops}; ask for fewer")
 
-    from hopscope.theory.trial import try_witness
     from hopscope.theory.witness import build_witness
+    from hopscope.theory.witness.trial import try_witness
 
     trial = try_witness(build_witness(hops, causal=problem.causal, order=problem.order))
     if as_json:

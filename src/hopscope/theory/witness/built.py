@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import PositionCode, RetrievalProblem
-from hopscope.theory.assembler import assemble
 from hopscope.theory.path import AttentionPath
-from hopscope.theory.program import circuit
-from hopscope.theory.witness_both_ways import both_ways_program
-from hopscope.theory.witness_causal import causal_program
-from hopscope.theory.witness_unmasked import unmasked_program
+from hopscope.theory.witness.assembler import assemble
+from hopscope.theory.witness.both_ways import both_ways_program
+from hopscope.theory.witness.causal import causal_program
+from hopscope.theory.witness.program import circuit
+from hopscope.theory.witness.unmasked import unmasked_program
 
 
 @dataclass(frozen=True)

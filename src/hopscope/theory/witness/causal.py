@@ -14,8 +14,8 @@ from __future__ import annotations
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.depth import minimum_causal
-from hopscope.theory.matching import earlier, not_the_first, same_code, same_symbol
-from hopscope.theory.program import Head, LayerProgram, Term
+from hopscope.theory.witness.matching import earlier, not_the_first, same_code, same_symbol
+from hopscope.theory.witness.program import Head, LayerProgram, Term
 
 _MATCH, _AVOID, _EARLIER, _IN_VAIN = 800.0, 60.0, 6.0, 100.0
 # A quarter of a match: enough to lose to a pair that really starts with that symbol, too little to disturb the others.

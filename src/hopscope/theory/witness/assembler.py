@@ -6,7 +6,7 @@ import torch
 
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Block, Transformer
-from hopscope.theory.program import Head, LayerProgram
+from hopscope.theory.witness.program import Head, LayerProgram
 
 
 @torch.no_grad()

@@ -18,9 +18,9 @@ from __future__ import annotations
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role, second_member
-from hopscope.theory.matching import same_symbol
-from hopscope.theory.program import Head, LayerProgram, Term
-from hopscope.theory.witness_causal import first_members
+from hopscope.theory.witness.causal import first_members
+from hopscope.theory.witness.matching import same_symbol
+from hopscope.theory.witness.program import Head, LayerProgram, Term
 
 _MATCH = 800.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from hopscope.model.transformer import Attention, Block
-from hopscope.theory.witness import Witness, build_witness
+from hopscope.theory.witness.built import Witness, build_witness
 
 
 def disguised_witness(hops: int, noise: float = 2e-5, causal: bool = True, seed: int = 0) -> Witness:

@@ -9,7 +9,7 @@ import torch
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
 from hopscope.theory.path import AttentionPath
-from hopscope.theory.witness import Witness
+from hopscope.theory.witness.built import Witness
 
 
 @dataclass(frozen=True)

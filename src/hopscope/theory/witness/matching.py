@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.program import Term
+from hopscope.theory.witness.program import Term
 
 
 def same_symbol(problem: RetrievalProblem, query: str, key: str, strength: float) -> Term:
