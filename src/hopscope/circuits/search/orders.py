@@ -180,7 +180,7 @@ class Orders:
         return self._ends[signature]
 
     def _finished(self, gauge: Gauge, program: Rows) -> Rows:
-        """Remove rows up to the bar itself (one without which the loss stays below it is not needed), then add forms."""
+        """Remove rows up to the bar itself (a row is not needed if the bar holds without it), then choose forms."""
         scan = Gauge.scanning(self._evaluator, self._budget)
         some = trimmed(scan, self._units, program, (scan.limit() + scan.bar) / 2, None)
         start = some if gauge.passes(some, gauge.bar) else program
