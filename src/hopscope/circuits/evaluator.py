@@ -147,7 +147,7 @@ class Evaluator(ABC):
         """Losses of the model as it is, by sequence; a part of a batch takes them from the whole."""
         if self._whole is not None:
             return self._whole.own[: self.sequences]
-        self._evaluations -= 1  # once in a process, so that a search that was interrupted would count it twice
+        self._evaluations -= 1  # not counted: an interrupted search, which measures it anew, would count it twice
         return self.errors([{}])[0].double().mean(dim=1)
 
     def part(self, sequences: int) -> Evaluator:

@@ -75,7 +75,7 @@ class Hypotheses:
     def mean(self, row: Row) -> Form:
         """The mean pattern of a row, as a form."""
         expected = self._maps.expected[0, row.layer, row.head, row.query].double()
-        # So that no query is left without a key where the average never looked at what it may see.
+        # So that no query is left without a key where the average has no weight on anything that it may see.
         return Form(Intervention.MEAN, (), tuple((expected + 1e-12).tolist()))
 
     def weights(self, row: Row) -> list[float]:

@@ -123,7 +123,7 @@ def kept_circuit(
         InputError: `wanted["seed"]` is no seed, the record is damaged, or it is of a certified circuit of another
             model, or of this model at another bar or faithfulness.
     """
-    check_seed(wanted["seed"])  # here too: a record of seed 1 would do for True
+    check_seed(wanted["seed"])  # here too, since a record of seed 1 would match True
     search = Interrupted.beside(path, wanted, run)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run or None)

@@ -179,7 +179,7 @@ class Circuit:
 
     @property
     def hops(self) -> int:
-        """D."""
+        """How many hops the problem has, D."""
         return self.problem.hops
 
     @property

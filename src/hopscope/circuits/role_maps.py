@@ -61,7 +61,7 @@ def _one_layer(
     pairs = _by_role(pairs, where.role, roles).sum(dim=0)  # role relation
     holders = torch.bincount(where.role.flatten(), minlength=roles).clamp(min=1)
     expected = summed / pairs.clamp(min=1)
-    return expected[..., :roles], summed[..., roles:] / holders[:, None], expected  # of one's own chain one key a role
+    return expected[..., :roles], summed[..., roles:] / holders[:, None], expected  # own chain: one key a role
 
 
 def _by_role(

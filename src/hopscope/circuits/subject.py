@@ -188,7 +188,7 @@ class ForeignModel(Subject):
         try:
             with torch.no_grad():
                 answers = module.eval()(batch.inputs)
-        except Exception as error:  # whatever somebody's module says
+        except Exception as error:  # whatever somebody's module raises
             raise InputError(
                 f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
                 f"{next(iter(str(error).splitlines()), 'it fails')}"

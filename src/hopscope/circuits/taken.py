@@ -66,7 +66,7 @@ def taken_from_elsewhere(
                 model.run(x, start=layer, edit=FromElsewhere(layer, ~elsewhere.block, here, pattern=one), reads=reads)
                 for one in (pattern, elsewhere.chosen(pattern, own.patterns[0]))
             )
-            if seen.writes is None:  # what the whole block adds, since that alone is seen
+            if seen.writes is None:  # take what the whole block adds, since only that is seen
                 added = torch.where(elsewhere.block[None, :, :, None], x_after, x + (y_after - y))
                 by_writing = model.run(added, start=layer + 1, edit=here, reads=reads)
             else:

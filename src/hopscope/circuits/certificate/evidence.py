@@ -166,8 +166,8 @@ class Evidence:
     def _ways_off(self, row: Row) -> list[Form]:
         """Ways to switch off a row in use.
 
-        In the strict sense as the other rows of its head are filled; and, of the only row in use of a head, which is
-        then idle, uniform or at itself.
+        In the strict sense, it is filled like the other rows of its head; if it is the head's only row in use, so that
+        the head is then idle, it may also be uniform or at itself.
         """
         if self.sense == "natural":
             return self.hypotheses.offs(row)

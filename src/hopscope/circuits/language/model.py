@@ -84,7 +84,7 @@ class TextModel:
         anew: bool = False,
         watch: Watch = Journal.watch,
     ) -> Circuit:
-        """Its circuit for a formulation, found and certified; it is kept in `FOLDER/circuits/` and read again from there.
+        """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/` and read again from there.
 
         A search that was interrupted goes on where it was. A record of another search, or by rules that have been
         sharpened since, is replaced, and so is one of another model that is not certified.

@@ -22,10 +22,10 @@ HEADS, ROWS, LAST = 0.3, 0.6, 0.95
 Forms may use the rest. Without shares the heads, tried first, would use all the room, and cheaper rows would stay."""
 
 SCAN_DOUBT, CONFIRM_DOUBT = 2.0, 3.0
-"""Standard errors added to a loss, on the first sequences and on all, so that what passes here passes on fresh ones."""
+"""How many standard errors are added to a loss, on the first sequences and on all, so that fresh ones pass too."""
 
 HOPELESS = 4.0
-"""Standard errors by which the cost of a change on few sequences must exceed what is left for it to be ruled out."""
+"""A change is ruled out if its cost on few sequences exceeds what is left by so many standard errors."""
 
 NEARLY_AS_GOOD = 0.25
 """How far the loss of a simpler form may exceed that of the best one, as a share of the room left."""

@@ -45,7 +45,7 @@ def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: t
     """Switch off the rows that are easily done without, likewise, in the heads that are left."""
     gauge, program = Gauge.scanning(evaluator, budget), units.base
     rows = units.on(program)
-    if len(rows) > _SIZES[-1]:  # each alone would take too long; so they go as they come, but many at a time
+    if len(rows) > _SIZES[-1]:  # trying each alone would take too long, so rows go in their order, many at a time
         program = _in_halves(gauge, program, [{row: UNIFORM} for row in rows], gauge.limit(ROWS))
     for share in (ROWS, LAST):
         program = trimmed(gauge, units, program, gauge.limit(share), generator)

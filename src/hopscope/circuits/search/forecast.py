@@ -123,5 +123,5 @@ def _stages(evaluator: Evaluator, budget: Budget, proof: Proof) -> dict[str, flo
         "deliverability": _ROWS * proof.rough,
         "untrained": (_HEADS + 1) * few + (_ROWS + 4) * many,
     }
-    # The last stages of the search and of the certificate end in what is told under no name: forms, scores, the record.
+    # After the last stages of the search and of the certificate comes work without a name: forms, scores, the record.
     return stages | {f"certificate: {name}": questions for name, questions in certificate.items()}

@@ -40,7 +40,7 @@ class Further:
 
     @cached_property
     def _parts(self) -> tuple[_Part, ...]:
-        """The sequences in parts, each as large as all before it, until that would fill the memory."""
+        """The sequences in parts, each as large as all before it, up to a size that would fill the memory."""
         everything, ends = self._evaluator.fresh(self._most, 0, "circuit search, in doubt"), [0]
         while ends[-1] < self._most:
             ends.append(min(self._most, ends[-1] + min(max(FIRST, ends[-1]), LARGEST)))

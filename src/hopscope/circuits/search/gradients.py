@@ -103,7 +103,7 @@ def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     for first in range(0, shape.layers, size):
         block = range(first, min(first + size, shape.layers))
         for point in _POINTS:
-            # One block at a time stands at the point; the others keep their own patterns, whose gradients are theirs.
+            # One block at a time is moved to the point; the others keep their own patterns, with their own gradients.
             edit = _TowardsUniform(block, point, evaluator)
             with torch.enable_grad():
                 x = seam.run(entering, start=first, edit=edit, reads=shape.reads)

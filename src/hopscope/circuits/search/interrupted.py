@@ -51,7 +51,7 @@ class Interrupted:
         except InputError:
             if self.path.exists():
                 raise
-            return {}  # another process has come to the end of this very search
+            return {}  # another process has finished this search
         return saved.memory if saved.asked == self.asked else {}
 
     def remember(self, memory: Memory) -> None:

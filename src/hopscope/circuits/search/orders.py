@@ -116,7 +116,7 @@ class Orders:
             if left := made.get("left"):
                 return Outcome(full, (), "none", left)
             end = made["end"]
-            if small := made.get("small"):  # what ended there ends there again, also where the search was interrupted
+            if small := made.get("small"):  # what led to an end does so again, even if the search was interrupted
                 self._ends.setdefault(
                     tuple(self._units.on(self._read(small))), None if end is None else self._read(end)
                 )

@@ -108,7 +108,7 @@ class Strict:
         """
         idle: list[Form | Looks] = [*IDLE]
         ways = [[state.with_head(head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
-        # Theory must not need it: what is not yet settled may still look wherever it could be meant to.
+        # Theory must not need the head: heads not yet settled may still look wherever they are expected to.
         possible = [self.delivers(self._possible(kind[0])) for kind in ways]
         self._gauge.rough.depart_from(state.program)
         costs = [self._gauge.rough.mse([way.program for way in kind]) for kind in ways]
