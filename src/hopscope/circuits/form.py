@@ -87,7 +87,7 @@ class Form:
             raise InputError(f"{kind.value} needs {wrong}, got {keys} keys and {weights} weights")
         if any(weight < 0 for weight in self.weights) or (weights and sum(self.weights) <= 0):
             raise InputError(f"the weights of {kind.value} must be at least 0 and not all 0, got {self.weights}")
-        # Computed once: a search looks forms up millions of times. It is the same in every process, and so may travel.
+        # Computed once: a search looks forms up millions of times. It is equal in every process, so forms may be sent.
         object.__setattr__(self, "_hash", hash((_NUMBERS[kind], self.keys, self.weights)))
 
     def __hash__(self) -> int:
