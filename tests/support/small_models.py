@@ -13,7 +13,7 @@ from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
-from hopscope.theory import decoys
+from hopscope.theory.witness import decoys
 
 
 def random_model(

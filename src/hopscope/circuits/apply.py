@@ -1,7 +1,8 @@
-"""Programs at work: attention patterns of many candidates in, changed patterns out.
+"""Applies programs to attention patterns: the patterns of many candidates go in, the changed patterns come out.
 
 Every intervention is one formula, normalise(base x factor): `base` is the model's own pattern, that of another
-example, or 1 wherever a key is allowed; `factor` depends on the query's role and on how the key stands to it.
+example, the average of all examples, or 1 wherever a key is allowed; `factor` depends on the query's role and on the
+key's relation to it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from hopscope.model.edit import Edit, FixedRows, Pattern
 from hopscope.theory.path import Row
 
 _OWN, _FIXED, _OTHER, _AVERAGE = 1, 2, 3, 4
-"""What a changed row's base is: its own pattern, 1 wherever allowed, another example's pattern, the average of all
-examples' patterns. 0 is `keep`."""
+"""Codes for the base of a changed row: its own pattern, 1 wherever a key is allowed, another example's pattern, the
+average of all examples' patterns. 0 means `keep`."""
 
 _BASES = {
     Intervention.KEEP: 0,
@@ -33,20 +34,20 @@ _BASES = {
 
 
 MIXING = (Intervention.RESAMPLE, Intervention.POSITIONAL)
-"""What puts patterns of other sequences of the batch in place, so that these must come through together."""
+"""Interventions that use the patterns of other sequences, so that the whole batch must go through the model at once."""
 
 HeadForms = tuple[tuple[int, Form], ...]
-"""The forms of one head's rows: query roles, ascending, with what is put there."""
+"""The forms of one head's rows: pairs of a query role and its form, by ascending role."""
 
 LayerForms = dict[int, HeadForms]
-"""The forms of one layer by head; heads that are kept left out."""
+"""The forms of one layer, by head; heads that are kept are left out."""
 
 _DRAWN = 96
-"""Patterns kept by a drawer, of some 4 x sequences x positions^2 bytes each."""
+"""How many patterns a drawer keeps, each of some 4 x sequences x positions^2 bytes."""
 
 
 class Drawer:
-    """Patterns of one batch that do not depend on the model, each drawn once."""
+    """Makes the patterns of one batch that do not depend on the model, and keeps those used last."""
 
     def __init__(self, where: Coordinates) -> None:
         self.where = where
@@ -55,7 +56,10 @@ class Drawer:
         self._fixed: dict[HeadForms, tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]] = {}
 
     def factor(self, forms: HeadForms) -> Float[Tensor, "batch query key"]:
-        """What multiplies the base at every query and key: 0 where not allowed, 1 in rows not named."""
+        """What multiplies the base at every query and key: 0 where not allowed, equal over all other keys if not named.
+
+        Rows sum to 1, unless one of the forms starts from the model's own pattern.
+        """
         if forms in self._factors:
             self._factors.move_to_end(forms)
             return self._factors[forms]
@@ -74,7 +78,7 @@ class Drawer:
         return drawn
 
     def fixed(self, forms: HeadForms) -> tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]] | None:
-        """Where a pattern is put in place, and which; None where a changed row depends on the model's own patterns."""
+        """Which queries get a fixed pattern, and which one; None if a changed row depends on the model's patterns."""
         if any(_BASES.get(form.kind, _FIXED) != _FIXED for _, form in forms):
             return None
         known = self._fixed.get(forms)
@@ -85,14 +89,17 @@ class Drawer:
         return known
 
     def base(self, forms: HeadForms) -> Int[Tensor, "batch query 1"]:
-        """What the base of every query is: one of the codes above."""
+        """The base of every query, as one of the codes above."""
         table = torch.zeros(self.where.roles, dtype=torch.int64)
         for query, form in forms:
             table[query] = _BASES.get(form.kind, _FIXED)
         return table.to(self.where.role.device)[self.where.role][..., None]
 
     def own(self, pattern: Float[Tensor, "*any query key"], forms: HeadForms) -> Float[Tensor, "*any query key"]:
-        """The model's pattern times the factor, to sum 1; where nothing is left, what the factor leaves, or oneself."""
+        """The model's pattern times the factor, scaled to sum to 1.
+
+        A row in which nothing is left gets the factor itself, or all weight on its own position if that is 0 too.
+        """
         queries = pattern.shape[-2]
         factor = self.factor(forms)[:, -queries:]
         itself = torch.eye(factor.shape[-1], device=factor.device)[-queries:]
@@ -107,8 +114,8 @@ class _Layer:
 
     Args:
         forms: for every program, this layer's forms by head.
-        heads: of the layer.
-        drawer: of the batch that will come through.
+        heads: how many heads the layer has.
+        drawer: the drawer of the batch that will come through.
     """
 
     def __init__(self, forms: Sequence[LayerForms], heads: int, drawer: Drawer) -> None:
@@ -125,7 +132,7 @@ class _Layer:
     def __call__(
         self, pattern: Float[Tensor, "candidate batch head query key"]
     ) -> Float[Tensor, "candidate batch head query key"]:
-        """The changed pattern. Queries are the last positions of the sequence; kept rows keep their bits."""
+        """The changed pattern. Queries are the last positions of the sequence; kept rows stay the same to the bit."""
         if not self._active:
             return pattern
         out = pattern.clone()
@@ -137,7 +144,7 @@ class _Layer:
         return out
 
     def fixed(self) -> FixedRows | None:
-        """All of it, if nothing depends on the model's own patterns."""
+        """All that the programs put in place; None if any of it depends on the model's own patterns."""
         rows = {}
         for head, variants in enumerate(self._variants):
             for forms, candidates in variants.items():
@@ -172,7 +179,7 @@ class _Layer:
 
 
 def factors(form: Form, query: int, roles: int) -> Float[Tensor, " relation"]:
-    """What a form puts on every relation, up to scale."""
+    """The weight that a form puts on every relation, up to scale."""
     factor = torch.zeros(2 * roles)
     if form.kind is Intervention.IDENTITY:
         factor[query] = 1.0
@@ -191,7 +198,7 @@ def factors(form: Form, query: int, roles: int) -> Float[Tensor, " relation"]:
 
 
 def by_layer(program: Program, layers: int) -> list[LayerForms]:
-    """A program's forms, layer by layer and head by head; rows that are kept left out."""
+    """A program's forms, layer by layer and head by head; rows that are kept are left out."""
     split: list[dict[int, list[tuple[int, Form]]]] = [{} for _ in range(layers)]
     for row, form in program.items():
         if form.kind is not Intervention.KEEP:
@@ -201,13 +208,13 @@ def by_layer(program: Program, layers: int) -> list[LayerForms]:
 
 
 class ProgramEdit(Edit):
-    """Programs as an edit of a transformer's way through.
+    """Programs as an edit of a transformer's forward pass.
 
     Args:
         programs: C programs, layer by layer, as `by_layer` gives them. Sequences come through program by program: all
             sequences of the batch under the first, then all under the second, and so on.
-        heads: of a layer.
-        drawer: of the batch.
+        heads: how many heads a layer has.
+        drawer: the drawer of the batch.
     """
 
     def __init__(self, programs: Sequence[Sequence[LayerForms]], heads: int, drawer: Drawer) -> None:
@@ -215,21 +222,21 @@ class ProgramEdit(Edit):
         self._candidates = len(programs)
 
     def fixed(self, layer: int) -> FixedRows | None:
-        """What the programs put in place, if that is all they do."""
+        """What the programs put in place, if that is all they do; else None."""
         return self._layers[layer].fixed()
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The patterns under the programs; what they keep keeps its bits."""
+        """The patterns under the programs; rows that are kept stay the same to the bit."""
         by_program = pattern.view(self._candidates, -1, *pattern.shape[2:])
         return self._layers[layer](by_program).reshape(pattern.shape)
 
 
 def check(program: Program, where: Coordinates, shape: Architecture) -> None:
-    """See that a program fits.
+    """Check that a program fits the model and the batch.
 
     Raises:
-        InputError: a row that is not there, a key that is no role or that a query may not attend to, or a wrong number
-            of weights.
+        InputError: a row does not exist, a key is no role or one that the query may not attend to, or the number of
+            weights is wrong.
     """
     roles = where.roles
     for row, form in program.items():
@@ -245,10 +252,10 @@ def check(program: Program, where: Coordinates, shape: Architecture) -> None:
 
 
 def check_row(row: Row, shape: Architecture, roles: int) -> None:
-    """See that a row exists.
+    """Check that a row exists.
 
     Raises:
-        InputError: it does not.
+        InputError: the row does not exist.
     """
     for name, value, count in (
         ("layer", row.layer, shape.layers),

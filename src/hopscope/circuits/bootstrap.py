@@ -1,4 +1,4 @@
-"""Intervals of means over sequences, by the bootstrap: one resampling serves any number of measurements."""
+"""Bootstrap intervals of means over sequences: one resampling serves any number of measurements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Interval = tuple[float, float]
 def intervals(values: Float[Tensor, "measurement sequence"], seed: int, level: float = 0.95) -> list[Interval]:
     """Percentile intervals of the mean of each row.
 
-    Rows share their resamples, so that intervals of differences may be had by passing differences.
+    Rows share their resamples, so pass differences to get intervals of differences.
 
     Args:
-        values: one number a sequence, for any number of measurements.
-        seed: of the resampling.
-        level: how often such an interval should hold the mean of all sequences there could be.
+        values: one number for each sequence, for any number of measurements.
+        seed: the seed of the resampling.
+        level: how often such an interval should contain the mean over all possible sequences.
     """
     from scipy.stats import bootstrap
 

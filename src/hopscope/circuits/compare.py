@@ -1,8 +1,8 @@
-"""Circuits beside each other: is it the same circuit, the same up to layer numbers, the same mechanism?
+"""Compares circuits: are they the same circuit, the same up to layer numbers, or the same mechanism?
 
-Two circuits are the same mechanism if their paths, with layers replaced by how many steps must come before, are the
-same: a path must come after those that bring something to one of its two ends. So a step done in layer 3 or in layer
-6, once or by three heads, is one step.
+Two circuits have the same mechanism if their paths are the same once each layer is replaced by the number of steps that
+must come before: a path must come after those that bring something to one of its two ends. So a step done in layer 3
+or in layer 6, once or by three heads, is one step.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from hopscope.problem.roles import end_role, first_member, link_role, second_mem
 from hopscope.theory.path import NamedPath
 
 StepAt = tuple[int, str, str]
-"""A path without its head: depth or layer, query role, key role."""
+"""A path without its head: depth or layer, query role and key role."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two circuits.
+    """What two circuits have in common.
 
     Attributes:
-        identical: the same paths: layer, head, query, key.
-        same_order: the same after numbering the layers in use 1, 2, ... and forgetting heads.
-        same_mechanism: the same steps, each at the same depth.
-        shared: paths in both.
-        only_first: paths in the first alone.
-        only_second: paths in the second alone.
-        shared_steps: query and key roles in both, wherever they stand.
-        step_overlap: those, as a share of all of either.
+        identical: whether they have the same paths: layer, head, query and key.
+        same_order: whether they are the same once the layers in use are numbered 1, 2, ... and heads are ignored.
+        same_mechanism: whether they have the same steps, each at the same depth.
+        shared: the paths in both.
+        only_first: the paths in the first alone.
+        only_second: the paths in the second alone.
+        shared_steps: the steps (query role -> key role) in both, in whatever layers and heads.
+        step_overlap: the shared steps as a share of all steps of either.
     """
 
     identical: bool
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def compare(first: Circuit, second: Circuit) -> Comparison:
-    """Set two circuits side by side."""
+    """Compare two circuits."""
     mine, theirs = ([one.path for one in circuit.paths] for circuit in (first, second))
     steps = [{(query, key) for *_, query, key in _names(circuit)} for circuit in (first, second)]
     return Comparison(
@@ -63,16 +63,16 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
 
 
 def order(circuit: Circuit) -> tuple[StepAt, ...]:
-    """The steps with the layers in use numbered 1, 2, ...; which head does one, and how often, is forgotten."""
+    """The steps with the layers in use numbered 1, 2, ...; which heads do a step, and how many, is ignored."""
     named = _names(circuit)
     layers = sorted({layer for layer, *_ in named})
     return tuple(sorted({(layers.index(layer) + 1, query, key) for layer, _, query, key in named}))
 
 
 def mechanism(circuit: Circuit) -> tuple[StepAt, ...]:
-    """The steps with their depth: 1 for those that need nothing before them.
+    """The steps with their depth, which is 1 for steps that need nothing before them.
 
-    A step done again later counts once, where it is first done.
+    A step that is done again later counts once, where it is first done.
     """
     depth: dict[tuple[str, str], int] = {}
     named = _names(circuit)
@@ -89,13 +89,13 @@ def mechanism(circuit: Circuit) -> tuple[StepAt, ...]:
 
 
 def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
-    """Query and key role of the paths beyond the first useful layer, wherever they stand (C9)."""
+    """Query and key role of the paths beyond the first useful layer, in whatever layer and head (C9)."""
     first = min((layer for layer, *_ in paths), default=0)
     return {(query, key) for layer, _, query, key in paths if layer > first}
 
 
 def overlap(one: set[Any], other: set[Any]) -> float:
-    """What both have, as a share of all of either; 1 where neither has any."""
+    """What both sets have in common, as a share of all that either has; 1 where both are empty."""
     return len(one & other) / len(one | other) if one | other else 1.0
 
 
@@ -104,11 +104,12 @@ Strategy = Literal["serial", "line by line", "doubling", "none"]
 
 
 def strategy(circuit: Circuit) -> Strategy:
-    """How an answer comes about; a jump is a path between two pairs, or facts, the question's own left out.
+    """How an answer comes about. A jump is a path between two pairs, or facts; paths from or to the query do not count.
 
-    `serial`: the query walks the chain alone, and nothing jumps. `line by line`: some pair jumps to its neighbour after
-    that has jumped itself, so that each layer adds one. `doubling`: there are jumps, and none such; what has jumped is
-    jumped to from as far as it has come. `none`: there is no circuit.
+    `serial`: the query walks the chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its
+    neighbour after that neighbour has jumped itself, so that each layer adds one pair. `doubling`: pairs jump, but none
+    to a neighbour that has jumped; those that have are read from further away, so that one look-up covers several
+    hops. `none`: there is no circuit.
     """
     if not circuit.found:
         return "none"
@@ -123,7 +124,7 @@ def strategy(circuit: Circuit) -> Strategy:
 
 
 def kinds_looked_up(circuit: Circuit) -> dict[str, int]:
-    """How many paths into a line from outside it land on its name, link, value or end; kinds without any left out."""
+    """How many paths into a line from outside it land on its name, link, value or end; kinds with none are left out."""
     hops, fact_of = circuit.hops, circuit.problem.fact_of
     counts = {"name": 0, "link": 0, "value": 0, "end": 0}
     for path in (one.path for one in circuit.paths):
@@ -138,7 +139,7 @@ def kinds_looked_up(circuit: Circuit) -> dict[str, int]:
 
 
 def first_head_ties_pairs(circuit: Circuit) -> bool:
-    """Whether the first layer in use ties second members to the first members of their pairs, values to keys (C8)."""
+    """Whether the first layer in use ties second members of pairs to first members, that is values to keys (C8)."""
     fact_of = circuit.problem.fact_of
     paths = [one.path for one in circuit.paths]
     first = min((path.layer for path in paths), default=0)
@@ -150,12 +151,12 @@ def first_head_ties_pairs(circuit: Circuit) -> bool:
 
 
 def _names(circuit: Circuit) -> list[NamedPath]:
-    """The paths, layer and head from 1, roles by name."""
+    """The paths by name: layer and head from 1, roles by name."""
     return [one.path.names(circuit.roles) for one in circuit.paths]
 
 
 def census(circuits: Sequence[Circuit]) -> dict[str, Any]:
-    """What many models learned: how many have a circuit, how many heads it uses, which mechanisms, how often."""
+    """What many models learned: how many have a circuit, how large it is, which mechanisms occur and how often."""
     found = [circuit for circuit in circuits if circuit.found]
     mechanisms = Counter(mechanism(circuit) for circuit in found)
     return {

@@ -1,4 +1,4 @@
-"""Positions told by chain and role, so that attention can be spoken of before and after any shuffle.
+"""Positions named by chain and role, so that attention can be described whatever the shuffle.
 
 A key stands to a query in one of 2(2D + 1) relations: same chain and role r (relation r), or another chain and role r
 (relation 2D + 1 + r). Attention maps are averaged over relations, never over positions: the chains are shuffled, so an
@@ -17,11 +17,11 @@ from torch import Tensor
 
 @runtime_checkable
 class Sequences(Protocol):
-    """What an evaluator asks: inputs, and where every role of every chain stands in them."""
+    """What an evaluator needs of a batch: inputs, and where every role of every chain stands in them."""
 
     @property
     def inputs(self) -> Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"]:
-        """Vectors, or tokens."""
+        """The inputs, as vectors or tokens."""
 
     @property
     def role(self) -> Int[Tensor, "batch pos"]:
@@ -29,7 +29,7 @@ class Sequences(Protocol):
 
     @property
     def chain(self) -> Int[Tensor, "batch pos"]:
-        """The chain of every position; -1 for words of no chain."""
+        """The chain of every position; -1 for words that belong to no chain."""
 
     @property
     def place(self) -> Int[Tensor, "batch chain role"]:
@@ -45,10 +45,10 @@ class Coordinates:
 
     Attributes:
         role: the role of every position.
-        relation: how the key at the last axis stands to the query before it.
+        relation: the relation in which the key (last axis) stands to the query (the axis before it).
         allowed: whether a query may attend to a key at all.
         place: the position of every role of every chain; -1 where there is none.
-        visible: whether a position of the first role always may attend to that of the second in its own chain.
+        visible: whether a position of the first role may always attend to that of the second in its own chain.
     """
 
     role: Int[Tensor, "batch pos"]
@@ -59,17 +59,17 @@ class Coordinates:
 
     @property
     def roles(self) -> int:
-        """2D + 1 in vectors, 4D + 3 in text."""
+        """How many roles there are: for chains, 2D + 1 in vectors and 4D + 3 in text."""
         return self.place.shape[-1]
 
     @property
     def whole(self) -> Int[Tensor, "batch chain role"]:
-        """`place` of the chains that have every role: of vectors, all but the rows of distractors."""
+        """`place` of the chains that have every role; in vectors these are all but the rows of distractors."""
         return self.place[:, (self.place >= 0).all(dim=-1).all(dim=0)]
 
 
 def coordinates(batch: Sequences, causal: bool) -> Coordinates:
-    """Coordinates of a batch with one leading axis."""
+    """The coordinates of a batch with one leading axis."""
     role, chain = batch.role, batch.chain
     length = role.shape[-1]
     itself = torch.eye(length, dtype=torch.bool, device=role.device)  # a word of no chain is foreign to all but itself
@@ -81,7 +81,7 @@ def coordinates(batch: Sequences, causal: bool) -> Coordinates:
 
 
 def visible_roles(place: Int[Tensor, "*batch chain role"], causal: bool) -> Bool[Tensor, "role role"]:
-    """Whether a position of the first role always may attend to that of the second in its own chain."""
+    """Whether a position of the first role may always attend to that of the second in its own chain."""
     query, key = place.flatten(0, -2)[:, :, None], place.flatten(0, -2)[:, None, :]
     both = (query >= 0) & (key >= 0)
     seen = (query >= key) | ~both if causal else torch.ones_like(both)

@@ -13,7 +13,7 @@ from hopscope.words import counted
 
 
 def describe(circuit: Circuit) -> str:
-    """The paths as a table, then the certificate."""
+    """A circuit: its paths as a table, then the certificate."""
     lines = [_headline(circuit), ""]
     if circuit.found:
         lines += _table(
@@ -67,7 +67,7 @@ def _certificate(certificate: Certificate) -> list[str]:
 
 
 def _bars(certificate: Certificate, bar: float) -> list[str]:
-    """How much hangs on where the bar is; older records do not say."""
+    """How much depends on where the bar is; empty for older records, which do not say."""
     least, most = certificate.number("sufficiency", "least_bar"), certificate.number("necessity", "most_bar")
     if least is None or most is None:
         return []
@@ -77,7 +77,7 @@ def _bars(certificate: Certificate, bar: float) -> list[str]:
 
 
 def _tried(circuit: Circuit) -> list[str]:
-    """Where it was searched for at several bars, how clear of each its circuit stands."""
+    """How clear of each bar its circuit stands; empty where the search was done at one bar only."""
     tried = circuit.search.get("bars", [])
     told = [
         f"{one['bar']:g} ({counted(one['paths'], 'path')}, loss {one['mse']:.3f}, without a row {one['least']:.3f} or "
@@ -107,7 +107,7 @@ def _headline(circuit: Circuit) -> str:
 
 
 def describe_comparison(names: Sequence[str], comparison: Comparison) -> str:
-    """Two circuits in a few lines."""
+    """The comparison of two circuits, in a few lines."""
     if comparison.identical:
         sameness = "the same circuit"
     elif comparison.same_order:
@@ -128,7 +128,7 @@ def describe_comparison(names: Sequence[str], comparison: Comparison) -> str:
 
 
 def describe_census(census: dict[str, Any]) -> str:
-    """Many circuits in a few lines."""
+    """The census of many circuits, in a few lines."""
     lines = [
         f"{census['with_circuit']} of {counted(census['models'], 'model')} have a circuit, "
         f"{census['certified']['natural']} certified in the natural reading, {census['certified']['strict']} in the "

@@ -1,4 +1,4 @@
-"""What a circuit is made of: paths with their numbers, what each is good for, helper rows, and other circuits."""
+"""What the record of a circuit is made of: paths with their losses and uses, helper rows, and other circuits."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class Feed:
     """One use of what a path brings.
 
     Attributes:
-        into: what it goes into.
-        reader: the later path; None for the answer.
-        change: rise of the loss when this use alone is cut.
-        attention: fall of the later path's mean attention when this use alone is cut; 0 where it reads the value.
+        into: what it feeds: the query, key or value of a later path, or the answer.
+        reader: the later path that reads it; None for the answer.
+        change: how much the loss rises when this use alone is cut.
+        attention: how much the later path's mean attention falls when this use alone is cut; 0 for a value or the
+            answer.
     """
 
     into: Into
@@ -31,7 +32,7 @@ class Feed:
     attention: float = 0.0
 
     def describe(self, roles: Sequence[str]) -> str:
-        """`K of layer 5 (x0? -> >x1)`, or `the answer`."""
+        """The use in words: `K of layer 5 (x0? -> >x1)`, or `the answer`."""
         if self.reader is None:
             return "the answer"
         layer, _, query, key = self.reader.names(roles)
@@ -43,15 +44,15 @@ class CircuitPath:
     """An attention path of a circuit, and its numbers.
 
     Attributes:
-        path: which.
-        form: `one_hot`, `mixture`, `mean`, `positional` or `keep`: what stands for the row in the imposed circuit.
+        path: the attention path.
+        form: what replaces the row in the imposed circuit: `one_hot`, `mixture`, `mean`, `positional` or `keep`.
         weight: the model's mean attention along this path.
         ablation_mse: loss of the imposed circuit without this path.
-        interval: of `ablation_mse`, 95%.
-        natural_mse: loss of the natural circuit without this path: without its row, or, where that has several keys,
-            without this one.
-        natural_interval: of `natural_mse`, 95%.
-        feeds: what it is good for, the strongest use first.
+        interval: 95% interval of `ablation_mse`.
+        natural_mse: loss of the natural circuit without this path: without this key where the row attends to others
+            too, else without the whole row.
+        natural_interval: 95% interval of `natural_mse`.
+        feeds: what reads it, the strongest use first.
     """
 
     path: AttentionPath
@@ -69,7 +70,7 @@ class CircuitPath:
                 raise InputError(f"an interval must be its lowest and highest number, got {low}, {high}")
 
     def uses(self, roles: Sequence[str]) -> tuple[str, ...]:
-        """What it feeds, in words, the strongest first; two heads that read it alike are one use."""
+        """Its uses in words, the strongest first; heads of one layer that read it in the same way are one use."""
         return tuple(dict.fromkeys(feed.describe(roles) for feed in self.feeds))
 
 
@@ -78,11 +79,11 @@ class Helper:
     """A row in use that attends to no other role of its own chain.
 
     Attributes:
-        layer: from 1.
-        head: from 1.
-        query: role that attends.
-        natural_mse: loss of the natural circuit without it.
-        natural_interval: of `natural_mse`, 95%.
+        layer: number of the layer, from 1.
+        head: number of the head in its layer, from 1.
+        query: the role that attends.
+        natural_mse: loss of the natural circuit without this row.
+        natural_interval: 95% interval of `natural_mse`.
     """
 
     layer: int
@@ -94,13 +95,13 @@ class Helper:
 
 @dataclass(frozen=True)
 class OtherCircuit:
-    """Another circuit the search ended in.
+    """Another circuit that the search ended in.
 
     Attributes:
-        paths: of it.
-        mse: its loss, patterns imposed.
-        orders: of the search that ended there.
-        overlap: paths it shares with the first circuit, as a share of all paths of either.
+        paths: its paths.
+        mse: its loss with its patterns imposed.
+        orders: names of the search orders that ended in it.
+        overlap: the paths that it shares with the first circuit, as a share of all paths of either.
     """
 
     paths: tuple[AttentionPath, ...]

@@ -1,14 +1,15 @@
 """Rows elsewhere: the same chains, with the rows of one fact at other places, and what attention does there.
 
-A place tells nothing of whose row stands there (Lemma 1), so who looks for what rows hold looks at the same roles
-wherever they stand. Take what a layer does from sequences in which each chain's row of one fact stands at the next
-chain's place, and nothing is lost. There are two ways to take it. Its *pattern*, each weight to where its role stands
-here: a head that rests at some place, whoever stands there, then rests at another, which may confuse. What it *writes*:
-a head that fetches the address of a row, for a later one to look there, then fetches that of before. Both are harmless,
-and each shows in one of the ways alone. Who reads places, and chooses among what was read by which place is its own,
-loses both ways; or, where a position reads and finds its own place in one layer, by the *choice* of who looks at it
-later: the pattern on all that does not move, with the weight on the moved rows spread as it is here, which leaves those
-who rest and those who fetch alone. (Interchange interventions, Geiger et al. 2021.)
+A place says nothing about which chain's row stands there (Lemma 1), so a head that looks for what rows hold looks at
+the same roles wherever they stand. Take what a layer does from sequences in which each chain's row of one fact stands
+at the next chain's place, and such a model loses nothing. There are two ways to take it, and each has a harmless cause
+of loss that the other does not have. If the layer's *pattern* is taken, each weight moved to where its role stands
+here, a head that rests at some place, whatever stands there, rests at another, which may confuse later heads. If what
+the layer *writes* is taken, a head that fetches the address of a row, for a later head to look there, fetches the
+address from before. A model that reads places, and chooses among what was read by which place is its own, loses in both
+ways. Where a position reads and finds its own place in one layer, it shows in the *choice* of the head that looks at it
+later: the pattern on all that does not move, with the weight on the moved rows spread as it is here, which leaves heads
+that rest and heads that fetch as they are. (Interchange interventions, Geiger et al. 2021.)
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from hopscope.problem.vectors import Batch
 S = TypeVar("S")
 
 _LITTLE = 1e-6
-"""Weight on a block that tells nothing of how it is spread."""
+"""Weight on a block up to which it says nothing about how it is spread over the block."""
 
 
 @dataclass(frozen=True)
 class Elsewhere(Generic[S]):
-    """Sequences in which rows of one fact stand elsewhere.
+    """Sequences in which the rows of one fact stand elsewhere.
 
     Attributes:
-        sequences: those.
-        at: for every position here, at which one there the same thing stands.
-        block: whether a position here is one of the block whose rows change places.
+        sequences: the sequences in which they stand elsewhere ("there").
+        at: for every position of the original sequences ("here"), the position there that holds the same thing.
+        block: whether a position here belongs to the block whose rows change places.
     """
 
     sequences: S
@@ -45,13 +46,13 @@ class Elsewhere(Generic[S]):
     block: Bool[Tensor, "batch pos"]
 
     def brought(self, pattern: Pattern) -> Pattern:
-        """A pattern from there, each weight where the same things stand here."""
+        """A pattern from there, each weight moved to where the same query and key stand here."""
         queries = self.at[None, :, None, :, None].expand(pattern.shape)
         keys = self.at[None, :, None, None, :].expand(pattern.shape)
         return pattern.gather(-2, queries).gather(-1, keys)
 
     def chosen(self, brought: Pattern, own: Pattern) -> Pattern:
-        """What was brought, but with its weight within the block spread over it as one's own is, where that has any."""
+        """The brought pattern, its weight on the block spread over it as in the own pattern, if that has any there."""
         inside = self.block[None, :, None, None, :]
         theirs, mine = (torch.where(inside, one, 0.0) for one in (brought, own))
         total, known = theirs.sum(dim=-1, keepdim=True), mine.sum(dim=-1, keepdim=True)
@@ -69,9 +70,9 @@ def rows_elsewhere(problem: RetrievalProblem, batch: Batch, fact: int) -> Elsewh
         True
 
     Args:
-        problem: whose sequences they are.
-        batch: the sequences; one leading axis.
-        fact: whose rows, in the order of look-up from 1.
+        problem: the problem that the sequences are of.
+        batch: the sequences, with one leading axis.
+        fact: the fact whose rows are moved, counted from 1 in the order of look-up.
     """
     of_fact = torch.tensor([role.step == fact for role in problem.facts.places], device=batch.place.device)
     place = batch.place.clone()
@@ -86,14 +87,14 @@ def rows_elsewhere(problem: RetrievalProblem, batch: Batch, fact: int) -> Elsewh
 
 
 class FromElsewhere(Edit):
-    """One layer's pattern, or what it writes, in the place of its own.
+    """Replaces one layer's pattern, or what its attention writes, by a given one.
 
     Args:
-        layer: from 0.
-        where: at which positions.
-        inner: what is done besides.
-        pattern: that is put there, every position a query; None for its own.
-        written: that is put there, every position; None for its own.
+        layer: number of the layer, from 0.
+        where: the positions at which it is replaced.
+        inner: the edit that is made besides.
+        pattern: the pattern that is put there, with every position as a query; None for the layer's own.
+        written: what attention is to write there, for every position; None for what the layer itself writes.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class FromElsewhere(Edit):
         self._pattern, self._written = pattern, written
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The inner edit's pattern, changed where it is that layer's."""
+        """The inner edit's pattern, replaced if it is that layer's."""
         own, queries = self._inner.pattern(layer, pattern), pattern.shape[-2]
         if layer != self._layer or self._pattern is None:
             return own
@@ -117,7 +118,7 @@ class FromElsewhere(Edit):
         return torch.where(where, self._pattern[..., -queries:, :], own)
 
     def written(self, layer: int, written: Queried) -> Queried:
-        """What the inner edit leaves of it, changed where it is that layer's."""
+        """What attention writes under the inner edit, replaced if it is that layer's."""
         own, queries = self._inner.written(layer, written), written.shape[2]
         if layer != self._layer or self._written is None:
             return own

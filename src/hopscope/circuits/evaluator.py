@@ -28,28 +28,28 @@ from hopscope.theory.path import Row
 from hopscope.theory.scene import Scene
 
 _ROWS_AT_ONCE = 16_384
-"""Positions that go through together: beyond it activations leave a CPU's caches."""
+"""How many positions go through the model together; with more, activations no longer fit into a CPU's caches."""
 
 ACTIVATIONS = 1 << 28
-"""Bytes of activations at most, whatever the model's width: where positions are wide, fewer go through together."""
+"""The most bytes of activations, whatever the model's width: in a wide model fewer positions go through together."""
 
 STREAMS = 1 << 28
-"""Bytes of streams kept under the program that candidates depart from; of a deep model not every layer's."""
+"""Bytes of residual streams that are kept for the program candidates depart from; in a deep model not every layer's."""
 
 BYTES_A_POSITION = 4 * 24
-"""Of activations, beside the width: what stands in memory at once while an MLP of four times the width is computed."""
+"""Bytes of activations a position, per unit of width: in memory at once while an MLP of four times the width runs."""
 
 
 class Evaluator(ABC):
     """One model and one batch, vectors or text.
 
     Args:
-        transformer: with one model.
-        problem: what it answers.
-        batch: sequences; one leading axis.
+        transformer: the transformer, holding one model.
+        problem: the problem that the model answers.
+        batch: the sequences, with one leading axis.
 
     Raises:
-        InputError: more than one model; take one with `single`.
+        InputError: the transformer holds more than one model; take one with `single`.
     """
 
     def __init__(self, transformer: Seam, problem: RetrievalProblem, batch: Sequences) -> None:
@@ -89,7 +89,7 @@ class Evaluator(ABC):
     @property
     @abstractmethod
     def layers_needed(self) -> int:
-        """The fewest layers in which x{D} can come to where it is asked for, under Assumptions 1 and 2."""
+        """The fewest layers in which x{D} can reach the place where it is asked for, under Assumptions 1 and 2."""
 
     @abstractmethod
     def on(self, batch: Any) -> Evaluator:
@@ -101,32 +101,32 @@ class Evaluator(ABC):
 
     @abstractmethod
     def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
-        """The same model on the same sequences with the rows of a pair, from 1, at one another's places."""
+        """The same model and sequences, but with the rows of one pair (counted from 1) at one another's places."""
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
-        """Errors of the answers read out of the stream after the last block."""
+        """Squared errors of the answers read out of the stream after the last block."""
 
     @abstractmethod
     def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
-        """Errors by a way of their own: without this class, and, unedited, without the seam."""
+        """The errors computed independently of this class's programs and, without an edit, of the seam too."""
 
     @abstractmethod
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Evaluator:
-        """The same batch under a model some of whose heads, (layer, head) from 0, have initial weights."""
+        """The same batch under a model in which some heads, given as (layer, head) from 0, have initial weights."""
 
     @property
     def sequences(self) -> int:
-        """Sequences of the batch."""
+        """How many sequences the batch has."""
         return self.batch.inputs.shape[0]
 
     @property
     def evaluations(self) -> int:
-        """Programs evaluated, here and on parts of the batch."""
+        """How many programs have been evaluated, here and on parts of the batch."""
         return self._evaluations + sum(part.evaluations for part in self._parts.values())
 
     def count(self, evaluations: int) -> None:
-        """Count programs that were evaluated elsewhere, before a search was interrupted."""
+        """Add programs that were evaluated elsewhere, such as before a search was interrupted."""
         self._evaluations += evaluations
 
     @cached_property
@@ -137,17 +137,17 @@ class Evaluator(ABC):
 
     @cached_property
     def live_rows(self) -> tuple[Row, ...]:
-        """Those that can reach an answer: in the last layer, those of the last role alone; of roles that are there."""
+        """The rows of roles in the batch that can reach an answer: in the last layer, only those of the last role."""
         last, query = self.shape.layers - 1, self.where.roles - 1
         there = set(self.where.role.flatten().tolist())
         return tuple(row for row in self.rows if (row.layer < last or row.query == query) and row.query in there)
 
     @cached_property
     def own(self) -> Float[Tensor, " sequence"]:
-        """Losses of the model as it is, by sequence; a part of a batch has them from the whole."""
+        """Losses of the model as it is, by sequence; a part of a batch takes them from the whole."""
         if self._whole is not None:
             return self._whole.own[: self.sequences]
-        self._evaluations -= 1  # once in a process, so that a search that was interrupted would count it twice
+        self._evaluations -= 1  # not counted: an interrupted search, which measures it anew, would count it twice
         return self.errors([{}])[0].double().mean(dim=1)
 
     def part(self, sequences: int) -> Evaluator:
@@ -187,23 +187,23 @@ class Evaluator(ABC):
 
     @property
     def _positions_at_once(self) -> int:
-        """Positions that go through together."""
+        """How many positions go through the model together."""
         return min(_ROWS_AT_ONCE, ACTIVATIONS // (BYTES_A_POSITION * self.shape.d_model))
 
     @property
     def shares(self) -> tuple[Evaluator, ...]:
-        """The same model on parts of the batch that go through at once, in order."""
+        """The same model on parts of the batch, in order, each small enough to go through the model at once."""
         return self._shares or (self,)
 
     @cached_property
     def _shares(self) -> tuple[Evaluator, ...]:
-        """Shares of a batch of more positions than go through together; none of a smaller one."""
+        """The parts of a batch that has more positions than go through together; empty for a smaller one."""
         at_once = max(1, self._positions_at_once // self.where.role.shape[1])
         starts = range(0, self.sequences, at_once)
         return tuple(self.on(self.batch[start : start + at_once]) for start in starts) if len(starts) > 1 else ()
 
     def _shares_for(self, programs: Sequence[Program]) -> tuple[Evaluator, ...]:
-        """Shares in which programs may be evaluated; none where sequences must stand together to be mixed."""
+        """The parts on which programs may be evaluated; empty if there are none or a program mixes sequences."""
         if not self._shares or any(form.kind in MIXING for one in programs for form in one.values()):
             return ()
         return self._shares
@@ -216,7 +216,7 @@ class Evaluator(ABC):
         return found
 
     def depart_from(self, program: Program) -> None:
-        """Make `program` the one whose layers are computed once; candidates near it are then cheap."""
+        """Make `program` the one (the trunk) whose layers are computed once; candidates near it are then cheap."""
         forms = by_layer(program, self.shape.layers)
         same = self._shared(forms)
         self._trunk = forms
@@ -226,7 +226,7 @@ class Evaluator(ABC):
 
     @torch.no_grad()
     def role_maps(self, program: Program | None = None) -> RoleMaps:
-        """Role maps, of the model as it is or under a program."""
+        """The role maps of the model as it is, or under a program."""
         maps = []
         shares = self._shares_for([program or {}]) or (self,)
         edits = [share.edit(program or {}) for share in shares]
@@ -239,7 +239,7 @@ class Evaluator(ABC):
         return joined(maps)
 
     def edit(self, program: Program) -> ProgramEdit:
-        """One program as an edit of the transformer's way through this batch.
+        """One program as an edit of the transformer's forward pass on this batch.
 
         Raises:
             InputError: the program does not fit the model, or looks where the mask forbids.
@@ -248,18 +248,18 @@ class Evaluator(ABC):
         return ProgramEdit([by_layer(program, self.shape.layers)], self.shape.heads, self.drawer)
 
     def _check(self, program: Program) -> None:
-        """See that a program fits; what was seen before is not looked at again."""
+        """Check that a program fits; forms that were checked before are not checked again."""
         new = {row: form for row, form in program.items() if self._checked.get(row) is not form}
         check(new, self.where, self.shape)
         self._checked |= new
 
     def _shared(self, forms: list[LayerForms]) -> int:
-        """How many first layers are as in the trunk."""
+        """How many of the first layers are as in the trunk."""
         pairs = enumerate(zip(forms, self._trunk, strict=True))
         return next((layer for layer, (mine, trunk) in pairs if mine != trunk), self.shape.layers)
 
     def _stream(self, layer: int) -> Stream:
-        """What enters a layer under the trunk; it is kept."""
+        """The residual stream that enters a layer under the trunk; it is kept."""
         if not self._streams:
             self._streams[0] = self.transformer.embed(self.batch.inputs[None])
         edit = ProgramEdit([self._trunk], self.shape.heads, self.drawer)
@@ -270,7 +270,7 @@ class Evaluator(ABC):
 
     @cached_property
     def _stride(self) -> int:
-        """Every how many layers the stream under the trunk is kept."""
+        """The stream under the trunk is kept once in so many layers."""
         needed = 4 * self.where.role.numel() * self.shape.d_model * self.shape.layers
         return -(-needed // STREAMS)
 

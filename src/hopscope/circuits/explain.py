@@ -1,4 +1,4 @@
-"""The paths of a circuit with their numbers: how much attention, the loss without each, and what each is good for."""
+"""The paths of a circuit with their numbers: mean attention, the loss without each path, and what reads it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hopscope.circuits.patching import Patcher
 from hopscope.theory.path import AttentionPath, Row
 
 _LEAST_ATTENTION = 0.1
-"""Fall of a later path's attention, from which it counts as fed."""
+"""How much a later path's attention must fall for it to count as fed."""
 
 _LEAST_CHANGE = 0.2
-"""Rise of the loss, as a share of the bar, from which a use counts."""
+"""How much the loss must rise, as a share of the bar, for a use to count."""
 
 
 def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
-    """The paths with their ablations and uses, and the helper rows. Uses are of models of vectors only."""
+    """The paths with their ablations and uses, and the helper rows. Uses are measured in our own vector models only."""
     without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
     imposed = evidence.measured(list(without))
     lost: list[tuple[Row | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]

@@ -42,9 +42,9 @@ class Origin:
     """Where a model comes from.
 
     Attributes:
-        model: hash of its weights, or of the run and its place there.
-        seed: it was trained from.
-        number: its number in its run.
+        model: hash of its weights, or of its run and its place in the run.
+        seed: the seed it was trained from.
+        number: its number within its run, from 0.
     """
 
     model: str
@@ -66,21 +66,21 @@ def find_circuit(
 ) -> Circuit:
     """The circuit of one model, certified, in the natural and in the strict reading.
 
-    A model that does not hold the bar has none: the record says so. Of a module that somebody else wrote it is not told
-    what reads a path, since the insides of its heads are not known.
+    A model that does not hold the bar has no circuit: the record says so. For a module that somebody else wrote, the
+    record does not say what reads each path, since the insides of its heads are not known.
 
     Args:
         transformer: one model, ours or anybody's behind the seam (`hs.Model.from_torch`).
-        problem: what it was trained on.
+        problem: the problem that it was trained on.
         effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a budget.
-        bar: the loss a circuit may have at most, by default the budget's, which is the paper's 0.05; or several, of
-            which that is taken whose circuit stands clearest of it (`search.bars`).
-        seed: of the search; its sequences and random orders follow from it.
-        origin: of the model, for the record; by default a hash of its weights.
-        proof: how much stands behind the certificate.
-        journal: what is told of it on the way, and remembered.
-        initial: how the model's weights were drawn before it was trained, which the certificate's `untrained` asks
-            for; `recipe.initial` of one that we trained. A module of somebody else's brings its own way.
+        bar: the loss a circuit may have at most, by default the budget's, which is the paper's 0.05; or several bars,
+            of which the one is taken that its circuit stands clearest of (`search.bars`).
+        seed: the seed of the search; its sequences and random orders follow from it.
+        origin: where the model comes from, for the record; by default a hash of its weights.
+        proof: how many sequences and random draws stand behind the certificate.
+        journal: follows the search, and remembers what is finished.
+        initial: how the model's weights were drawn before it was trained, which the certificate's `untrained` needs;
+            for a model that we trained, its `recipe.initial`. Somebody else's module brings its own way.
 
     Raises:
         InputError: more than one model, a value out of range, or a module whose heads cannot be given initial weights.
@@ -120,7 +120,7 @@ def _on_vectors(
 
 
 def _origin(transformer: Transformer | Foreign) -> Origin:
-    """A model known by its weights alone."""
+    """The origin of a model that is known by its weights alone."""
     module = transformer.module if isinstance(transformer, Foreign) else transformer
     return Origin(content_hash({name: weight.tolist() for name, weight in module.state_dict().items()}))
 
@@ -139,11 +139,11 @@ def circuit_in(
 
     Args:
         evaluator: the model, and the sequences that the search decides on.
-        budgets: of the search, one for each bar that it is done at, see `budgets_at`.
-        seed: of the search.
-        origin: of the model.
-        proof: how much stands behind the certificate.
-        journal: what is told on the way, and remembered.
+        budgets: what the search may spend, one budget for each bar that it is done at, see `budgets_at`.
+        seed: the seed of the search.
+        origin: where the model comes from.
+        proof: how many sequences and random draws stand behind the certificate.
+        journal: follows the search, and remembers what is finished.
         strict: whether the paper's own procedure is followed too.
     """
     units = Units.of(evaluator)
@@ -194,24 +194,24 @@ def circuit_of_run(
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `circuit_path`).
 
-    A record that is there is returned as it is, unless it was made otherwise than asked, by rules that have been
-    sharpened since, or `anew`; one that is certified at another bar is not replaced but `anew`. A search that was
+    An existing record is returned as it is, unless it was made with other settings or by rules that have been sharpened
+    since, or `anew` is given. A circuit certified at another bar is replaced only with `anew`. A search that was
     interrupted goes on where it was.
 
     Args:
-        run: finished or still training.
-        number: of the model, from 0.
-        step: of the checkpoint at which to look; `None` for the last.
-        effort: as for `find_circuit`, like `bar`, `seed` and `proof`.
-        bar: as there.
-        seed: as there.
-        proof: as there.
-        watch: told where things stand: what is being done, stages finished, stages in all.
-        anew: search whatever is there.
+        run: the run, finished or still training.
+        number: the model's number within the run, from 0.
+        step: the step of the checkpoint to look at; `None` for the last.
+        effort: see `find_circuit`.
+        bar: see `find_circuit`.
+        seed: see `find_circuit`.
+        proof: see `find_circuit`.
+        watch: called with what is being done, how many stages are finished, and how many there are.
+        anew: search again even if there is a record.
 
     Raises:
-        InputError: no such model or checkpoint, a run without any, a model that has diverged, or a circuit that is
-            certified at another bar.
+        InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a record of
+            a circuit that is certified at another bar.
     """
     check_seed(seed)
     budgets = budgets_at(Budget.of(effort), bar)
@@ -243,7 +243,7 @@ def circuit_of_run(
 
 
 def _asked(budget: Budget, seed: int) -> dict[str, Any]:
-    """What a record must say of its search to be the one that is asked for."""
+    """The settings of the search that a record must have to be the one asked for."""
     told = {name: value for name, value in asdict(budget).items() if name != "bar"}
     return told | {"room": ROOM, "seed": seed}
 
@@ -262,7 +262,7 @@ def _described(searched: Bars, evaluator: Evaluator, seed: int) -> dict[str, Any
 
 
 def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
-    """Another circuit the search ended in, briefly."""
+    """A short record of another circuit that the search ended in."""
     mine, theirs = units.paths(found.program), units.paths(first.program)
     return OtherCircuit(tuple(mine), tidy(found.mse), found.orders, tidy(overlap({*mine}, {*theirs})))
 
@@ -270,7 +270,7 @@ def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
 def _strict(
     evaluator: Evaluator, units: Units, budget: Budget, seed: int, journal: Journal, proof: Proof
 ) -> StrictReading | None:
-    """The paper's own procedure; None where the model does not hold the bar."""
+    """The result of the paper's own procedure; None where the model does not hold the bar."""
     ends = StrictOrders(evaluator, units, budget, seed, journal).run()
     if not ends:
         return None

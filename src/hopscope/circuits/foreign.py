@@ -21,8 +21,8 @@ class ForeignEvaluator(OnVectors):
 
     Args:
         transformer: the module behind the seam.
-        problem: what it answers.
-        batch: sequences; one leading axis.
+        problem: the problem that it answers.
+        batch: the sequences, with one leading axis.
     """
 
     def __init__(self, transformer: Foreign, problem: RetrievalProblem, batch: Batch) -> None:
@@ -40,7 +40,7 @@ class ForeignEvaluator(OnVectors):
 
     @torch.no_grad()
     def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
-        """Errors of the module itself; under an edit, of its parts run from the first to the last."""
+        """Errors of the module itself; under an edit, those of its parts run from the first to the last."""
         inputs = self.batch.inputs
         if edit is None:
             answers = self.transformer.plain(inputs)
@@ -50,5 +50,5 @@ class ForeignEvaluator(OnVectors):
         return squared_errors(answers, self.batch.targets, self.problem.symbol_dim)
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> ForeignEvaluator:
-        """The same batch under a copy some of whose heads have initial weights."""
+        """The same batch under a copy of the module in which some heads have initial weights."""
         return ForeignEvaluator(self.transformer.with_untrained(heads, seed), self.problem, self.batch)

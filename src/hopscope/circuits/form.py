@@ -36,12 +36,12 @@ class Intervention(Enum):
     """Fixed weights on a few roles of the same chain."""
 
     MEAN = "mean"
-    """The average pattern of this row, as weights by relation: what the head does on average, told nothing of the
-    content. Weights that stand where a key may not be attended to are dropped and the rest scaled to sum to 1."""
+    """The average pattern of this row, as weights by relation: what the head does on average, whatever the content.
+    Weights on keys that may not be attended to are dropped and the rest scaled to sum to 1."""
 
     POSITIONAL = "positional"
     """The row's own pattern averaged over the sequences of the batch, position by position: what the head does by
-    position alone, told nothing of content or shuffle. Heads that look at neighbours are like this."""
+    position alone, whatever the content and the shuffle. Heads that look at neighbours are like this."""
 
     KNOCK_OUT = "knock_out"
     """The model's own pattern without some roles of the same chain, scaled to sum to 1 again. Where nothing is left,
@@ -49,7 +49,7 @@ class Intervention(Enum):
 
     RESAMPLE = "resample"
     """The pattern this row has on the next sequence of the batch, position by position: a real pattern of this head,
-    but one that knows nothing of this sequence's shuffle."""
+    but one that does not depend on this sequence's shuffle."""
 
 
 _NUMBERS = {kind: number for number, kind in enumerate(Intervention)}
@@ -57,15 +57,15 @@ _NUMBERS = {kind: number for number, kind in enumerate(Intervention)}
 
 @dataclass(frozen=True)
 class Form:
-    """An intervention with what it needs.
+    """An intervention with the keys and weights it needs.
 
     Args:
-        kind: which.
+        kind: the kind of intervention.
         keys: role numbers, for `ONE_HOT` (one), `MIXTURE` (weighted) and `KNOCK_OUT` (those removed).
-        weights: for `MIXTURE`, one a key; for `MEAN`, one a relation (see `coordinates`).
+        weights: for `MIXTURE`, one for each key; for `MEAN`, one for each relation (see `coordinates`).
 
     Raises:
-        InputError: keys or weights that do not suit the kind.
+        InputError: the keys or weights do not suit the kind.
     """
 
     kind: Intervention
@@ -87,7 +87,7 @@ class Form:
             raise InputError(f"{kind.value} needs {wrong}, got {keys} keys and {weights} weights")
         if any(weight < 0 for weight in self.weights) or (weights and sum(self.weights) <= 0):
             raise InputError(f"the weights of {kind.value} must be at least 0 and not all 0, got {self.weights}")
-        # Taken once: a search looks forms up millions of times. The same in every process, so that it may travel.
+        # Computed once: a search looks forms up millions of times. It is equal in every process, so forms may be sent.
         object.__setattr__(self, "_hash", hash((_NUMBERS[kind], self.keys, self.weights)))
 
     def __hash__(self) -> int:
@@ -113,4 +113,4 @@ def knock_out(*keys: int) -> Form:
 
 
 Program = Mapping[Row, Form]
-"""What is put in the place of which rows; rows not named are kept."""
+"""What is put in the place of each row named; rows not named are kept."""

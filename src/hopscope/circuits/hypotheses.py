@@ -1,4 +1,4 @@
-"""The hypotheses about a row of attention, simplest first (Appendix E, steps 2 and 3)."""
+"""Hypotheses about what a row of attention does, simplest first (Appendix E, steps 2 and 3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rows = dict[Row, Form]
 """A program under construction."""
 
 _LEAST_WEIGHT = 0.1
-"""Mean weight, beyond that on the same role of another chain, from which a role counts as attended to."""
+"""How much more mean weight a role must get than the same role of another chain to count as attended to."""
 
 
 class Hypotheses:
@@ -24,8 +24,8 @@ class Hypotheses:
 
     Args:
         maps: role maps of the model as it is.
-        visible: whether a role may attend to another.
-        problem: whose roles they are.
+        visible: whether the first role may attend to the second.
+        problem: the problem whose roles they are.
     """
 
     def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], problem: RetrievalProblem) -> None:
@@ -35,7 +35,7 @@ class Hypotheses:
         """The hypotheses about a row in use: one role, two roles, the mean pattern, the positional one, its own.
 
         Single roles come in the order: the other member of the pair, the same symbol elsewhere, then by falling weight.
-        A row that tells its own chain from others nowhere has its own pattern only.
+        For a row that never tells its own chain from others, its own pattern is the only hypothesis.
         """
         if self.chainless(row):
             return [KEEP]
@@ -49,19 +49,19 @@ class Hypotheses:
     def offs(self, row: Row) -> list[Form]:
         """Ways to switch a row off, simplest first.
 
-        Uniform and identity; and for a row that tells its own chain from others nowhere, its average by role or by
-        position: such a pattern knows nothing of the chains, it can only be part of the background.
+        Uniform and identity; and for a row that never tells its own chain from others, its average by role or by
+        position: such a pattern does not depend on the chains, so it can only be part of the background.
         """
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 
     def is_off(self, row: Row, edit: Form) -> bool:
-        """Whether an edit leaves a row nothing to carry from one position of a chain to another."""
+        """Whether a row in this form carries nothing from one position of a chain to another."""
         if edit.kind in (Intervention.MEAN, Intervention.POSITIONAL):
             return self.chainless(row)
         return edit in (UNIFORM, IDENTITY, ZERO)
 
     def in_use(self, program: Rows, rows: Iterable[Row]) -> list[Row]:
-        """Those of some rows that a program does not switch off."""
+        """Those of the given rows that a program does not switch off."""
         return [row for row in rows if not self.is_off(row, program[row])]
 
     def natural(self, program: Rows) -> Rows:
@@ -69,13 +69,13 @@ class Hypotheses:
         return {row: form if self.is_off(row, form) else KEEP for row, form in program.items()}
 
     def chainless(self, row: Row) -> bool:
-        """Whether a row attends to no other role of its own chain any more than to that role of other chains."""
+        """Whether there is no other role that a row attends to more (by 0.1) in its own chain than in other chains."""
         return all(excess < _LEAST_WEIGHT for excess in self._excess(row).values())
 
     def mean(self, row: Row) -> Form:
-        """The mean pattern of a row."""
+        """The mean pattern of a row, as a form."""
         expected = self._maps.expected[0, row.layer, row.head, row.query].double()
-        # So that no query is left without a key where the average never looked at what it may see.
+        # So that no query is left without a key where the average has no weight on anything that it may see.
         return Form(Intervention.MEAN, (), tuple((expected + 1e-12).tolist()))
 
     def weights(self, row: Row) -> list[float]:
@@ -84,7 +84,7 @@ class Hypotheses:
         return weights
 
     def heavy(self, row: Row) -> list[int]:
-        """Other roles that a row attends to in its own chain, in order of preference."""
+        """The other roles that a row attends to in its own chain, in the order in which they are tried."""
         query, excess, problem = row.query, self._excess(row), self._problem
         symbols_of_pairs = 2 * problem.hops if problem.graph == "chain" else -1
 
@@ -98,10 +98,10 @@ class Hypotheses:
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
     def keys(self, row: Row, edit: Form) -> list[tuple[int, float]]:
-        """The key roles an edit attends to besides the query itself, each with its weight.
+        """The key roles that a row in this form attends to besides the query itself, each with its weight.
 
-        None where it moves nothing between positions. The mean pattern, the positional one and the model's own attend
-        to the roles of `heavy`.
+        Empty if the row is off. In its mean pattern, its positional one and its own, a row attends to the roles of
+        `heavy`.
         """
         if edit.kind is Intervention.ONE_HOT:
             return [(edit.keys[0], 1.0)]
@@ -115,12 +115,12 @@ class Hypotheses:
         return [(key, weight[key]) for key in sorted(self.heavy(row), key=lambda key: -weight[key])]
 
     def _excess(self, row: Row) -> dict[int, float]:
-        """Mean weight on a position of every other role in the own chain, less that in another chain."""
+        """For every other role, the mean weight on a position in the own chain less that on one in another chain."""
         expected = self._maps.expected[0, row.layer, row.head, row.query].double()
         roles = len(expected) // 2
         excess = (expected[:roles] - expected[roles:]).tolist()
         return {key: excess[key] for key in self._others(row)}
 
     def _others(self, row: Row) -> list[int]:
-        """Other roles that a row may attend to."""
+        """The other roles that a row may attend to."""
         return [key for key in range(len(self._visible)) if key != row.query and self._visible[row.query, key]]

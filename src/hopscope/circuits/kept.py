@@ -1,4 +1,4 @@
-"""Circuits kept beside what they were found in: where, whether one belongs there, and searches that go on."""
+"""Circuits kept beside their models: where they are kept, whether one belongs there, how interrupted searches go on."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from hopscope.training.run import RunFolder
 
 _HOW_FAITHFUL = {"bars": "bar", "faithfulness": "faithfulness"}
-"""What says how much a circuit may lose, as it is asked for, and its name for people."""
+"""The settings that say how much a circuit may lose, each with its name for people."""
 
 _PLACE = re.compile(r"circuit(?:-\d+)?\.json|circuits/step-(\d{1,18})(?:-\d+)?\.json", re.ASCII)
-"""What `circuit_path` gives, in a run folder."""
+"""The paths that `circuit_path` gives, relative to the run folder."""
 
 
 def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path:
@@ -35,15 +35,15 @@ def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path
 
 
 def model_hash(run: RunFolder, number: int, step: int | None = None) -> str:
-    """The name of a model of a run: as it is when finished, or as it was at a step before the end."""
+    """The hash that names a model of a run: as it is when finished, or as it was at a step before the end."""
     finished = run.model_hashes[number]
     return finished if step is None or step == run.plans.end else content_hash([finished, step])
 
 
 def is_of(circuit: Circuit, run: RunFolder, number: int, step: int | None = None) -> bool:
-    """Whether a circuit is that of a model of a run, as it was at a checkpoint or as it is.
+    """Whether a circuit is that of a model of a run: at a checkpoint, or at the end if no step is given.
 
-    While a run goes on, a model is as it was at any checkpoint so far.
+    Without a step, while the run goes on, a circuit of any checkpoint so far will do.
     """
     if circuit.number != number or circuit.seed != run.seeds[number]:
         return False
@@ -53,10 +53,10 @@ def is_of(circuit: Circuit, run: RunFolder, number: int, step: int | None = None
 
 
 def require_of(path: Path, circuit: Circuit, run: RunFolder, number: int, step: int | None = None) -> None:
-    """See that the circuit in `path` is that of a model of a run, as `is_of` has it.
+    """Check that the circuit in `path` is that of a model of a run, in the sense of `is_of`.
 
     Raises:
-        InputError: it is another's.
+        InputError: the circuit is of another model, or of this one at another time.
     """
     if not is_of(circuit, run, number, step):
         which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
@@ -77,16 +77,16 @@ def belongs_to(circuit: Circuit, run: RunFolder) -> bool:
 
 
 def circuits_in(folder: Path) -> dict[Path, int | None]:
-    """The records of circuits in a run folder, and the step that their names say; None for models as they are."""
+    """The records of circuits in a run folder, each with the step in its name; None for models as they are."""
     named = {path: _PLACE.fullmatch(path.relative_to(folder).as_posix()) for path in sorted(folder.rglob("*.json"))}
     return {path: int(match[1]) if match[1] else None for path, match in named.items() if match}
 
 
 def check_place(path: Path, step: int | None, run: RunFolder) -> None:
-    """See that a record of a circuit in a run folder is of the model that its name says, be it as it was before.
+    """Check that a record of a circuit in a run folder is of the model that its name says, if only at an earlier time.
 
     Raises:
-        InputError: it is of another, or damaged.
+        InputError: the record is of another model, or damaged.
     """
     circuit = Circuit.load(path, run.record.content_hash)
     there = circuit.number < len(run.seeds)
@@ -105,24 +105,24 @@ def kept_circuit(
     watch: Watch = SILENT,
     anew: bool = False,
 ) -> Circuit:
-    """The circuit in `path`, if it is what is asked for; else it is looked for and kept there.
+    """The circuit in `path`, if it is what is asked for; else one is searched for and kept there.
 
     A search that was interrupted goes on where it was. A record of another search, or by rules that have been sharpened
     since, is replaced, and so is one of another model that is not certified.
 
     Args:
-        path: of the record.
-        wanted: what it must say of its model, its rules, its search and its proof.
-        find: looks for it.
-        run: content hash of the run that it is of; empty for others.
-        watch: told where things stand: what is being done, stages finished, stages in all.
-        anew: look for it whatever is there.
+        path: where the record is kept.
+        wanted: what the record must say of its model, its rules, its search and its proof.
+        find: searches for the circuit.
+        run: content hash of the run that the model is from; empty if it is from none.
+        watch: called with what is being done, how many stages are finished, and how many there are.
+        anew: search again even if there is a record.
 
     Raises:
-        InputError: a seed that is none, a damaged record, or a certified circuit of another model, or of this for
-            losing more or less.
+        InputError: `wanted["seed"]` is no seed, the record is damaged, or it is of a certified circuit of another
+            model, or of this model at another bar or faithfulness.
     """
-    check_seed(wanted["seed"])  # here too: a record of seed 1 would do for True
+    check_seed(wanted["seed"])  # here too, since a record of seed 1 would match True
     search = Interrupted.beside(path, wanted, run)
     if path.exists() and not anew:
         circuit = Circuit.load(path, run or None)
@@ -145,13 +145,13 @@ def kept_circuit(
 
 
 def _says(circuit: Circuit) -> dict[str, Any]:
-    """What a record says of how it came to be."""
+    """What a record says of how it was made."""
     bars = [one["bar"] for one in circuit.search.get("bars", [])] or [circuit.bar]
     return circuit.search | {"model": circuit.model, "bars": bars, "rules": circuit.rules}
 
 
 def _require_as_faithful(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """See that a certified circuit is as faithful as is asked for, or it would be lost to one that is not."""
+    """Check that a certified circuit was held to the bar asked for, so that no circuit at another bar replaces it."""
     for name, word in _HOW_FAITHFUL.items():
         if name in wanted and here.get(name) != wanted[name]:
             raise InputError(

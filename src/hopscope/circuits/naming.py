@@ -15,7 +15,7 @@ _NAMES = ("layer", "head", "query", "key")
 
 @dataclass(frozen=True)
 class _Names:
-    """A path as records have it; all are None for no path."""
+    """A path as records have it; all fields are None where there is no path."""
 
     layer: int | None = None
     head: int | None = None
@@ -23,7 +23,7 @@ class _Names:
     key: str | None = None
 
     def path(self, roles: Sequence[str]) -> AttentionPath | None:
-        """The path."""
+        """The path that these names give; None where there is none."""
         if self.layer is None or self.head is None or self.query is None or self.key is None:
             if self != _Names():
                 raise InputError(f"a path needs layer, head, query and key, got {plain(self)}")
@@ -32,7 +32,7 @@ class _Names:
 
 
 def named(fields: dict[str, Any], name: str, roles: Sequence[str]) -> dict[str, Any]:
-    """An object whose field `name` is a path, with layer, head, query and key in its place."""
+    """The fields of an object, with layer, head, query and key in place of its field `name`, which is a path."""
     path = fields[name]
     names = AttentionPath(*path).names(roles) if path else (None,) * 4
     rest = {other: value for other, value in fields.items() if other != name}

@@ -25,7 +25,7 @@ from hopscope.training.losses import squared_errors
 
 
 class OnVectors(Evaluator):
-    """One model of the retrieval problem as vectors, whoever wrote it, and one batch."""
+    """One model that solves the retrieval problem on vectors, whoever wrote it, and one batch."""
 
     def __init__(self, transformer: Seam, problem: RetrievalProblem, batch: Batch) -> None:
         super().__init__(transformer, problem, batch)
@@ -38,17 +38,17 @@ class OnVectors(Evaluator):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the roles, 2D + 1 of a chain."""
+        """Names of the roles, by number; a chain has 2D + 1."""
         return self.problem.roles
 
     @property
     def scene(self) -> Scene:
-        """One chain."""
+        """What every role of one chain knows at the start."""
         return problem_scene(self.problem)
 
     @property
     def layers_needed(self) -> int:
-        """For this problem's mask and order, with any number of heads."""
+        """The fewest layers that this problem's mask and order need, with any number of heads."""
         return minimum_in_order(self.problem)
 
     def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
@@ -56,12 +56,12 @@ class OnVectors(Evaluator):
         return self.on(held_out(self.problem, sequences, seed, purpose))
 
     def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
-        """The same model on the same chains, each chain's row of a pair, or fact, at the next chain's place."""
+        """The same model on the same chains, with each chain's row of a pair (or fact) at the next chain's place."""
         moved = rows_elsewhere(self.problem, self.batch, pair)
         return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
-        """Squared errors of the answers at the last positions, the mean over queries and components."""
+        """Squared errors of the answers at the last positions, as means over queries and components."""
         answers = self.transformer.answers(x[:, :, -self.shape.reads :])
         by_program = answers.view(-1, self.sequences, *answers.shape[-2:])
         return squared_errors(by_program, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
@@ -71,13 +71,13 @@ class VectorEvaluator(OnVectors):
     """One model of vectors and one batch.
 
     Args:
-        transformer: with one model.
-        problem: what it answers.
-        batch: sequences; one leading axis.
-        initial: how the model's weights were drawn before it was trained, and those of untrained heads are.
+        transformer: the transformer, holding one model.
+        problem: the problem that the model answers.
+        batch: the sequences, with one leading axis.
+        initial: how the model's weights were drawn before it was trained; those of untrained heads are drawn likewise.
 
     Raises:
-        InputError: more than one model; take one with `single`.
+        InputError: the transformer holds more than one model; take one with `single`.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class VectorEvaluator(OnVectors):
         return squared_errors(answers[0], self.batch.targets, self.problem.symbol_dim)
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> VectorEvaluator:
-        """The same batch under a model some of whose heads have initial weights."""
+        """The same batch under a copy of the model in which some heads have initial weights."""
         mixed = with_untrained_heads(self.transformer, heads, seed, self.initial)
         return VectorEvaluator(mixed, self.problem, self.batch, self.initial)
 

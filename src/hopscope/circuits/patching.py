@@ -1,9 +1,9 @@
-"""Why a path is there: what reads what it brings.
+"""What a path is for: which later paths, or the answer, read what it brings.
 
 Each path of a circuit is cut at one use at a time (path patching, Goldowsky-Dill et al. 2023): the query, key or value
 of one later path, or the answer. The cut stream is the one in which the path's row is uniform and every other head
-still writes what it wrote; MLPs, where there are any, are part of the way. All else runs on from the uncut stream.
-This happens in the natural circuit: its rows make their own patterns, so that a changed key shows as lost attention.
+still writes what it wrote; MLPs, where there are any, are computed anew. Everything else reads the uncut stream.
+This is done in the natural circuit: its rows make their own patterns, so that a changed key shows as lost attention.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hopscope.theory.path import AttentionPath, Row
 
 
 class _Watched(Edit):
-    """An edit that keeps what passes, and may put something else in its place afterwards.
+    """An edit that records what passes, and may replace what attention writes.
 
     Attributes:
-        patterns: by layer.
-        written: by layer, before `instead`.
+        patterns: the patterns, by layer.
+        written_by: what attention writes, by layer, before it is replaced.
         instead: what attention writes instead, by layer.
     """
 
@@ -62,7 +62,7 @@ class Patcher:
 
     @torch.no_grad()
     def uses(self, paths: Sequence[AttentionPath], row: Row) -> list[Feed]:
-        """What reads from the query position of `row`, among the answer and the later ones of `paths`."""
+        """What reads from the query position of `row`: the later of `paths`, and the answer; costliest cut first."""
         cut = self._cut(row)
         found = []
         for reader in paths:
@@ -76,7 +76,7 @@ class Patcher:
         return sorted(found, key=lambda use: -use.change)
 
     def _use(self, into: Into, cut: list[Stream], reader: AttentionPath) -> Feed:
-        """Cut one use: the reader's part of what its layer writes, with one of its three inputs from the cut stream."""
+        """Cut one use: what the reader's row writes is computed with one of its three inputs from the cut stream."""
         layer, block = reader.layer, self._block(reader.layer)
         clean, spoiled = (block.attention_norm(streams[layer]) for streams in (self._streams, cut))
         own = changed = self._clean.patterns[layer]
@@ -92,7 +92,7 @@ class Patcher:
         return Feed(into, reader, self._loss(x) - self.loss, lost)
 
     def _cut(self, row: Row) -> list[Stream]:
-        """What enters every layer and the read-out when this row is uniform and every other head writes what it did."""
+        """The streams into every layer and the read-out if this row is uniform and other heads write what they did."""
         uniform = self._evaluator.edit({row: UNIFORM}).pattern(row.layer, self._clean.patterns[row.layer])
         normed = self._block(row.layer).attention_norm(self._streams[row.layer])
         written = self._block(row.layer).attention.write(uniform, normed)
@@ -118,7 +118,7 @@ class Patcher:
         return alone
 
     def _attention(self, pattern: Pattern, path: AttentionPath) -> float:
-        """Mean attention along a path, in whole chains."""
+        """Mean attention along a path, over the chains that have every role."""
         place = self._evaluator.where.whole
         head = pattern[0, :, path.head]
         rows = head.gather(1, place[:, :, path.query, None].expand(-1, -1, head.shape[-1]))

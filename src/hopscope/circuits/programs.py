@@ -1,4 +1,4 @@
-"""Programs as plain JSON: what every row does that is not switched off by `uniform`."""
+"""Programs as plain JSON: the form of every row that is not `uniform`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopscope.theory.path import Row
 
 
 def to_json(program: Rows, problem: RetrievalProblem) -> list[dict[str, Any]]:
-    """Rows with layer and head from 1, roles by name; rows at `uniform` are left out."""
+    """A program's rows, with layer and head from 1 and roles by name; rows at `uniform` are left out."""
     names = problem.all_roles
     return [
         {
@@ -33,7 +33,7 @@ def from_json(rows: Any, problem: RetrievalProblem) -> Rows:
     """The program that `to_json` wrote.
 
     Raises:
-        InputError: something is missing or not what it should be.
+        InputError: a field is missing or not what it should be.
     """
     program: Rows = {}
     try:

@@ -1,27 +1,28 @@
 """The record of a circuit: `circuit.json`, which outlives the program.
 
-schema       of this record, 3; records of schema 1 have no strict reading, those before 3 did not say by which rules
-             they were certified, and all are read all the same
+schema       version of this record, 3; records of schema 1 have no strict reading, those before 3 do not say by which
+             rules they were certified, and all can still be read
 kind         "hopscope circuit"
-model        hash of the model; `seed` and `number` say which of its run
+model        hash of the model; `seed` and `number` say which model of its run it is
 problem      the problem, every field
 hops         D
-layers, heads  of the model
+layers, heads  the model's number of layers, and of heads in each
 found        whether there is a circuit in the natural reading; without one `paths` is empty, the certificate says why
 certified    in which senses all parts of the certificate are there and passed: `natural`, `strict`
 bar          the loss that the circuit may have at most
-losses       of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
-             model's own patterns in its rows (`natural`), everything else switched off; on fresh sequences
+losses       those of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
+             model's own patterns in its rows (`natural`), everything else switched off, and of nothing (`nothing`); on
+             fresh sequences
 paths        layer and head from 1, query and key as roles, form, weight, ablation_mse and interval (the imposed
              circuit without this path), natural_mse (the natural one without it), feeds
 program      every row that is not uniform, so that the circuit can be replayed
 others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
-search       what was spent on it, its seed, minimality, evaluations, the share of the room that it might use; `bars`,
-             where it was searched for at several: of each the paths, the circuit's loss, the least without a row
+search       the search's settings, seed, minimality, evaluations and share of the room that it could use; `bars`, where
+             it was done at several: for each, the number of paths, the circuit's loss, the least loss without a row
 rules        version of what the parts of its certificates ask, see `hopscope.circuits.certificate.part.RULES`
 certificate  parts by name, each with `passed`, its numbers and its seed
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
-text         of a language model: what was asked and how well it answers (`hopscope.circuits.language.asked`); else null
+text         for a language model, what was asked and how well it answers (`circuits.language.asked`); else null
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from hopscope.records import check_replaces, convert, plain, read_record, write_
 from hopscope.theory.path import AttentionPath, NamedPath, Row
 
 SCHEMA = 3
-"""Of circuit.json; newer ones are refused."""
+"""Version of circuit.json; newer ones are refused."""
 
 KIND = "hopscope circuit"
 
@@ -60,26 +61,26 @@ class Circuit:
 
     Attributes:
         model: hash of the model.
-        seed: it was trained from.
-        number: of it in its run, from 0.
-        problem: that it answers.
-        layers: of the model.
-        heads: a layer.
-        bar: the mean squared error that the circuit may have at most; of language models, the Brier score.
-        losses: of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
-            model's own in its rows (`natural`), and of nothing (`nothing`), everything else off; on fresh sequences.
-        paths: of the natural reading, by layer and head; empty where there is no circuit.
+        seed: the seed that the model was trained from.
+        number: the model's number within its run, from 0.
+        problem: the problem that the model answers.
+        layers: how many layers the model has.
+        heads: how many heads each layer has.
+        bar: the mean squared error that the circuit may have at most; for language models, the Brier score.
+        losses: those of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
+            model's own in its rows (`natural`), everything else off, and of nothing (`nothing`); on fresh sequences.
+        paths: the paths of the natural reading, by layer and head; empty where there is no circuit.
         program: every row that is not uniform in the imposed circuit, as plain values (`programs.from_json`).
         others: other circuits that the search ended in.
-        search: what was asked of the search and what it took, as plain values.
-        certificate: of the natural reading.
+        search: the settings of the search and what it took, as plain values.
+        certificate: the certificate of the natural reading.
         helpers: rows in use that attend to no other role of their chain.
         strict: what the paper's own procedure finds (Appendix E); None where the model does not hold the bar.
-        text: of a language model, what was asked and how well it answers; else None.
+        text: for a language model, what was asked and how well it answers; else None.
 
     Raises:
-        InputError: a path or a row of the program in a layer or head that the model lacks, a path whose row the program
-            lacks, a certificate in another sense than that of its place, or two by different rules.
+        InputError: a path or a row of the program is in a layer or head that the model lacks, a path's row is not in
+            the program, a certificate is in the wrong sense for its place, or the two are by different rules.
     """
 
     model: str
@@ -130,10 +131,10 @@ class Circuit:
         convert(self.search.get("bars", []), list[dict[str, Any]], "bars of the search")
 
     def _check_there(self, where: AttentionPath | Row, name: str) -> None:
-        """See that the model has a layer and a head.
+        """Check that the model has a layer and a head.
 
         Raises:
-            InputError: it does not.
+            InputError: the model lacks one of them.
         """
         for what, value, most in (("layer", where.layer, self.layers), ("head", where.head, self.heads)):
             if not 0 <= value < most:
@@ -160,17 +161,17 @@ class Circuit:
 
     @property
     def given_up(self) -> bool:
-        """Whether the search was given up; then nobody knows whether there is one."""
+        """Whether the search was given up; then nobody knows whether there is a circuit."""
         return self.certificate.number("sufficiency", "rows_left") is not None
 
     @property
     def delivers(self) -> bool:
-        """Whether its paths carry what is asked for to where it is read, by theory."""
+        """Whether, in theory, its paths carry what is asked for to where it is read."""
         return "deliverability" in self.certificate.parts and self.certificate.parts["deliverability"].passed
 
     @property
     def verdict(self) -> str:
-        """Whether it is certified, in which senses, and whether by rules that are sharper today; in words."""
+        """In words: whether it is certified, in which senses, and whether the rules have been sharpened since."""
         if not self.certified:
             return "not certified"
         before = "" if self.rules == RULES else f", by rules {self.rules}; rules {RULES} ask more"
@@ -178,7 +179,7 @@ class Circuit:
 
     @property
     def hops(self) -> int:
-        """D."""
+        """How many hops the problem has, D."""
         return self.problem.hops
 
     @property
@@ -194,7 +195,7 @@ class Circuit:
 
     @property
     def ends(self) -> tuple[tuple[NamedPath, ...], ...]:
-        """The paths that the search ended in, by name as in records, once an order; this circuit's come first."""
+        """The paths that each order of the search ended in, by name as in records; this circuit's come first."""
         here = max(1, len(self.search.get("orders_ending_here", ())))
         found = [(tuple(one.path for one in self.paths), here)]
         found += [(other.paths, len(other.orders)) for other in self.others]
@@ -202,7 +203,7 @@ class Circuit:
 
     @property
     def used_heads(self) -> tuple[tuple[int, int], ...]:
-        """Heads with a path or a helper row: layer and head, from 1."""
+        """The heads with a path or a helper row: layer and head, from 1."""
         helpers = {(row.layer, row.head) for row in self.helpers}
         return tuple(sorted({(one.path.layer + 1, one.path.head + 1) for one in self.paths} | helpers))
 
@@ -211,15 +212,15 @@ class Circuit:
         return {"kind": KIND, "schema": SCHEMA, **self._fields()}
 
     def save(self, path: Path | str, run: str = "", *, anew: bool = False) -> None:
-        """Write the record, atomically, as one of the run of that content hash.
+        """Write the record, atomically, marked with the run that it belongs to.
 
         Args:
-            path: of the file; a record of a circuit there is replaced.
-            run: content hash of the run; empty for others.
+            path: where to write it; a record of a circuit there is replaced.
+            run: content hash of the run; empty if the model is from none.
             anew: replace whatever is there.
 
         Raises:
-            InputError: something else is there.
+            InputError: there is something other than a record of a circuit.
         """
         if not anew:
             check_replaces(Path(path), KIND, _WHAT)
@@ -227,10 +228,10 @@ class Circuit:
 
     @classmethod
     def load(cls, path: Path | str, run: str | None = None) -> Circuit:
-        """Read a record; of the run of that content hash, if one is given.
+        """Read a record; if the content hash of a run is given, it must be that run's.
 
         Raises:
-            InputError: the file is missing, damaged, newer, of another run, or no record of a circuit; the sentence
+            InputError: the file is missing, damaged, newer, of another run, or no record of a circuit; the message
                 says which.
         """
         path = check_path("the record of a circuit", path)
@@ -243,7 +244,7 @@ class Circuit:
             raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
     def _fields(self) -> dict[str, Any]:
-        """As on disk: paths by layer and head from 1 and names of roles."""
+        """The fields as on disk: paths by layer and head from 1 and names of roles."""
         fields = plain(self) | {"certificate": self.certificate.to_json()}
         if self.strict:
             fields["strict"]["certificate"] = self.strict.certificate.to_json()
@@ -257,16 +258,16 @@ class Circuit:
 
 
 def _certificate(sense: Sense, parts: Any, rules: int) -> dict[str, Any]:
-    """The fields of a certificate whose parts stand in a record."""
+    """The fields of a certificate, from its parts in a record."""
     by_name = convert(parts, dict[str, dict[str, Any]], "certificate")
     told: dict[str, Any] = plain(Certificate.from_json(sense, by_name, rules))
     return told
 
 
 def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Schema 1 had no strict reading, and one sense of being certified; schema 2 was of rules 1, and did not say so.
+    """Bring an older record up to date: schema 1 has no strict reading; both older schemas are of rules 1, unsaid.
 
-    All records said what they are.
+    A file without a schema is no record of a circuit, since all say what they are; it gives no fields.
     """
     if not schema:
         return {}
@@ -277,7 +278,7 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
     """The circuit that a record describes.
 
     Raises:
-        InputError: the first thing that is wrong.
+        InputError: something in the record is wrong; the message names the first thing.
     """
     told: dict[str, Any] = {name: fields[name] for name in ("hops", "found") if name in fields}
     given = {name: value for name, value in fields.items() if name not in (*told, "certified", "rules")}

@@ -1,4 +1,4 @@
-"""Attention maps in terms of roles: gather first, average after (Appendix C's maps, with the shuffle undone)."""
+"""Attention maps by role: weights are sorted by role first, then averaged (Appendix C's maps, the shuffle undone)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class RoleMaps:
 
     Attributes:
         same: mean weight that a position of the query role puts on the position of the key role in its own chain, over
-            the positions whose chain has that role.
+            the positions whose chain has that key role, where it may be attended to.
         other: mean weight on all positions of the key role in other chains together. `same` and `other` of a row sum
             to 1 where every chain has every role.
-        expected: mean weight of one key, by relation, over the pairs where the key is allowed: what `mean` uses.
+        expected: mean weight of one key, by relation, over the pairs where the key is allowed; used by `mean`.
     """
 
     same: Float[Tensor, "model layer head role role"]
@@ -38,7 +38,7 @@ def role_maps(patterns: list[Pattern], where: Coordinates) -> RoleMaps:
 
 
 def joined(maps: Sequence[RoleMaps]) -> RoleMaps:
-    """Maps of layers, first layer first, as one."""
+    """The maps of single layers, first layer first, joined into one."""
     return RoleMaps(*(torch.cat([getattr(one, field.name) for one in maps], dim=1) for field in fields(RoleMaps)))
 
 
@@ -61,7 +61,7 @@ def _one_layer(
     pairs = _by_role(pairs, where.role, roles).sum(dim=0)  # role relation
     holders = torch.bincount(where.role.flatten(), minlength=roles).clamp(min=1)
     expected = summed / pairs.clamp(min=1)
-    return expected[..., :roles], summed[..., roles:] / holders[:, None], expected  # of one's own chain one key a role
+    return expected[..., :roles], summed[..., roles:] / holders[:, None], expected  # own chain: one key a role
 
 
 def _by_role(

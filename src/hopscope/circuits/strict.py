@@ -1,4 +1,4 @@
-"""The strict reading of a model: the procedure of Appendix E, and its numbers on sequences that it never saw."""
+"""The strict reading of a model: what the procedure of Appendix E finds, measured on sequences that it never saw."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence:
     """Measure and certify what the strict search ended in.
 
     Args:
-        ends: of its orders, the best one first.
+        ends: what its orders ended in, the best one first.
         heads: the program of the fewest whole heads.
-        units: of the search.
-        evidence: of the best end, in the strict sense.
+        units: the units of the search.
+        evidence: the evidence on the best end, in the strict sense.
     """
     best, roles = ends[0], evidence.problem.all_roles
     uniform = best

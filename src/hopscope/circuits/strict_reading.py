@@ -1,8 +1,8 @@
 """The strict reading of a circuit: the paper's own procedure (Appendix E), which claims C7 to C12 are judged by.
 
 Heads that do nothing useful have uniform attention or the identity, whichever serves. In a useful head the whole map is
-replaced: ones where it is expected to attend, and its other rows filled in one way throughout. The text does not say
-which way, so the loss is told for all three. Layers and heads count from 1 and roles go by name, as in all records.
+replaced: ones where it is expected to attend, and its other rows filled in one way throughout. The paper does not say
+which way, so the loss is given for all three. Layers and heads count from 1 and roles go by name, as in all records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hopscope.circuits.certificate.part import Certificate
 from hopscope.theory.path import NamedPath
 
 Fill = Literal["zero", "uniform", "identity"]
-"""What the rows of a useful head hold that are no path. `zero` is the letter of Appendix E."""
+"""How the rows of a useful head that are no path are filled. `zero` is what Appendix E says literally."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Loss:
     """A mean squared error on sequences that the search never saw.
 
     Attributes:
-        mse: over all hops.
-        interval: 95%, by the bootstrap over sequences.
+        mse: the mean squared error, over all hops.
+        interval: its 95% interval, by the bootstrap over sequences.
     """
 
     mse: float
@@ -35,11 +35,12 @@ class StrictPath:
     """A path of the strict circuit.
 
     Attributes:
-        layer: from 1.
-        head: from 1.
-        query: role that attends.
-        key: role attended to.
-        without: loss of the strict circuit without this path, its row filled like those that are no path.
+        layer: number of the layer, from 1.
+        head: number of the head in its layer, from 1.
+        query: the role that attends.
+        key: the role attended to.
+        without: loss of the strict circuit without this path: its row filled like those that are no path or, if it is
+            its head's only path, the head idle.
     """
 
     layer: int
@@ -50,7 +51,7 @@ class StrictPath:
 
     @property
     def where(self) -> NamedPath:
-        """Layer, head, query role and key role: what makes it this path."""
+        """Layer, head, query role and key role, which together identify the path."""
         return self.layer, self.head, self.query, self.key
 
 
@@ -59,18 +60,18 @@ class StrictReading:
     """What the paper's procedure finds in one model.
 
     Attributes:
-        paths: that cannot be taken away one at a time; the first useful layer is exempt from that.
-        zero: loss of the circuit, other rows of useful heads zero.
-        uniform: the same, those rows uniform.
-        identity: the same, those rows attending to themselves.
-        fill: the one that `without` and `first_layer_uniform` were measured with.
-        first_layer_uniform: loss with the first useful layer uniform as a whole, every head of it.
+        paths: the paths, none of which can be taken away alone; the first useful layer is exempt from that.
+        zero: loss of the circuit with the other rows of useful heads at zero.
+        uniform: the same with those rows uniform.
+        identity: the same with those rows attending to themselves.
+        fill: the filling that `without` and `first_layer_uniform` were measured with.
+        first_layer_uniform: loss with every head of the first useful layer uniform.
         fewest_heads: layer and head, from 1, of the fewest whole heads that hold the bar with the model's own patterns,
             every other head uniform or identity.
-        fewest_heads_loss: with those.
-        others: the paths, as `where`, that the same procedure ended in from other orders, once an order.
+        fewest_heads_loss: loss with those heads.
+        others: the paths, as in `StrictPath.where`, that each other order of the same procedure ended in.
         natural: loss of the same circuit where its paths' rows keep the model's own patterns; reported, not required.
-        certificate: of the circuit in the strict sense.
+        certificate: the certificate of the circuit in the strict sense.
     """
 
     paths: tuple[StrictPath, ...]

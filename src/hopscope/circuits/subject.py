@@ -1,4 +1,4 @@
-"""What one asks of a model of the retrieval problem, whoever trained it: its loss, its attention, what a cut costs."""
+"""What can be asked of a model of the retrieval problem, whoever trained it: loss, attention, ablations, circuit."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ ABLATIONS: Mapping[str, Form] = {
     "resample": RESAMPLE,
     "keep": KEEP,
 }
-"""What `Model.ablate` puts in the place of a row, by the names of forms; `knock_out` masks one key of it."""
+"""The forms that `Model.ablate` can put in the place of a row, by name; `knock_out` masks one key of the row."""
 
 _PLACE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
 
 SEQUENCES = 256
-"""On which a model is asked."""
+"""How many sequences a model is measured on."""
 
 
 @dataclass(frozen=True)
 class Ablated:
-    """What is left of a model under an ablation.
+    """The loss of a model under an ablation.
 
     Attributes:
-        loss: mean squared error (knowing nothing is 1, averaging the candidates 1 - 1/N).
-        partial_losses: likewise, by hop asked for.
-        change: rise of the loss over the model as it is.
+        loss: mean squared error (1 for knowing nothing, 1 - 1/N for averaging the candidates).
+        partial_losses: the same, by hop asked for.
+        change: how much higher the loss is than that of the model as it is.
     """
 
     loss: float
@@ -60,10 +60,10 @@ class Ablated:
 
 
 class Subject(ABC):
-    """A model of the retrieval problem that can be asked and cut: one of a run, or somebody's own.
+    """A model of the retrieval problem that can be measured and ablated: one of a run, or somebody's own.
 
     Attributes:
-        problem: that it answers.
+        problem: the problem that it answers.
     """
 
     problem: RetrievalProblem
@@ -79,19 +79,20 @@ class Subject(ABC):
         return self.evaluator.mse([{}])[0]
 
     def ablate(self, what: Mapping[str | AttentionPath | Row, str | Form]) -> Ablated:
-        """The model with something else in the place of some of its attention.
+        """The loss of the model with something else in the place of some of its attention.
 
             >>> run[0].ablate({"L1.H1 x0? -> >x1": "uniform"}).change > -0.5
             True
 
         Args:
-            what: by place: `L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` or, as it is
-                printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is changed; with `knock_out` only this key is
-                masked), or the typed value. What is put there: a name in `ABLATIONS` or a `Form`. Layers and heads are
-                counted from 1. Of several for one row the last counts, but keys that are knocked out add up.
+            what: by place, what is put there. A place is `L3.H1` (a head), `L3.H1 x0?` (the row of a query role),
+                `L3.H1 x0? -> >x2` or, as it is printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is changed;
+                with `knock_out` only this key is masked), or the typed value; layers and heads in text count from 1.
+                What is put there is a name in `ABLATIONS`, `knock_out` for a path, or a `Form`. Of several for one row
+                the last counts, but keys that are knocked out add up.
 
         Raises:
-            InputError: a place that is not there, or an unknown ablation.
+            InputError: the model has no such place, or the ablation is unknown.
         """
         if not isinstance(what, Mapping):
             raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {what!r}")
@@ -106,8 +107,8 @@ class Subject(ABC):
         """Mean attention of every head.
 
         Args:
-            roles: between the 2D + 1 roles of a chain, within a chain, whatever the shuffle; otherwise between the
-                positions of the sequence.
+            roles: whether attention is given between the roles within a chain (2D + 1 of them), whatever the shuffle;
+                otherwise between the positions of the sequence.
         """
         if roles:
             return self.evaluator.role_maps().same[0]
@@ -132,7 +133,7 @@ class Subject(ABC):
         return dict.fromkeys(rows, ABLATIONS[form])
 
     def _rows(self, place: str) -> tuple[list[Row], AttentionPath | None]:
-        """The rows that a place written for people names, and the path if it is one."""
+        """The rows that a place in text names, and the path if the place is one."""
         if "->" in place:
             path = AttentionPath.parse(place, self.problem.roles)
             self._check(path.layer, path.head)
@@ -146,7 +147,7 @@ class Subject(ABC):
         return [Row(layer, head, query) for query in queries], None
 
     def _check(self, layer: int, head: int) -> None:
-        """See that the model has a head that people wrote down, and say so in their numbers."""
+        """Check that the model has a layer and a head (from 0 here); the error message counts from 1, as people do."""
         shape = self.evaluator.shape
         for name, number, count in (("layer", layer, shape.layers), ("head", head, shape.heads)):
             if number >= count:
@@ -154,7 +155,7 @@ class Subject(ABC):
 
 
 def _both(before: Form, now: Form) -> Form:
-    """What is put in place of a row of which two things are said: the last, but what is knocked out stays out."""
+    """The form of a row that was given two: the last one, but if both knock out keys, all of these."""
     if before.kind is now.kind is Intervention.KNOCK_OUT:
         return knock_out(*dict.fromkeys((*before.keys, *now.keys)))
     return now
@@ -174,7 +175,7 @@ class ForeignModel(Subject):
         parts: Callable[[Any], Parts],
         untrain: Callable[[Any, int, int], None] | None,
     ) -> ForeignModel:
-        """That of a module, if it is one that can be looked at; all as in `Model.from_torch`."""
+        """The model of a module, if the module suits the problem; for the arguments see `Model.from_torch`."""
         if not isinstance(module, nn.Module):
             raise InputError(f"a module of torch is looked at, got {_kind(module)}")
         if not callable(parts):
@@ -187,7 +188,7 @@ class ForeignModel(Subject):
         try:
             with torch.no_grad():
                 answers = module.eval()(batch.inputs)
-        except Exception as error:  # whatever somebody's module says
+        except Exception as error:  # whatever somebody's module raises
             raise InputError(
                 f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
                 f"{next(iter(str(error).splitlines()), 'it fails')}"
@@ -235,5 +236,5 @@ class ForeignModel(Subject):
 
 
 def _kind(thing: object) -> str:
-    """What something is, for a sentence that refuses it."""
+    """What something is, in words for an error message."""
     return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"

@@ -1,4 +1,4 @@
-"""What a model comes to with one layer's attention from where rows stand elsewhere (see `circuits.elsewhere`)."""
+"""A model run with one layer's attention taken from where rows stand elsewhere (see `circuits.elsewhere`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hopscope.model.edit import Edit, Queried, Recorder
 
 
 class Taken(NamedTuple):
-    """The stream that the answers are read out of, with one layer's attention from elsewhere.
+    """The stream that the answers are read out of, with one layer's attention taken from elsewhere in three ways.
 
     Attributes:
-        layer: from 0.
-        by_pattern: with its pattern, each weight to where its role stands here.
-        by_writing: with what it writes.
-        by_choice: with its pattern on what does not move.
+        layer: number of the layer, from 0.
+        by_pattern: with its pattern there, each weight moved to where its role stands here.
+        by_writing: with what it writes there.
+        by_choice: with its pattern there on what does not move, and the weight on the moved rows spread as it is here.
     """
 
     layer: int
@@ -30,7 +30,7 @@ class Taken(NamedTuple):
 
 
 class _Watched(Recorder):
-    """Keeps what a layer writes too; None where a module of somebody else's does not show it."""
+    """Keeps what a layer's attention writes too; None where a module that somebody else wrote does not show it."""
 
     writes: Queried | None = None
 
@@ -43,15 +43,15 @@ class _Watched(Recorder):
 def taken_from_elsewhere(
     evaluator: Evaluator, program: Program, pair: int, layers: Iterable[int] | None = None
 ) -> list[Taken]:
-    """One layer's attention after the other from sequences in which the rows of a pair stand elsewhere.
+    """Take one layer's attention after the other from sequences in which the rows of a pair stand elsewhere.
 
     It is taken at all positions but those of the rows that move. See `hopscope.circuits.elsewhere`.
 
     Args:
-        evaluator: the model and its sequences, as many as go through at once.
-        program: what is done to the model besides, here and there.
-        pair: whose rows are moved, from 1.
-        layers: from 0; None for all.
+        evaluator: the model and its sequences, at most as many as go through at once.
+        program: the program that the model runs under, here and there.
+        pair: the pair whose rows are moved, from 1.
+        layers: the layers whose attention is taken, from 0; None for all.
     """
     model, elsewhere, reads = evaluator.transformer, evaluator.elsewhere(pair), evaluator.shape.reads
     here, there = (one.edit(program) if program else Edit() for one in (evaluator, elsewhere.sequences))
@@ -66,7 +66,7 @@ def taken_from_elsewhere(
                 model.run(x, start=layer, edit=FromElsewhere(layer, ~elsewhere.block, here, pattern=one), reads=reads)
                 for one in (pattern, elsewhere.chosen(pattern, own.patterns[0]))
             )
-            if seen.writes is None:  # what the whole block adds, since that alone is seen
+            if seen.writes is None:  # take what the whole block adds, since only that is seen
                 added = torch.where(elsewhere.block[None, :, :, None], x_after, x + (y_after - y))
                 by_writing = model.run(added, start=layer + 1, edit=here, reads=reads)
             else:

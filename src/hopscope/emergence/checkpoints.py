@@ -1,4 +1,4 @@
-"""The checkpoints of a run, one after the other; what cannot be trusted is named and left out."""
+"""The checkpoints of a run, one after the other; those that cannot be used are named and left out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from hopscope.training.run import RunFolder
 
 
 def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[int, Transformer]]:
-    """Steps and transformers, in order, as far as the run has come.
+    """The step and the transformer of each checkpoint, in order, as far as the run has come.
 
     Args:
-        run: finished or still training.
-        trouble: told, in a sentence each, of checkpoints that are missing, damaged, foreign or not finite.
+        run: the run, finished or still training.
+        trouble: called with a sentence for each checkpoint that is missing, damaged, foreign, on no schedule or not
+            finite.
 
     Raises:
         InputError: the run has no checkpoint at all.
@@ -45,7 +46,7 @@ def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[i
 
 
 def _missing(run: RunFolder, last: int) -> list[int]:
-    """Steps up to `last`, or up to the end of a finished run, that the schedule asks for and that are not there."""
+    """The steps up to `last` (of a finished run, up to its end) that should have a checkpoint and have none."""
     plans = run.plans
     last = plans.end if run.finished else last
     return [step for step in range(last + 1) if plans.checkpoints(step) and step not in run.checkpoints]

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 LEVEL = 0.5
-"""Of attention, above which a path has emerged (Section 9.2)."""
+"""The mean attention above which a path has emerged (Section 9.2)."""
 
 _RESAMPLES = 2000
 
@@ -21,11 +21,11 @@ class Crossing:
     """When a curve first crosses its level.
 
     Attributes:
-        step: interpolated; None if it never does.
-        low: of a 95% interval; None where that end never comes.
-        high: likewise; None where at least 1 in 40 resamples never crosses.
-        between: the measured steps on either side, twice the same if it lies beyond the level from the start. Where
-            checkpoints are missing this is wide.
+        step: the interpolated step; None if it never crosses.
+        low: lower end of a 95% interval; None if that end is never.
+        high: upper end of that interval; None if at least 1 in 40 resamples never crosses.
+        between: the measured steps on either side, or the first step twice if the curve is beyond the level from the
+            start; None if it never crosses. Where checkpoints are missing this is wide.
     """
 
     step: float | None
@@ -37,9 +37,10 @@ class Crossing:
 def first_crossings(
     steps: Sequence[int], curves: Float[Tensor, "*curve step"], *, level: float = LEVEL, falling: bool = False
 ) -> Float[Tensor, "*curve"]:
-    """The interpolated step at which each curve first is beyond `level`; NaN where it never is.
+    """The interpolated step at which each curve first is beyond `level`; NaN if it never is.
 
-    A curve beyond it at the first step crosses there. A value that is not a number is not beyond.
+    Beyond is above, or below if `falling`. A curve that is beyond at the first step crosses there. A value that is not
+    a number is not beyond.
     """
     at = torch.tensor(steps, dtype=torch.float64, device=curves.device)
     height = (level - curves.double()) if falling else (curves.double() - level)
@@ -57,7 +58,7 @@ def crossings(
 ) -> tuple[list[Crossing], Float[Tensor, "curve resample"]]:
     """Crossings of the means over sequences, with intervals; and the crossing of every resample, NaN for never.
 
-    All curves share their resamples, so that orders can be judged among them.
+    All curves share their resamples, so that the order in which they cross can be judged.
     """
     means = curves.double().mean(dim=-1)
     found = first_crossings(steps, means, falling=falling)
@@ -73,7 +74,7 @@ def crossings(
 
 
 def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Float[Tensor, "*curve resample"]:
-    """Means over sequences drawn anew with replacement, the same draws for all."""
+    """Means over sequences drawn with replacement, with the same draws for all curves."""
     sequences = values.shape[-1]
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(sequences, (_RESAMPLES, sequences), generator=generator)
@@ -84,9 +85,10 @@ def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Floa
 
 
 def spread(values: Sequence[int | float | None], seed: int = 0) -> tuple[float | None, float | None, float | None]:
-    """Median over models of different seeds, and a 95% interval by resampling them. None is never, beyond all steps.
+    """Median over models of different seeds, and the ends of a 95% interval by resampling the models.
 
-    With few seeds the interval is coarse: it cannot be wider than from the least to the greatest.
+    None stands for never, a step beyond all others. With few seeds the interval is coarse: it cannot be wider than from
+    the least value to the greatest.
     """
     steps = torch.tensor([math.inf if value is None else value for value in values], dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
@@ -97,7 +99,7 @@ def spread(values: Sequence[int | float | None], seed: int = 0) -> tuple[float |
 
 
 def _medians(values: Float[Tensor, "*set value"]) -> Float[Tensor, "*set"]:
-    """The value in the middle, or the mean of the two; infinity where one of them is. (torch's own takes the lower.)"""
+    """The middle value or the mean of the middle two, infinity if one of these is. (torch's own takes the lower.)"""
     ordered, count = values.sort(dim=-1).values, values.shape[-1]
     return (ordered[..., (count - 1) // 2] + ordered[..., count // 2]) / 2
 

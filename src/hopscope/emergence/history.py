@@ -1,24 +1,24 @@
 """The record of an emergence: `emergence.json`, one model and its circuit over all checkpoints.
 
-    schema       of this record, 1
+    schema       version of this record, 1
     kind         "hopscope emergence"
-    run          content hash of the run; `model` is the model's own hash, `number` and `seed` which of the run it is
-    hops, chains, layers, heads, total_steps, steps_per_epoch   of the run
+    run          content hash of the run; `model` is the model's own hash, `number` and `seed` say which one it is
+    hops, chains, layers, heads, total_steps, steps_per_epoch   those of the run
     sequences, data_seed, ablation   how it was measured
-    steps        of the checkpoints that were read; everything "by checkpoint" goes with them
+    steps        the steps of the checkpoints that were read; everything "by checkpoint" has one value for each
     losses       mean squared error by checkpoint; `partial_losses` by checkpoint and hop asked for
     paths        layer and head from 1, query and key as roles, hop (see `order.hop_of`); by checkpoint: `attention`
-                 (mean weight), `foremost` (share of queries whose largest weight it is), `change` (rise of the loss
-                 without the path) with `change_interval`; `crossing` of 0.5 by the attention
-    learned      for each hop asked for, the crossing of 0.5 by its partial loss on these sequences
+                 (mean weight), `foremost` (share of queries that put their largest weight on the key), `change` (rise
+                 of the loss without the path) with `change_interval`; `crossing`, when the attention crosses 0.5
+    learned      for each hop asked for, when its partial loss on these sequences falls below 0.5
     order        `emerged`: for hops 1 to D, the step from which on the paths that have emerged deliver it; `certainty`
                  that each comes after the one before (see `order.py`)
     plateau      from the metrics of training: level, reached, left, learned
     measures     progress measures: name, heads, hop, values by checkpoint, and `settled`, the step from which on it
                  stays above 0.5
-    circuit      losses of the circuit at the end, as its own record has them
-    asked        hops that losses are of
-    troubles     checkpoints that could not be used, a sentence each; empty where all is well
+    circuit      losses of the circuit that is followed, as its own record has them
+    asked        the hops that the losses are of
+    troubles     a sentence for each checkpoint that could not be used; empty where all is well
 
 Crossings have `step` (null for never), `low` and `high` (95%, sequences resampled) and `between`, the checkpoints on
 either side. Steps are updates; an epoch has `steps_per_epoch` of them.
@@ -39,7 +39,7 @@ from hopscope.errors import InputError
 from hopscope.records import plain, read_record, write_record
 
 SCHEMA = 1
-"""Of emergence.json; another is refused."""
+"""Version of emergence.json; any other is refused."""
 
 KIND = "hopscope emergence"
 
@@ -49,16 +49,16 @@ class PathHistory:
     """One path over the checkpoints; everything by checkpoint has a value for each.
 
     Attributes:
-        layer: from 1.
-        head: from 1.
-        query: role that attends.
-        key: role that is attended to.
-        hop: that it serves, see `order.hop_of`.
-        attention: mean weight, by checkpoint.
-        foremost: share of queries whose largest weight it is, by checkpoint.
-        change: rise of the loss without the path, by checkpoint.
-        change_interval: of that, 95%.
-        crossing: of 0.5 by the attention.
+        layer: number of the layer, from 1.
+        head: number of the head in its layer, from 1.
+        query: the role that attends.
+        key: the role that is attended to.
+        hop: the hop that the path is drawn with, see `order.hop_of`.
+        attention: mean weight along the path, by checkpoint.
+        foremost: share of queries that put their largest weight on the path's key, by checkpoint.
+        change: how much the loss rises without the path, by checkpoint.
+        change_interval: 95% interval of `change`, by checkpoint.
+        crossing: when the attention crosses 0.5.
     """
 
     layer: int
@@ -81,11 +81,11 @@ class MeasureHistory:
     """One progress measure over the checkpoints.
 
     Attributes:
-        name: of the measure.
-        heads: layer and head, from 1, of which it is.
-        hop: of which it is; None where it is of none.
-        values: by checkpoint.
-        settled: the step from which on it stays above 0.5; None where it does not.
+        name: the measure's name.
+        heads: layer and head, from 1, of the heads that it is taken of.
+        hop: the hop that it is about; None if it is about none.
+        values: the measure by checkpoint.
+        settled: the step from which on it stays above 0.5; None if there is none.
     """
 
     name: str
@@ -104,31 +104,31 @@ class Emergence:
     Attributes:
         run: content hash of the run.
         model: hash of the model.
-        number: of it in its run, from 0.
-        seed: it was trained from.
+        number: the model's number within the run, from 0.
+        seed: the seed that the model was trained from.
         hops: D.
         chains: N.
-        layers: of the model.
-        heads: a layer.
-        total_steps: of the run.
-        steps_per_epoch: of the run.
-        sequences: on which it was measured.
-        data_seed: these were drawn from.
-        ablation: by which a path is taken away.
-        steps: of the checkpoints that were read; everything by checkpoint goes with them.
+        layers: how many layers the model has.
+        heads: how many heads each layer has.
+        total_steps: how many steps the model is trained for.
+        steps_per_epoch: how many steps an epoch has.
+        sequences: how many sequences it was measured on.
+        data_seed: the seed that these were drawn from.
+        ablation: how a path is taken away.
+        steps: the steps of the checkpoints that were read; everything by checkpoint has one value for each.
         losses: mean squared error, by checkpoint.
         partial_losses: the same by checkpoint and hop asked for.
-        paths: of the circuit.
-        learned: for each hop asked for, the crossing of 0.5 by its partial loss on these sequences.
-        order: in which the hops are delivered, see `hopscope.emergence.order`.
-        plateau: from the metrics of training.
-        measures: of progress.
-        circuit: losses of the circuit at the end, as its own record has them.
-        troubles: checkpoints that could not be used, a sentence each.
-        asked: hops that losses are of; empty in older records.
+        paths: the circuit's paths.
+        learned: for each hop asked for, when its partial loss on these sequences falls below 0.5.
+        order: the order in which the hops are delivered, see `hopscope.emergence.order`.
+        plateau: the plateau, from the metrics of training.
+        measures: the progress measures.
+        circuit: losses of the circuit that is followed, as its own record has them.
+        troubles: a sentence for each checkpoint that could not be used.
+        asked: the hops that the losses are of; empty in older records.
 
     Raises:
-        InputError: something by checkpoint that has not a value for each.
+        InputError: something by checkpoint does not have one value for each.
     """
 
     run: str
@@ -158,7 +158,7 @@ class Emergence:
 
     @property
     def loss_hops(self) -> Sequence[int]:
-        """The hops that losses are of. Older records do not say; they have the last so many, all or one."""
+        """The hops that the losses are of. Older records do not say: theirs are the last ones, all hops or one."""
         return self.asked or range(self.hops - len(self.plateau.learned) + 1, self.hops + 1)
 
     def epoch(self, step: int | float | None) -> float | None:
@@ -194,7 +194,7 @@ class Emergence:
 
 
 def _check_lengths(history: Emergence) -> None:
-    """See that everything by checkpoint has a value for each."""
+    """Check that everything by checkpoint has one value for each."""
     count = len(history.steps)
     curves: dict[str, tuple[Any, ...]] = {"losses": history.losses, "partial_losses": history.partial_losses}
     for number, path in enumerate(history.paths, start=1):

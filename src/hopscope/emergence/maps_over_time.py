@@ -3,9 +3,9 @@
     schema   1
     kind     "hopscope maps over time"
     roles    names of the 2D + 1 roles of a chain, in the order of both axes of a map
-    layers   of the model
-    heads    a layer
-    steps    of the frames
+    layers   how many layers the model has
+    heads    how many heads each layer has
+    steps    the steps of the frames
     frames   one text a step: base64 of layers x heads x 2 x roles x roles bytes, in that order, the last axis fastest.
              The axis of 2 is own chain, then all other chains together; then query role, then key role. A byte b is a
              mean attention weight of b / 255.
@@ -38,11 +38,11 @@ class MapsOverTime:
 
     Attributes:
         roles: names of the roles, by number.
-        layers: of the model.
-        heads: a layer.
-        steps: of the frames.
-        frames: one a step, as base64: a byte a weight, layer by layer, head by head, of the same chain and then of
-            others, query by query, key by key; `frame` reads them.
+        layers: how many layers the model has.
+        heads: how many heads each layer has.
+        steps: the steps of the frames.
+        frames: one for each step, as base64: one byte for each weight, layer by layer, head by head, of the same chain
+            and then of others, query by query, key by key; `frame` reads them.
     """
 
     roles: tuple[str, ...]
@@ -53,7 +53,7 @@ class MapsOverTime:
 
     @classmethod
     def of(cls, steps: Sequence[int], maps: Sequence[RoleMaps], roles: Sequence[str]) -> MapsOverTime:
-        """The maps of one model at so many steps."""
+        """The file's contents from the role maps of one model at some steps."""
         frames = []
         for one in maps:
             both = torch.stack((one.same[0], one.other[0]), dim=2)  # layer head which query key
@@ -63,7 +63,7 @@ class MapsOverTime:
         return cls(tuple(roles), layers, heads, tuple(steps), tuple(frames))
 
     def frame(self, number: int) -> Float[Tensor, "layer head which role role"]:
-        """The maps of frame `number`, from 0, to within 1/510."""
+        """The maps of frame `number` (from 0), exact to within 1/510."""
         data = bytearray(base64.b64decode(self.frames[number], validate=True))
         weights = torch.frombuffer(data, dtype=torch.uint8).float() / 255
         return weights.view(self.layers, self.heads, 2, len(self.roles), len(self.roles))
@@ -81,7 +81,7 @@ class MapsOverTime:
                 raise InputError(f"the frame of step {step} must hold {size} bytes, got {held}")
 
     def save(self, path: Path, run: str = "") -> None:
-        """Write the file, atomically, as one of the run of that content hash."""
+        """Write the file, atomically, marked with the content hash of the run that it belongs to."""
         write_record(path, self, kind=KIND, schema=SCHEMA, run=run)
 
     @classmethod
@@ -89,7 +89,7 @@ class MapsOverTime:
         """Read the file.
 
         Raises:
-            InputError: it is missing, damaged or something else.
+            InputError: the file is missing, damaged or something else.
         """
         what = "role maps over time (`hopscope emergence RUN` makes them)"
         return read_record(path, cls, kind=KIND, schema=SCHEMA, what=what)

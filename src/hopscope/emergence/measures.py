@@ -1,16 +1,17 @@
 """Progress measures, read off the weights: do they move before the loss does?
 
-Musat et al. (2511.01033) find that three numbers tell the emergence of an induction head: how well one head matches the
-token before, how well another matches symbols against what the first one brought, and how well it copies. Here they are
-for the trained heads of a circuit, each between -1 and 1 and about 0 at random weights, computed on the direct way
-through the heads named: what other layers and MLPs add is left out, so they are measures, not explanations.
+Musat et al. (2511.01033) find that three numbers track the emergence of an induction head: how well one head matches
+the token before, how well another matches symbols against what the first one brought, and how well it copies. Here they
+are taken of the trained heads of a circuit. Each is between -1 and 1 and about 0 at random weights. They are computed
+on the direct path through the heads named: what other layers and MLPs add is left out, so they are measures, not
+explanations.
 
 - previous-token match, of a head with a path `>x{k} -> x{k-1}>`: the attention it would pay to the token before, on
-  average, if streams held position codes alone; less what uniform attention pays.
+  average, if streams held position codes alone; less what uniform attention pays, and scaled so that 1 is perfect.
 - symbol match, of such a head and a later head with a path `x0? -> >x1`: the cosine between the identity and the
-  K x K matrix of scores that a query's symbol gets from a symbol brought by the first head.
+  K x K matrix of the later head's attention scores between a query's symbol and a symbol brought by the first head.
 - copy, of a head with a path `x0? -> >x{k}`: the cosine between the identity and the K x K matrix that takes a symbol
-  through its values and the read-out of hop k.
+  through the head's values and output and the read-out of hop k.
 
 LayerNorms are taken as centring and their gains; scales do not change a cosine.
 """
@@ -38,7 +39,7 @@ class Measure:
 
     Attributes:
         name: `previous-token match`, `symbol match` or `copy`.
-        heads: (layer, head), from 1: one, or for the symbol match the earlier and the later.
+        heads: (layer, head), from 1: one head, or for the symbol match the earlier and the later head.
         hop: for `copy`, the hop whose read-out it uses.
     """
 
@@ -52,7 +53,7 @@ class Measure:
 
 
 def defined(paths: Sequence[AttentionPath], problem: RetrievalProblem) -> list[Measure]:
-    """The measures that a circuit's heads have."""
+    """The measures that can be taken of a circuit's heads."""
     hops = problem.hops
     looks = {(path.layer + 1, path.head + 1, path.query, path.key) for path in paths}
     asker = 2 * hops
@@ -73,7 +74,7 @@ def defined(paths: Sequence[AttentionPath], problem: RetrievalProblem) -> list[M
 
 @torch.no_grad()
 def measure(transformer: Transformer, problem: RetrievalProblem, measures: Sequence[Measure]) -> list[float]:
-    """The measures of one model."""
+    """The values of the measures in one model."""
     return [_measure(transformer, problem, one) for one in measures]
 
 
@@ -119,7 +120,7 @@ class _Head:
         self._value, self._out = attention.value.weight[0, :, at], attention.out.weight[0, at]
 
     def normed(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
-        """What the head reads of a stream, up to scale."""
+        """What the head reads from a stream, up to scale."""
         return _centred(x, self._layer_norm) * self._gain
 
     def moves(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:

@@ -1,4 +1,4 @@
-"""One checkpoint under observation: what every path of a circuit does there, and what its absence costs."""
+"""What every path of a circuit does at one checkpoint, and what its ablation costs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Observation:
     """What one model does on one batch.
 
     Attributes:
-        attention: mean weight along each path, by sequence, over the chains.
-        foremost: share of chains in which the path's key gets more weight than any other position.
+        attention: mean weight along each path over the chains, by sequence.
+        foremost: share of chains in which the path's key gets more weight than any other position, by sequence.
         errors: squared errors by sequence and hop asked for.
         ablated: the same with each path taken away.
         maps: role maps of every head.
@@ -52,13 +52,13 @@ def observe(
     paths: Sequence[AttentionPath],
     ablation: Ablation = "uniform",
 ) -> Observation:
-    """Look at one model: one forward pass with patterns, and one from its layer on for each path that is taken away.
+    """Observe one model: one forward pass with patterns, and for each path one without it, from its layer on.
 
     Args:
         transformer: one model.
-        problem: what it answers.
-        batch: sequences; one leading axis.
-        paths: of the circuit.
+        problem: the problem that it answers.
+        batch: the sequences, with one leading axis.
+        paths: the circuit's paths.
         ablation: how a path is taken away.
     """
     evaluator = VectorEvaluator(transformer, problem, batch)
@@ -74,10 +74,10 @@ def observe(
 
 
 def check_paths(paths: Sequence[AttentionPath], problem: RetrievalProblem, shape: Architecture) -> None:
-    """See that paths are there in a model.
+    """Check that paths exist in a model.
 
     Raises:
-        InputError: no paths, or one with a layer, head or role that the model lacks.
+        InputError: there are no paths, or one is in a layer or head, or between roles, that the model lacks.
     """
     if not paths:
         raise InputError("the circuit has no paths, so there is nothing to follow; find one with `hopscope circuit`")
@@ -107,7 +107,7 @@ def _along(
 def _ablated(
     evaluator: Evaluator, paths: Sequence[AttentionPath], ablation: Ablation
 ) -> Float[Tensor, "path sequence hop"]:
-    """Errors without each path; layer by layer, because what lies below a layer is then computed once."""
+    """The errors without each path; taken layer by layer, so that what lies below a layer is computed once."""
     results: dict[AttentionPath, Tensor] = {}
     for layer in sorted({path.layer for path in paths}):
         mine = [path for path in paths if path.layer == layer]

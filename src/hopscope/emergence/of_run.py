@@ -1,8 +1,8 @@
 """The emergence of a run's circuit, kept beside it.
 
-emergence.json         the record of model 0; `emergence-N.json` of model N
-emergence/step-NNNNNN.json  of the circuit that model 0 had at that checkpoint; `-N.json` of model N's
-emergence-maps.json    its role maps over time; `emergence-maps-N.json` of model N
+emergence.json         the record of model 0; for model N, `emergence-N.json`
+emergence/step-NNNNNN.json  that of the circuit model 0 had at that checkpoint; for model N, `step-NNNNNN-N.json`
+emergence-maps.json    role maps of model 0 over time; for model N, `emergence-maps-N.json`
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ def emergence_of_run(
     watch: Callable[[int, int], None] | None = None,
     anew: bool = False,
 ) -> Emergence:
-    """How the circuit of a model of a run came to be, written beside the run.
+    """How the circuit of a model of a run emerged, kept in the run's folder.
 
-    A record that is there is returned as it is if it was made of the same circuit, checkpoints and settings and nothing
-    had troubled it.
+    An existing record is returned as it is if it was made of the same circuit, checkpoints and settings and all
+    checkpoints could be used.
 
     Args:
-        run: finished or still training.
-        number: of the model, from 0.
-        settings: how it is measured.
-        step: of the checkpoint whose circuit is followed; None for the last.
-        watch: told the step of each checkpoint done, and the last step.
-        anew: measure whatever is there.
+        run: the run, finished or still training.
+        number: the model's number within the run, from 0.
+        settings: how the circuit is followed.
+        step: the step of the checkpoint whose circuit is followed; None for the last.
+        watch: called with the step of each checkpoint done, and that of the last.
+        anew: measure again even if there is a record.
 
     Raises:
-        InputError: no such model, no circuit, a circuit of another, too few checkpoints, or no run of chains.
+        InputError: there is no such model, no circuit, a circuit of another model, or too few checkpoints, or the run
+            is not of chains.
     """
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
@@ -70,13 +71,13 @@ def emergence_of_run(
 
 
 def emergence_path(folder: Path, number: int, step: int | None = None) -> Path:
-    """Where the emergence of a model is kept."""
+    """The path at which the emergence of a model is kept."""
     model = f"-{number}" if number else ""
     return folder / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
 
 
 def maps_over_time_path(folder: Path, number: int) -> Path:
-    """Where a model's role maps over time are kept."""
+    """The path at which a model's role maps over time are kept."""
     return folder / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
 
 

@@ -1,4 +1,4 @@
-"""In which order the hops of a circuit come to be (claim C13).
+"""The order in which the hops of a circuit emerge (claim C13).
 
 A path has emerged when its attention crosses 0.5. Hop k has emerged when the paths that have, and no others, carry x{k}
 to the query in the simulator of `theory`: of two ways to the same symbol the earlier one counts, and a head that
@@ -30,7 +30,8 @@ class Order:
     Attributes:
         emerged: for hops 1 ... D, the step from which on the paths that have emerged carry x{k} to the query; None if
             they never do.
-        certainty: for each hop but the first, how often, over resampled sequences, it emerges after the one before.
+        certainty: for each hop but the first, the share of resamples of the sequences in which it emerges after the
+            one before.
     """
 
     emerged: tuple[float | None, ...]
@@ -45,14 +46,14 @@ class Order:
 
 
 def hop_of(path: AttentionPath, hops: int) -> int:
-    """The hop that a path is drawn with: the furthest symbol that its two positions hold."""
+    """The hop that a path is drawn with: that of the furthest symbol its two positions hold, and at least 1."""
     return max(1, symbol_of(path.query, hops), symbol_of(path.key, hops))
 
 
 def order(
     paths: Sequence[AttentionPath], found: Sequence[Crossing], resampled: Float[Tensor, "path resample"], hops: int
 ) -> Order:
-    """The order of hops from the crossings of paths and of their resamples."""
+    """The order of hops, from the crossings of paths and of their resamples."""
     delivery = _Delivery(paths, hops)
     emerged = delivery.emerged([math.nan if one.step is None else one.step for one in found])
     again = [delivery.emerged(steps) for steps in resampled[:, :_RESAMPLES].T.tolist()]
@@ -61,14 +62,14 @@ def order(
 
 
 class _Delivery:
-    """How far sets of paths carry, each asked of the simulator once."""
+    """How far sets of paths carry; each set is given to the simulator once."""
 
     def __init__(self, paths: Sequence[AttentionPath], hops: int) -> None:
         self._paths, self._hops = paths, hops
         self._reach: dict[frozenset[int], int] = {}
 
     def emerged(self, steps: Sequence[float]) -> list[float]:
-        """For every hop, the step from which on it is delivered; infinity for never. NaN: a path that never emerges."""
+        """For every hop, the step from which on it is delivered, infinity for never; paths at NaN never emerge."""
         result = [math.inf] * self._hops
         there: frozenset[int] = frozenset()
         for number in sorted((n for n, step in enumerate(steps) if math.isfinite(step)), key=lambda n: steps[n]):
@@ -78,7 +79,7 @@ class _Delivery:
         return result
 
     def _reached(self, numbers: frozenset[int]) -> int:
-        """The furthest hop that some of the paths deliver; what is held is a run, so all before it are too."""
+        """The furthest hop that some of the paths deliver; all hops before it are delivered too."""
         if numbers not in self._reach:
             self._reach[numbers] = len(deliver(self._hops, [self._paths[number] for number in numbers]).hops)
         return self._reach[numbers]

@@ -1,4 +1,4 @@
-"""The plateau: how long training knows the candidates and not which of them is right."""
+"""The plateau: how long a model in training knows the candidates but not which of them is right."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Plateau:
 
     @property
     def length(self) -> int | None:
-        """Steps from reaching it to leaving it; None if it was not left. 0 where it was passed without a stop."""
+        """Steps from reaching it to leaving it; None if it was not left, 0 if it was passed without a stop."""
         if self.left is None:
             return None
         return max(0, self.left - (self.left if self.reached is None else self.reached))
@@ -36,9 +36,9 @@ def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
     """The plateau of one model.
 
     Args:
-        metrics: of its run.
+        metrics: the metrics of its run.
         chains: N.
-        model: from 0.
+        model: the model's number within the run, from 0.
     """
     level = 1 - 1 / chains
     reached = first_step(metrics.steps, metrics.validation_loss[:, model] < 1.05 * level)

@@ -1,4 +1,4 @@
-"""How a circuit is followed through its run, as a value."""
+"""The settings by which a circuit is followed through its run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hopscope.checks import check_count, check_seed
 from hopscope.errors import InputError
 
 Ablation = Literal["uniform", "knock_out"]
-"""How a path is taken away: its whole row made uniform, as the paper does, or its key alone masked."""
+"""How a path is taken away: its whole row is made uniform, as in the paper, or its key alone is masked."""
 
 _MOST = 100_000
-"""Sequences; what memory holds."""
+"""The most sequences that may be asked for; more would not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Following:
     """How a circuit is followed.
 
     Args:
-        sequences: at every checkpoint the same; the paper's 32.
-        seed: of the sequences and the resampling.
-        ablation: how a path is taken away: its row made `uniform`, the paper's way, or its key masked.
+        sequences: how many sequences are measured, the same at every checkpoint; the paper's number is 32.
+        seed: the seed of the sequences and the resampling.
+        ablation: how a path is taken away: its row is made `uniform`, as in the paper, or its key masked (`knock_out`).
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value is out of range.
     """
 
     sequences: int = 32

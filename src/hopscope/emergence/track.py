@@ -1,4 +1,4 @@
-"""A circuit followed through training (Section 9.2, Appendix D)."""
+"""Follows a circuit through training (Section 9.2, Appendix D)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hopscope.training.run import RunFolder
 from hopscope.words import counted
 
 _TOLD = 3
-"""Troubles that are named where nothing can be followed; the rest are counted."""
+"""How many troubles are named if nothing can be followed; the rest are counted."""
 
 
 def track(
@@ -43,9 +43,9 @@ def track(
 
     Args:
         run: the run; it may still be training.
-        circuit: of one of its models.
-        settings: how.
-        watch: told the step of every checkpoint as it has been looked at, and that of the last.
+        circuit: the circuit of one of its models.
+        settings: how the circuit is followed.
+        watch: called with the step of every checkpoint that has been measured, and that of the last.
 
     Returns:
         the record, and the role maps of every head over time.
@@ -70,7 +70,7 @@ def follow(
     circuit_losses: dict[str, float] | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
-    """Follow any paths of one model of a run; otherwise as `track`."""
+    """Follow any paths of one model of a run, in the same way as `track`."""
     problem = run.problem
     check_paths(paths, problem, run.recipe.architecture(problem))
     batch = held_out(problem, settings.sequences, settings.seed, "emergence")
@@ -178,7 +178,7 @@ def _means(values: Float[Tensor, "row sequence"]) -> tuple[float, ...]:
 
 
 def _settled(steps: Sequence[int], values: Float[Tensor, " step"]) -> float | None:
-    """The interpolated step from which on a measure stays above 0.5; a cosine may be there by chance at the start."""
+    """The interpolated step from which on a measure stays above 0.5; a cosine may be above it by chance at first."""
     last_below = max((place for place, value in enumerate(values.tolist()) if not value > LEVEL), default=0)
     crossed = first_crossings(steps[last_below:], values[last_below:]).item()
     return crossed if math.isfinite(crossed) else None

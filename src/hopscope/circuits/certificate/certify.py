@@ -1,4 +1,4 @@
-"""Every part of a certificate, in the order in which a reader asks."""
+"""Every part of a certificate, in the order in which a reader asks for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _JUDGES: tuple[Callable[[Evidence], Part], ...] = (
 )  # fmt: skip
 
 PARTS: Mapping[str, Callable[[Evidence], Part]] = dict(zip(PART_NAMES, _JUDGES, strict=True))
-"""By name."""
+"""The parts by name: functions that judge a circuit by its evidence."""
 
 
 def certify(evidence: Evidence, journal: Journal | None = None) -> Certificate:
@@ -31,7 +31,7 @@ def certify(evidence: Evidence, journal: Journal | None = None) -> Certificate:
 
     Args:
         evidence: the circuit, fresh sequences, and the sense that is asked for.
-        journal: told the name of each part before it begins; remembers what is done.
+        journal: is told the name of each part before it begins; remembers finished parts.
     """
     found = {}
     for name, judge in PARTS.items():
@@ -49,13 +49,13 @@ def _judged(judge: Callable[[Evidence], Part], evidence: Evidence) -> dict[str, 
 
 
 def no_circuit(loss: float, bar: float, seed: int, *, rows_left: int = 0) -> Certificate:
-    """The certificate of a model in which no circuit holds the bar, or of which the search was given up.
+    """The certificate of a model in which no circuit holds the bar, or for which the search was given up.
 
     Args:
-        loss: of the model.
-        bar: that was asked for.
-        seed: of the search.
-        rows_left: from which on it was given up; 0 if it was not.
+        loss: the model's own loss.
+        bar: the bar that was asked for.
+        seed: the seed of the search.
+        rows_left: how many rows were left when the search was given up; 0 if it was not.
     """
     own = f"the model's own loss, {loss:.3f}, is"
     if loss > bar:

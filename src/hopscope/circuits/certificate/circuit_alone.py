@@ -14,18 +14,18 @@ from hopscope.theory.depth import minimum_paths
 from hopscope.theory.path import Row
 
 _EVERY_SUBSET = 8
-"""Rows up to which every part of a circuit is tried: some 250 of them."""
+"""Up to so many rows, every part of a circuit is tried: some 250 of them."""
 
 _ENOUGH = 3
-"""Smaller parts that hold the bar, the best first, after which no more are measured: one refutes it."""
+"""After so many smaller parts that hold the bar, the best first, no more are measured: one alone refutes minimality."""
 
 
 def sufficiency(evidence: Evidence) -> Part:
-    """The circuit alone, everything else switched off, total and by hop; imposed forms and the model's own patterns.
+    """The loss of the circuit alone, in total and by hop, with its forms imposed and with the model's own patterns.
 
-    Passes if the interval of its loss ends below the bar: imposed, and in the natural sense with its own patterns too;
-    in the strict sense only if every row in use is imposed, no other stands at its mean and none in use is without a
-    path. `least_bar` is where its losses would still pass.
+    Everything else is switched off. Passes if the interval of the loss ends below the bar: with its forms imposed, and
+    in the natural sense with the model's own patterns too; in the strict sense only if every row in use is imposed and
+    has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
@@ -66,7 +66,7 @@ def sufficiency(evidence: Evidence) -> Part:
 
 
 def _judged(evidence: Evidence, imposed: Measured, natural: Measured) -> list[Measured]:
-    """The losses that are to lie below the bar."""
+    """The losses that must lie below the bar."""
     return [imposed, natural] if evidence.sense == "natural" else [imposed]
 
 
@@ -77,13 +77,14 @@ def _holds(evidence: Evidence) -> bool:
 
 
 def necessity(evidence: Evidence) -> Part:
-    """Every row switched off alone, in the circuit; and each key of a row that looks elsewhere too knocked out.
+    """The circuit with each row switched off in turn, and with each key knocked out of a row that looks elsewhere too.
 
-    Such is a row with several keys, and one whose form is a whole pattern (its mean, its positional one, its own).
+    Such a row has several keys, or its form is a whole pattern (its mean, its positional one, its own).
 
     Passes if without any one of them the interval of the loss lies above the bar, and the loss rises for sure by a
-    fifth of the bar: a circuit just below the bar must not make every grain of sand necessary. Rows that imposed
-    patterns make idle (`exempt`) must raise the natural circuit's loss by the bar. `most_bar` is up to where they do.
+    fifth of the bar: in a circuit just below the bar, any grain of sand would otherwise be necessary. Losing a row that
+    imposed patterns make idle (`exempt`) must raise the natural circuit's loss by the bar. `most_bar` is the highest
+    bar at which all would still be needed.
     """
     lost = [(evidence.name(row), evidence.due(row), one) for row, one in evidence.lost.items()]
     names = evidence.evaluator.names
@@ -109,17 +110,17 @@ def necessity(evidence: Evidence) -> Part:
 
 
 def _own_patterns(own: int, rows: int) -> str:
-    """Of how many rows what is lost is measured where rows make their own patterns."""
+    """In words: for how many rows the loss is measured where rows make their own patterns."""
     return "with the model's own patterns" if own == rows else f"for {own} of them with the model's own patterns"
 
 
 def minimality(evidence: Evidence) -> Part:
-    """Parts of the circuit that are two rows smaller or more; those one row smaller are `necessity`'s.
+    """Whether a part of the circuit that is two or more rows smaller holds the bar; `necessity` asks of one row less.
 
-    Every part, of circuits up to eight rows; else every pair left out, and random parts. Fails if the interval of a
-    part's loss ends below the bar. Rows that are `exempt` stay in. Of a circuit that does not hold the bar itself, and
-    so is not certified whatever comes out here, only the best part is measured on more sequences: nearly all of them
-    may be in doubt there.
+    Every part is tried for circuits of up to eight rows; else every pair is left out, and random sets of rows. Fails if
+    the interval of a part's loss ends below the bar. Rows that are `exempt` stay in. If the circuit itself does not
+    hold the bar, and so is not certified whatever comes out here, only the best part is measured on more sequences:
+    nearly all of them may be in doubt then.
     """
     rows = [row for row in evidence.rows if row not in evidence.exempt]
     gone: list[tuple[Row, ...]]
@@ -156,7 +157,7 @@ def minimality(evidence: Evidence) -> Part:
 
 
 def _random_parts(evidence: Evidence, rows: list[Row]) -> list[tuple[Row, ...]]:
-    """Random sets of at least three rows."""
+    """Random sets of at least three rows, to be left out."""
     generator, parts = evidence.random("parts"), []
     for _ in range(evidence.proof.halves):
         size = int(torch.randint(3, len(rows), (), generator=generator))

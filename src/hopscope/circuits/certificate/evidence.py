@@ -1,4 +1,4 @@
-"""What a certificate is judged on: a model, a program, fresh sequences, and what one asks of them."""
+"""What a certificate is judged on: a model, a program and fresh sequences, and what is measured on them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from hopscope.theory.path import AttentionPath, Row
 T = TypeVar("T")
 
 _SURE = 5.0
-"""Standard errors on a few sequences beyond which more of them would not change a verdict."""
+"""How many standard errors on few sequences count as clear: beyond that, more sequences would not change a verdict."""
 
 CHOSEN = (Intervention.ONE_HOT, Intervention.MIXTURE)
 """Forms that name their keys; all others are whole patterns."""
 
 COUNTS = 0.2
-"""Rise of the loss, as a share of the bar, from which a row or path counts as doing something."""
+"""How much the loss must rise without a row or path, as a share of the bar, for it to count as doing something."""
 
 
 class Evidence:
@@ -39,11 +39,11 @@ class Evidence:
 
     Args:
         evaluator: the model, on any batch; its transformer and problem are used.
-        hypotheses: of the search.
+        hypotheses: the search's hypotheses about the model's rows.
         program: the circuit with its forms imposed, every row named.
         bar: the loss a circuit may have at most.
-        seed: of the fresh sequences and random draws; no search sees them.
-        proof: how much of each.
+        seed: the seed of the fresh sequences and random draws; no search sees them.
+        proof: how many sequences and random draws there are.
         sense: the reading that is certified.
     """
 
@@ -78,71 +78,71 @@ class Evidence:
 
     @cached_property
     def partial(self) -> list[AttentionPath]:
-        """The paths that are a part of what their row does, so that one may be idle though its row is not.
+        """The paths that are only a part of what their row does, so that a path may be idle though its row is not.
 
-        Those of rows with several, and of rows whose form is a whole pattern: what it puts on other keys, as on a place
-        to rest at, may be all that the row is for.
+        They are those of rows with several paths, and of rows whose form is a whole pattern: the weight that it puts on
+        other keys, such as a place to rest at, may be all that the row is for.
         """
         counts = Counter(path.row for path in self.paths)
         return [path for path in self.paths if counts[path.row] > 1 or self.program[path.row].kind not in CHOSEN]
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Rows in use: those with a path, and helpers."""
+        """The rows in use: those with a path, and helpers."""
         return self.hypotheses.in_use(self.program, self.evaluator.live_rows)
 
     @cached_property
     def helpers(self) -> list[Row]:
-        """Rows in use that attend to no other role of their own chain."""
+        """The rows in use that attend to no other role of their own chain."""
         with_path = {path.row for path in self.paths}
         return [row for row in self.rows if row not in with_path]
 
     @cached_property
     def background(self) -> list[Row]:
-        """Rows that are off, but at their mean or positional mean and not uniform, zero or at themselves."""
+        """The rows that are off by being at their mean or positional mean, not uniform, zero or at themselves."""
         return [row for row in self.outside if self.program[row] not in (UNIFORM, ZERO, IDENTITY)]
 
     @cached_property
     def outside(self) -> list[Row]:
-        """Rows that could reach an answer and are not in use."""
+        """The rows that could reach an answer and are not in use."""
         used = set(self.rows)
         return [row for row in self.evaluator.live_rows if row not in used]
 
     @cached_property
     def telling(self) -> list[Row]:
-        """Rows that could reach an answer, of heads that write something.
+        """The rows that could reach an answer, of heads that write something.
 
-        A head that was taken away in training looks somewhere still; a random circuit of such heads would be no rival.
+        A head that was pruned in training still attends somewhere; a random circuit of such heads would be no rival.
         """
         silent = silent_heads(self.rough)
         return [row for row in self.evaluator.live_rows if (row.layer, row.head) not in silent]
 
     @cached_property
     def free(self) -> list[Row]:
-        """Rows that the circuit says nothing about: uniform or zero in it."""
+        """The rows that the circuit says nothing about: uniform or zero in it."""
         return [row for row in self.outside if self.program[row] in (UNIFORM, ZERO)]
 
     @cached_property
     def idle(self) -> Rows:
-        """Rows of which the circuit says that they carry nothing: `free`, and those at themselves; as they are then."""
+        """The rows that carry nothing according to the circuit (`free`, and those at themselves), with their forms."""
         at_themselves = [row for row in self.outside if self.program[row] == IDENTITY]
         return dict.fromkeys(self.free, UNIFORM) | dict.fromkeys(at_themselves, IDENTITY)
 
     @cached_property
     def exempt(self) -> frozenset[Row]:
-        """Rows that imposed patterns make idle, so that only the natural reading can show what they are for.
+        """The rows that imposed patterns make idle, so that only the natural reading can show what they are for.
 
-        In the strict sense those of the first layer in use (the paper's exception, Appendix E), else none.
+        In the strict sense these are those of the first layer in use (the paper's exception, Appendix E), else none.
         """
         first = min((row.layer for row in self.rows), default=0)
         return frozenset(row for row in self.rows if self.sense == "strict" and row.layer == first)
 
     def around(self, row: Row | None) -> Rows:
-        """The program in which a row is judged; without one, the circuit as it is judged."""
+        """The program in which a row is judged; without a row, the one in which the circuit is judged."""
         return self.natural if row in self.exempt else self.base
 
     def without(self, path: AttentionPath) -> Rows:
-        """The imposed circuit without one path: its row uniform, or, where it looks elsewhere too, without this key."""
+        """The imposed circuit without one path: its row uniform or, if that looks elsewhere too, without this key."""
         return {**self.program, path.row: self._removed(self.program[path.row], path)}
 
     def without_key(self, path: AttentionPath) -> Form:
@@ -151,7 +151,7 @@ class Evidence:
         return knock_out(path.key) if form == KEEP else self._removed(form, path)
 
     def _removed(self, form: Form, path: AttentionPath) -> Form:
-        """A form of its row without the key of a path; of a pattern that looks elsewhere too, without this one."""
+        """The form of a path's row without the path's key: uniform if the row looks nowhere else."""
         if form.kind is Intervention.MIXTURE:
             (rest,) = [other for other in form.keys if other != path.key]
             return IDENTITY if rest == path.query else one_hot(rest)
@@ -171,8 +171,8 @@ class Evidence:
     def _ways_off(self, row: Row) -> list[Form]:
         """Ways to switch off a row in use.
 
-        In the strict sense as the other rows of its head are filled; and, of the only row in use of a head, which is
-        then idle, uniform or at itself.
+        In the strict sense, it is filled like the other rows of its head; if it is the head's only row in use, so that
+        the head is then idle, it may also be uniform or at itself.
         """
         if self.sense == "natural":
             return self.hypotheses.offs(row)
@@ -184,34 +184,34 @@ class Evidence:
 
     @cached_property
     def more(self) -> Evaluator:
-        """Further sequences, many of them, for what `evaluator` leaves open."""
+        """The model on many other sequences, for what `evaluator` leaves open."""
         return self.evaluator.fresh(self.proof.deciding, self.seed, "circuit certificate, in doubt")
 
     @cached_property
     def alone(self) -> Float[Tensor, "program sequence hop"]:
-        """Errors of the model, of the imposed and the natural circuit, and of nothing."""
+        """The errors of the model, of the imposed and the natural circuit, and of nothing."""
         last = 3 if self.sense == "natural" else 2
         return self.until_clear(self._alone, lambda errors: self.in_doubt(list(errors[1:last].mean(dim=2))), few=False)
 
     @cached_property
     def levels(self) -> Levels:
-        """Losses on `few` sequences of the model, of nothing, and of the circuit as it is judged."""
+        """The losses on `few` sequences of the model, of nothing, and of the circuit as it is judged."""
         full, imposed, natural, nothing = self._alone(self.few).mean(dim=(1, 2)).tolist()
         return Levels(full, nothing, natural if self.sense == "natural" else imposed)
 
     @cached_property
     def lost(self) -> dict[Row, Lost]:
-        """What each row in use does: on `few` sequences where these leave no doubt, on `more` where others do."""
+        """The losses without each row in use: on `few` sequences if these leave no doubt, on `more` if others do."""
         return dict(zip(self.rows, self._without([(row, self.off[row]) for row in self.rows]), strict=True))
 
     @cached_property
     def lost_keys(self) -> dict[AttentionPath, Lost]:
-        """What each key of a row that looks elsewhere too does: the row without it, as `lost` has rows."""
+        """The losses without each key of a row that looks elsewhere too, as `lost` has them for rows."""
         gone = [(path.row, self._removed(self.around(path.row)[path.row], path)) for path in self.partial]
         return dict(zip(self.partial, self._without(gone), strict=True))
 
     def _without(self, changes: Sequence[tuple[Row, Form]]) -> list[Lost]:
-        """What is lost where a row is put into another form, each alone."""
+        """The losses with one row put into another form, for each of the changes alone."""
         programs: list[Rows] = [{**self.around(row), row: form} for row, form in changes]
         for evaluator in (self.few, self.evaluator):
             evaluator.depart_from(self.base)
@@ -229,22 +229,22 @@ class Evidence:
         )
 
     def kept(self, row: Row, loss: float) -> float:
-        """How far a loss goes from that of nothing to the model's; for `exempt` rows, to the natural circuit's."""
+        """How far a loss goes from that of nothing to the model's or, for `exempt` rows, the natural circuit's."""
         if row not in self.exempt:
             return self.levels.faithfulness(loss)
         natural, nothing = self._alone(self.few)[2:].mean(dim=(1, 2)).tolist()
         return (nothing - loss) / (nothing - natural) if natural < nothing else 0.0
 
     def due(self, row: Row) -> float:
-        """By how much the loss must rise without a row."""
+        """How much the loss must rise without a row."""
         return (1.0 if row in self.exempt else COUNTS) * self.bar
 
     def full(self, evaluator: Evaluator) -> Float[Tensor, " sequence"]:
-        """Losses by sequence of the model; measured once."""
+        """The model's losses by sequence; measured once."""
         return self._alone(evaluator)[0].mean(dim=1)
 
     def own(self, evaluator: Evaluator, row: Row | None) -> Float[Tensor, " sequence"]:
-        """Losses by sequence of the program `around` a row; measured once."""
+        """The losses by sequence of the program `around` a row; measured once."""
         natural = self.sense == "natural" or row in self.exempt
         return self._alone(evaluator)[2 if natural else 1].mean(dim=1)
 
@@ -255,12 +255,12 @@ class Evidence:
         return self._known[evaluator]
 
     def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool = True) -> T:
-        """What is measured on as many sequences as it takes until it is in no doubt, or on as many as there are.
+        """A measurement on as many sequences as it takes until it is in no doubt, or on as many as there are.
 
         Args:
-            measure: on the sequences of an evaluator.
-            doubtful: whether that leaves something open.
-            few: whether to begin with `few`.
+            measure: makes the measurement on the sequences of an evaluator.
+            doubtful: whether a measurement leaves something open.
+            few: whether to begin with the `few` sequences.
         """
         found = measure(self.few if few else self.evaluator)
         if few and doubtful(found):
@@ -268,7 +268,7 @@ class Evidence:
         return measure(self.more) if doubtful(found) else found
 
     def sure(self, program: Rows) -> Measured:
-        """The loss of a program; on more sequences where its interval holds the bar."""
+        """The loss of a program; on more sequences if the interval of the loss contains the bar."""
         losses = self.until_clear(
             lambda evaluator: by_sequence(evaluator, [program]), lambda losses: self.in_doubt(list(losses)), few=False
         )
@@ -276,11 +276,11 @@ class Evidence:
         return measured
 
     def open(self, lost: Lost, due: float) -> bool:
-        """Whether it is in doubt that a loss lies above the bar, or that it has risen by what is due."""
+        """Whether it is in doubt that the loss without a row lies above the bar, or that it rises by what is due."""
         return self.in_doubt([lost.without]) or self.in_doubt([lost.rise], due)
 
     def in_doubt(self, losses: Sequence[Float[Tensor, " sequence"]], limit: float | None = None) -> bool:
-        """Whether the interval of any of some losses holds a limit, by default the bar."""
+        """Whether the interval of any of the losses contains a limit, by default the bar."""
         limit = self.bar if limit is None else limit
         return any(one.interval[0] <= limit <= one.interval[1] for one in self.measured(losses))
 
@@ -300,14 +300,14 @@ class Evidence:
         """Mean losses; on twice as many sequences, up to `few`, while it is open on which side of `limit` a loss is.
 
         Args:
-            programs: what is measured.
-            limit: what it is compared with.
+            programs: the programs that are measured.
+            limit: what their losses are compared with.
             near: a program from which they depart, whose first layers are computed once; by default the circuit.
         """
         return [loss for loss, _ in self.settled_or_open(programs, limit, near)]
 
     def settled_or_open(self, programs: list[Rows], limit: float, near: Rows | None = None) -> list[tuple[float, bool]]:
-        """The same, and of each whether it is still open on `few` sequences."""
+        """The losses of `settled`, each with whether it is still open on `few` sequences."""
         near = self.base if near is None else near
         losses, close = [0.0] * len(programs), [*range(len(programs))]
         for evaluator in self._rising:
@@ -322,13 +322,13 @@ class Evidence:
 
     @cached_property
     def _rising(self) -> list[Evaluator]:
-        """`rough` sequences, twice as many, and so on up to `few`."""
+        """The model on `rough` sequences, on twice as many, and so on up to `few`."""
         rough, few = self.proof.rough, self.proof.few
         counts = [rough << doubled for doubled in range((few // rough).bit_length())]
         return [self.evaluator.part(count) for count in sorted({*counts, few})]
 
     def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
-        """Means with their intervals, each over as many sequences as it has."""
+        """The means of values by sequence, with their intervals."""
         return [self._measured(one) for one in values]
 
     def _measured(self, values: Float[Tensor, " sequence"]) -> Measured:
@@ -336,14 +336,14 @@ class Evidence:
         return Measured(tidy(float(values.mean())), (tidy(low), tidy(high)))
 
     def random(self, purpose: str) -> torch.Generator:
-        """A generator for one purpose."""
+        """A random generator for one purpose."""
         return torch.Generator().manual_seed(derive_seed(self.seed, "circuit certificate", purpose))
 
     def name(self, row: Row) -> str:
-        """A row for people."""
+        """A row's name for people."""
         return f"layer {row.layer + 1} head {row.head + 1} {self.evaluator.names[row.query]}"
 
 
 def by_sequence(evaluator: Evaluator, programs: list[Rows]) -> Float[Tensor, "program sequence"]:
-    """Losses by sequence."""
+    """The losses of programs by sequence."""
     return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)

@@ -10,9 +10,9 @@ from hopscope.theory.delivery import deliver
 def deliverability(evidence: Evidence) -> Part:
     """Does information flow (Section 5), along the paths that matter and no others, carry the last symbol to the query?
 
-    A path matters if its row, switched off, raises the loss of the circuit or of the model by a fifth of the bar. Paths
-    that do not are idle whatever the simulator makes of them; those that do are not, and where the simulator sees no
-    use in them they are named as unexplained.
+    Passes if it does. A path matters if switching its row off raises the loss of the circuit or of the model by a fifth
+    of the bar. Paths that do not matter are idle, whatever the simulator makes of them; paths that matter but have no
+    use in the simulator are listed as unexplained.
     """
     problem, roles, rows = evidence.problem, evidence.evaluator.names, evidence.rows
     effect = {row: max(evidence.rises[row], evidence.rises_in_model[row]) for row in rows}

@@ -1,4 +1,4 @@
-"""Do the tools do what they say? The evaluator against the plain transformer, by a path of its own."""
+"""Do the tools do what they say? The evaluator is compared with the plain transformer, run independently."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from hopscope.model.edit import Edit, Pattern
 from hopscope.theory.path import Row
 
 _SAME = 1e-4
-"""Largest difference of a loss that two orders of summation in fp32 may make."""
+"""The largest difference in a loss that two orders of summation in fp32 may make."""
 
 _MOVED = 1e-3
-"""Least change of some loss that other patterns must make."""
+"""How much other patterns must change some loss at least."""
 
 
 def harness(evidence: Evidence) -> Part:
-    """The evaluator gives what the plain transformer gives when every pattern is put in its place by hand.
+    """Does the evaluator give what the plain transformer gives when every pattern is put in its place by hand?
 
-    Runs of the plain transformer, on the model's weights and this file's own edit: the patterns recorded from the model
-    replayed; then programs written position by position from where the chains stand: the imposed circuit, the natural
-    one, and for every layer one with its rows where they look least, since a circuit leaves much as it is. Passes if
-    all agree with the evaluator to fp32, and patterns of other sequences do change the losses (so that an edit which
-    silently does nothing is seen).
+    The plain transformer is run on the model's weights with this file's own edit. First the patterns recorded from the
+    model are replayed; then programs are written position by position from where the chains stand: the imposed circuit,
+    the natural one, and for every layer one with its rows where they look least, since a circuit leaves much as it is.
+    Passes if all agree with the evaluator to fp32, and patterns of other sequences do change the losses (so that an
+    edit which silently does nothing is seen).
     """
     evaluator = evidence.rough
     programs: list[Program] = [{}, evidence.program, evidence.natural, *_averted(evidence)]
@@ -55,12 +55,12 @@ def harness(evidence: Evidence) -> Part:
 
 
 def _difference(errors: Float[Tensor, "sequence hop"], meant: Float[Tensor, "sequence hop"]) -> float:
-    """The largest, relative where errors are large."""
+    """The largest difference between errors, relative where errors are large."""
     return float(((errors - meant).abs() / meant.abs().clamp(min=1.0)).max())
 
 
 def _averted(evidence: Evidence) -> list[Program]:
-    """For every layer its rows at the role that they look at least, of those that they may see."""
+    """For every layer, a program with its rows at the role that they look at least, of those that they may see."""
     evaluator = evidence.evaluator
     programs: list[dict[Row, Form]] = [{} for _ in range(evaluator.shape.layers)]
     for row in evaluator.live_rows:
@@ -79,13 +79,13 @@ def _by_hand(evaluator: Evaluator, program: Program) -> Float[Tensor, "sequence 
 
 
 class _Placed(Edit):
-    """Patterns written where the roles stand, one row after another.
+    """Puts patterns in place by writing them where the roles stand, one row after another.
 
     Args:
-        captured: recorded patterns, for an empty program and for rows whose form is an average.
-        program: what stands in which rows; of `keep` rows what comes through stays.
-        batch: where the chains stand.
-        causal: whether positions see what stands before them alone.
+        captured: recorded patterns, used for an empty program and for rows whose form is an average.
+        program: the forms of the rows; `keep` rows stay as they come through.
+        batch: says where the chains stand.
+        causal: whether positions see only themselves and what stands before them.
     """
 
     def __init__(self, captured: list[Pattern], program: Program, batch: Sequences, causal: bool) -> None:

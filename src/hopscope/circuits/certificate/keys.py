@@ -8,18 +8,19 @@ from hopscope.circuits.form import one_hot
 from hopscope.circuits.hypotheses import Rows
 
 _MOST = 0.9
-"""Of the way from nothing to the model, what a row's own form must leave."""
+"""How much of the way from nothing to the model the circuit must keep with a row in its own form."""
 
 _INDIFFERENT = 0.5
-"""Share of a row's other keys that may serve as well; a few do where they hold the same symbol."""
+"""The share of a row's other keys that may serve as well; a few do where they hold the same symbol."""
 
 
 def random_keys(evidence: Evidence) -> Part:
-    """Each row put into its form alone, the rest making its own patterns; then pointed at every other role it may see.
+    """Each row alone put into its form, the rest making its own patterns; then pointed at every other role it may see.
 
-    Passes if every row keeps most of the way in its own form, no other key serves it better for sure, and not more than
-    half of the others serve it as well. In the strict sense the rest is imposed too, save for `exempt` rows: these are
-    judged among natural patterns, and must keep most of the way that the circuit goes with those.
+    Passes if with every row in its own form the circuit keeps 90% of the way from nothing to the model, no other key
+    serves it better for sure, and at most half of the others serve it as well. In the strict sense the rest is imposed
+    too, save for `exempt` rows: these are judged among natural patterns, and must keep 90% of the way that the circuit
+    goes with those. Rows without a path are not asked.
     """
     in_form = by_sequence(evidence.few, [{**evidence.around(row), row: evidence.program[row]} for row in evidence.rows])
     wrong, rows = [], []

@@ -1,4 +1,4 @@
-"""Losses as a certificate has them: measured, between what levels, and what is lost without a part."""
+"""Losses in a certificate: with their intervals, the levels they lie between, and losses without a row or a key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Measured(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Losses between which a circuit stands."""
+    """The losses of the model (`full`) and of nothing, between which a circuit's lies, and its own."""
 
     full: float
     nothing: float
@@ -29,17 +29,17 @@ class Levels(NamedTuple):
         return (self.nothing - loss) / max(self.nothing - self.full, 1e-12)
 
     def at(self, faithfulness: float) -> float:
-        """The loss that goes so far."""
+        """The loss that goes this far."""
         return self.nothing - faithfulness * (self.nothing - self.full)
 
 
 class Lost(NamedTuple):
-    """Losses by sequence without a row, and of the program that it is judged in, on the same sequences."""
+    """Losses by sequence without a row (or key), and those of the program it is judged in, on the same sequences."""
 
     without: Float[Tensor, " sequence"]
     own: Float[Tensor, " sequence"]
 
     @property
     def rise(self) -> Float[Tensor, " sequence"]:
-        """How much more is lost without the row."""
+        """How much the loss rises without the row."""
         return self.without - self.own

@@ -1,4 +1,4 @@
-"""The circuit against the rest of the model: random circuits, other ways to switch the rest off, parts of the rest."""
+"""The circuit and the rest of the model: random circuits, other ways to switch the rest off, parts of the rest."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from hopscope.circuits.hypotheses import Rows
 from hopscope.theory.path import AttentionPath, Row
 
 _MOST = 0.9
-"""Of the way from nothing to the model, what counts as almost all."""
+"""The share of the way from nothing to the model that counts as almost all."""
 
 _HALF = 0.5
-"""What must be left with one unused head at itself."""
+"""The share of that way that must be kept with one unused head at itself."""
 
 _RARE = 0.05
-"""Share of random circuits that may do as well."""
+"""The share of random circuits that may do as well."""
 
 _ALIKE, _LEAST_ALIKE = 0.5, 0.25
-"""Of the damage that rows do in the circuit, what they must do in the model: in the mean, and each alone."""
+"""The share of the damage knocked-out rows do in the circuit that they must do in the model: in all, and each alone."""
 
 
 def recovery(evidence: Evidence) -> Part:
-    """Faithfulness beside random circuits of the same size.
+    """The circuit's faithfulness compared with that of random circuits of the same size.
 
-    A random circuit keeps as many rows, with the model's own patterns, and has everything else as the circuit has it,
-    whose own rows are switched off: it stands on the same background. They are drawn from the rows that attend to some
-    role, in heads that write something; half of them deliver x{D} by theory. Passes if the circuit goes 90% of the way
-    from nothing to the model and at most one in twenty of them does as well; where there are fewer than twenty, none.
+    A random circuit keeps as many rows, with the model's own patterns. Everything else is as the circuit has it, the
+    circuit's own rows being switched off: so it stands on the same background. Random circuits are drawn from the rows
+    that attend to some role, in heads that write something; half of them deliver x{D} by theory. Passes if the circuit
+    goes 90% of the way from nothing to the model and at most one in twenty of them does as well (none, if there are
+    fewer than twenty).
     """
     heavy = [AttentionPath(*row, key) for row in evidence.telling for key in evidence.hypotheses.heavy(row)]
     drawn = rivals(
@@ -63,12 +64,12 @@ def recovery(evidence: Evidence) -> Part:
 def families(evidence: Evidence) -> Part:
     """The circuit with everything else ablated in other ways than the search used.
 
-    `average` (each outside row's positional mean) and `resample` (its pattern on another sequence), everything at
-    once, beside `uniform`; and `identity` for each head that the circuit does not use alone: the worst of them. Rows
+    Everything at once by `uniform`, by `average` (each outside row's positional mean) and by `resample` (its pattern on
+    another sequence); and each head that the circuit does not use alone by `identity`, of which the worst counts. Rows
     that the circuit has at themselves or at their mean stay so. Passes if 90% of the way from nothing to the model is
     kept each time, and half of it with the worst head at itself: a head that is idle where it looks may well write
-    something where it never looks. All of them at themselves at once is told and not judged. Where none is left to
-    ablate otherwise, this says nothing, and so it does not pass.
+    something where it never looks. All heads at themselves at once is reported and not judged. If rows are left outside
+    but none that could be ablated otherwise, this says nothing, and so it does not pass.
     """
     ways = {"uniform": UNIFORM, "average": POSITIONAL, "resample": RESAMPLE, "all_identity": IDENTITY}
     programs: list[Rows] = [{**evidence.base, **dict.fromkeys(evidence.free, form)} for form in ways.values()]
@@ -92,11 +93,11 @@ def families(evidence: Evidence) -> Part:
 
 
 def outside(evidence: Evidence) -> Part:
-    """The model without random halves of what the circuit says carries nothing, each half and the other one.
+    """The model without random halves of the rows that carry nothing according to the circuit: each half and its rest.
 
-    In the strict sense with the circuit's patterns imposed, since who makes them is not what it claims. Rows are
-    uniform, those that the circuit has at themselves at themselves. Passes if the worst of them holds the bar for sure:
-    the interval of its loss ends below.
+    In the strict sense the circuit's patterns are imposed, since a strict circuit does not claim what makes them. Rows
+    taken away are uniform, or at themselves if the circuit has them so. Passes if the model holds the bar for sure
+    without the worst half: the interval of its loss ends below.
     """
     generator, idle = evidence.random("outside"), list(evidence.idle.items())
     halves: list[Rows] = []
@@ -119,9 +120,9 @@ def outside(evidence: Evidence) -> Part:
 def completeness(evidence: Evidence) -> Part:
     """The same rows knocked out of the model and of the circuit: if the circuit is all there is, both suffer alike.
 
-    Single rows, random sets of them, and single keys. Passes if the damage in the model is at least half of that in the
-    circuit all in all, and for sure at least a quarter for every row, and for every key, that does some alone. Less
-    means that something outside steps in: another head, or, for a key, another key of the same row.
+    Single rows, random sets of rows, and single keys are knocked out. Passes if in all the damage in the model is at
+    least half of that in the circuit, and for sure at least a quarter for every single row, and every single key, that
+    does some damage; less means that something outside steps in: another head, or, for a key, another key of its row.
     """
     generator, rows = evidence.random("completeness"), evidence.rows
     sets: list[Rows] = []
@@ -161,7 +162,7 @@ def completeness(evidence: Evidence) -> Part:
 
 
 class _Damage(NamedTuple):
-    """Rises of the loss without something, and whether that of the model is for sure a quarter of the circuit's."""
+    """How much the loss rises without something, and whether the model's rise is for sure a quarter of the circuit's."""
 
     model: float
     circuit: float
@@ -190,7 +191,7 @@ def _knocked_out(evidence: Evidence, row: Row, in_model: Form, in_circuit: Form)
 
 
 def _beyond(rises: Float[Tensor, "of sequence"]) -> Float[Tensor, " sequence"]:
-    """By how much the model's rise exceeds the least share of the circuit's."""
+    """How far the model's rise exceeds the share of the circuit's rise that it must reach."""
     model, circuit = rises
     beyond: Tensor = model - _LEAST_ALIKE * circuit
     return beyond

@@ -11,20 +11,20 @@ from hopscope.checks import check_seed
 from hopscope.errors import InputError
 
 Sense = Literal["natural", "strict"]
-"""In which reading a circuit is certified. `natural`: its rows make their own patterns, everything else is off.
+"""The reading in which a circuit is certified. `natural`: its rows make their own patterns, everything else is off.
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
 RULES = 5
-"""Version of what the parts ask, in every record; higher from each change on by which they refuse what they passed.
+"""Version of what the parts ask, kept in every record; it goes up when parts begin to refuse what they used to pass.
 
-1: the first. 2: each key of a row with several is needed by itself; a strict row is switched off in the way that costs
-least; parts that few sequences leave in doubt are measured on more; rows at themselves are taken away by `outside`;
-untrained heads are drawn as the recipe draws them. 3: `places`. 4: the key of a row whose form is a whole pattern is
-needed by itself; a strict circuit has every row in use imposed; random circuits stand on the circuit's background;
-`places` and `outside` decide on as many sequences as it takes to be sure; a position of no chain attends to itself
-where a row is put at itself. 5: `completeness` asks for every key by itself, so that no other key of its row may stand
-in for it.
+1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
+that costs least; smaller parts that few sequences leave in doubt are measured on more; rows at themselves are taken
+away by `outside`; untrained heads are drawn as the recipe draws them. 3: the part `places`. 4: the key of a row whose
+form is a whole pattern must be needed by itself; a strict circuit has every row in use imposed; random circuits stand
+on the circuit's background; `places` and `outside` decide on as many sequences as it takes to be sure; a position of no
+chain attends to itself where a row is put at itself. 5: `completeness` asks for every key by itself, so that no other
+key of its row may stand in for it.
 """
 
 
@@ -42,21 +42,21 @@ PART_NAMES = (
     "deliverability",
     "untrained",
 )
-"""All parts, in the order in which a reader asks."""
+"""The names of all parts, in the order in which a reader asks for them."""
 
 _SINCE = {"places": 3}
-"""Rules by which a part is asked for; all others always were."""
+"""The first version of the rules that asks for a part; all other parts were always asked for."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part.
+    """One part of a certificate.
 
     Attributes:
-        passed: by its rule.
+        passed: whether it passed by its rule.
         says: what was seen, in one sentence.
-        numbers: behind it, by name: numbers, text, and lists and objects of them.
-        seed: of the fresh sequences and random draws.
+        numbers: what was measured, by name: numbers, text, and lists and objects of them.
+        seed: the seed of the fresh sequences and random draws.
     """
 
     passed: bool
@@ -65,25 +65,25 @@ class Part:
     seed: int = 0
 
     def seeded(self, seed: int) -> Part:
-        """The same with its seed."""
+        """The same part with its seed."""
         return replace(self, seed=seed)
 
     def to_json(self) -> dict[str, Any]:
-        """As records have it, and as it is read again: the numbers beside `passed`, `says` and `seed`."""
+        """The part as records have it: the numbers beside `passed`, `says` and `seed`."""
         told = {"passed": self.passed, "says": self.says, **self.numbers, "seed": self.seed}
         made: dict[str, Any] = json.loads(json.dumps(told))
         return made
 
     @classmethod
     def from_json(cls, made: Mapping[str, Any], name: str) -> Part:
-        """What `to_json` gave.
+        """The part that `to_json` was given.
 
         Args:
             made: the part as it stands in a record.
-            name: of the part.
+            name: the name of the part.
 
         Raises:
-            InputError: it has no verdict, or none in words.
+            InputError: the part lacks its verdict or its sentence, or its seed is no seed.
         """
         passed, says, seed = made.get("passed"), made.get("says"), made.get("seed", 0)
         if not isinstance(passed, bool) or not isinstance(says, str):
@@ -93,12 +93,12 @@ class Part:
 
 
 _OWN = ("passed", "says", "seed")
-"""Fields of a part in records that are not its numbers."""
+"""The fields of a part in records that are not its numbers."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Every part, in the order in which a reader asks.
+    """What proves a circuit: every part, in the order in which a reader asks for them.
 
         >>> circuit = run[0].circuit()  # a model of a few steps has no circuit
         >>> circuit.certificate.passed, circuit.certificate.failed
@@ -106,11 +106,11 @@ class Certificate:
 
     Attributes:
         sense: the reading that it is about.
-        parts: by name; none where there was nothing to certify.
+        parts: the parts by name; empty where there was nothing to certify.
         rules: version of what its parts ask, see `RULES`.
 
     Raises:
-        InputError: rules of a newer hopscope.
+        InputError: the rules are of a newer hopscope.
     """
 
     sense: Sense
@@ -122,7 +122,7 @@ class Certificate:
             raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
 
     def number(self, part: str, name: str) -> Any:
-        """A number behind a part; None where the part or the number is not there."""
+        """A number that a part measured; None where the part or the number is not there."""
         return self.parts[part].numbers.get(name) if part in self.parts else None
 
     @property
@@ -132,24 +132,24 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether every part that its rules ask for is there, and all did. One that lacks a part certifies nothing."""
+        """Whether every part that its rules ask for is there and passed; a certificate that lacks one does not pass."""
         asked = {name for name in PART_NAMES if _SINCE.get(name, 1) <= self.rules}
         return asked <= set(self.parts) and not self.failed
 
     def to_json(self) -> dict[str, dict[str, Any]]:
-        """As records have it: parts by name."""
+        """The certificate as records have it: parts by name."""
         return {name: part.to_json() for name, part in self.parts.items()}
 
     @classmethod
     def from_json(cls, sense: Sense, made: Mapping[str, Mapping[str, Any]], rules: int) -> Certificate:
-        """What `to_json` gave, by those rules.
+        """The certificate that `to_json` was given, by the given rules.
 
         Raises:
-            InputError: a part without a verdict, or rules of a newer hopscope.
+            InputError: a part lacks its verdict, or the rules are of a newer hopscope.
         """
         return cls(sense, {name: Part.from_json(part, name) for name, part in made.items()}, rules)
 
 
 def tidy(value: float) -> float:
-    """Six digits: more would be noise."""
+    """A value rounded to six digits: more would be noise."""
     return float(f"{value:.6g}")

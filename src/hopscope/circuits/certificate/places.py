@@ -1,4 +1,4 @@
-"""Are rows found by what they hold? A layer's attention from where they stand elsewhere must serve as well."""
+"""Are rows found by what they hold? Then a layer's attention serves as well taken from where they stand elsewhere."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from hopscope.circuits.taken import taken_from_elsewhere
 
 
 class _Moved(NamedTuple):
-    """By how much a hop's loss rises with the attention of a layer, from 0, from where rows of a pair stand elsewhere.
+    """How much a hop's loss rises with a layer's attention taken from where the rows of a pair stand elsewhere.
 
-    By what is written or the whole pattern, of which the lower counts since each has harmless causes of its own, or by
-    the choice among what does not move.
+    The layer counts from 0. The attention is taken by what is written and by the whole pattern, of which the lower rise
+    counts since each has harmless causes of its own, and by the choice among what does not move; the higher of these
+    two counts.
     """
 
     pair: int
@@ -34,11 +35,11 @@ class _Moved(NamedTuple):
 def places(evidence: Evidence) -> Part:
     """The circuit with one layer's attention from sequences in which the rows of one pair stand elsewhere.
 
-    Each pair and each layer in turn, by pattern and by what is written, of which the one counts that costs less, and by
-    the choice among what does not move (`circuits.elsewhere`); in the strict sense, where patterns are imposed by role,
-    of the model as it is. What rows hold is the same in both sequences, so that only who tells them apart by place
-    loses something. Passes if the loss of no hop rises by the bar: the interval ends below. With one chain there is no
-    other place, so this says nothing and does not pass.
+    This is done for each pair and each layer in turn: by pattern and by what is written, of which the one that costs
+    less counts, and by the choice among what does not move (`circuits.elsewhere`). In the strict sense, where patterns
+    are imposed by role, it is done in the model as it is. Rows hold the same in both sequences, so that only a head
+    that tells them apart by place loses something. Passes if the loss of no hop rises by the bar: the interval ends
+    below. With one chain there is no other place, so this says nothing and does not pass.
     """
     program: Rows = evidence.natural if evidence.sense == "natural" else {}
 
@@ -63,7 +64,7 @@ def places(evidence: Evidence) -> Part:
 
 
 def _moved(evidence: Evidence, evaluator: Evaluator, program: Rows) -> Iterator[_Moved]:
-    """Every pair, layer and hop asked for; layers without a row in use have nothing that could change."""
+    """The rise for every pair, layer and hop asked for; in a circuit, layers without a row in use are left out."""
     problem, used = evaluator.problem, sorted({row.layer for row in evidence.rows}) if program else None
     own = evaluator.errors([program])[0]
     for pair in range(1, problem.hops + 1) if problem.chains > 1 else ():

@@ -1,4 +1,4 @@
-"""How much stands behind a certificate."""
+"""How many sequences and random draws stand behind a certificate."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Proof:
     """How many sequences and random draws stand behind a certificate.
 
     Attributes:
-        sequences: behind the losses of the circuit and of its rows.
-        deciding: others, behind the losses that those leave on either side of a limit.
-        few: behind comparisons with many programs.
-        rough: on which such programs are seen first; what is clear there is not measured again.
-        draws: random circuits where a p-value is quoted.
-        halves: random halves of what is outside, two by two, and random parts of what is inside.
+        sequences: how many sequences the losses of the circuit and of its rows are measured on.
+        deciding: how many other sequences decide on losses which those leave on either side of a limit.
+        few: how many sequences comparisons with many programs are made on.
+        rough: how many sequences such programs are seen on first; what is clear there is not measured again.
+        draws: how many random circuits are drawn where a p-value is quoted.
+        halves: how many random halves of what is outside (in pairs), and random parts of what is inside, are tried.
 
     Raises:
-        InputError: fewer than can be compared, or more of what should be fewer.
+        InputError: a number is too small, or larger than one that it must not exceed.
     """
 
     sequences: int = 256

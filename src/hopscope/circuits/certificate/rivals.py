@@ -1,4 +1,4 @@
-"""Random circuits to compare with: as large, and made of rows that attend to something."""
+"""Random circuits to compare a circuit with: of its size, and made of rows that attend to something."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from hopscope.theory.scene import Scene
 RowSet = frozenset[Row]
 
 _TRIES = 6
-"""Times as many attempts as draws are asked for: where few distinct circuits exist, all are found soon."""
+"""How many attempts are made for each draw asked for: where few distinct circuits exist, all are soon found."""
 
 
 def random_rows(pool: Sequence[Row], size: int, generator: torch.Generator) -> RowSet:
-    """So many rows of a pool."""
+    """Some `size` rows of a pool, drawn at random."""
     return frozenset(pool[number] for number in torch.randperm(len(pool), generator=generator)[:size].tolist())
 
 
 def random_deliverable(
     scene: Scene, pool: Sequence[AttentionPath], size: int, generator: torch.Generator
 ) -> tuple[AttentionPath, ...] | None:
-    """Random paths of a pool that carry x{D} to the query by theory, none of which it can do without.
+    """Random paths of a pool that carry x{D} to the query by theory, none of which can be done without.
 
-    Paths are drawn until they deliver, and taken away in random order while they still do. None if the pool does not
-    deliver, or if more than `size` rows come out, as they always do of none.
+    Paths are drawn until they deliver, and taken away in random order while the rest still delivers. None if the pool
+    does not deliver, if more than `size` rows come out, or if `size` is 0.
     """
     if not size:
         return None
@@ -47,17 +47,17 @@ def random_deliverable(
 def rivals(
     scene: Scene, pool: Sequence[AttentionPath], own: RowSet, draws: int, generator: torch.Generator
 ) -> list[RowSet]:
-    """Distinct circuits of the size of `own`: half of them any heavy rows, half delivering by theory.
+    """Distinct random circuits of the size of `own`: about half are any heavy rows, half deliver by theory.
 
-    Those that deliver are filled up to size with other heavy rows. Fewer than `draws` where there are fewer, none of an
-    empty circuit.
+    A row is heavy if it attends to some role. Circuits that deliver are filled up to size with other heavy rows. There
+    are fewer than `draws` if no more are found, and none for an empty circuit.
 
     Args:
         scene: what every role of a chain knows at the start.
         pool: a path for every role that a row attends to, for every row that attends to any.
         own: the circuit's rows.
-        draws: how many are wanted.
-        generator: draws them.
+        draws: how many circuits are wanted.
+        generator: the random generator that draws them.
     """
     heavy, size = sorted({path.row for path in pool} | own), len(own)
     found: dict[RowSet, None] = {}

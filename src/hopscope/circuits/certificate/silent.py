@@ -1,4 +1,4 @@
-"""Heads that write nothing wherever they look: those that training took away, and those that a hand left empty."""
+"""Heads that write nothing wherever they look: those pruned in training, and those left empty in a hand-built model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hopscope.model.edit import Edit, Pattern
 
 
 class _Without(Edit):
-    """One head looks nowhere."""
+    """An edit by which one head looks nowhere."""
 
     def __init__(self, layer: int, head: int) -> None:
         self._at = layer, head
@@ -25,9 +25,9 @@ class _Without(Edit):
 
 @torch.no_grad()
 def silent_heads(evaluator: Evaluator) -> frozenset[tuple[int, int]]:
-    """Layer and head, from 0, of heads without which the stream after their own layer is the same to the bit.
+    """Layer and head, from 0, of the heads without which the stream after their own layer is the same to the bit.
 
-    Told by what they write and not by the answers: without a head that has a backup no answer changes either.
+    They are told by what they write and not by the answers: without a head that has a backup no answer changes either.
 
         >>> from hopscope.circuits.on_vectors import VectorEvaluator
         >>> from hopscope.theory.witness import build_witness

@@ -1,4 +1,4 @@
-"""A negative control on the weights: an untrained head must not do what a head of the circuit does."""
+"""A negative control on the weights: with its weights untrained, a head must not do what the circuit's head does."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hopscope.theory.path import Row
 def untrained(evidence: Evidence) -> Part:
     """The circuit in the same model with one of its heads untrained, head by head, and with all of them untrained.
 
-    Nothing is imposed on patterns here: the head's queries, keys, values and output get initial weights, and what was
-    in them was needed or was not. Passes if each time the loss lies above the bar for sure, and a fifth of it above the
-    circuit's own.
+    A head's query, key, value and output weights are drawn as before training: what they had learned was needed or was
+    not. In the natural sense all rows in use make their own patterns; in the strict sense patterns are imposed, save
+    for heads of `exempt` rows untrained alone. Passes if each time the loss lies above the bar for sure, and above the
+    circuit's own by a fifth of the bar.
     """
     of_head = {(row.layer, row.head): row for row in evidence.rows}
     heads = sorted(of_head)
@@ -44,7 +45,7 @@ def untrained(evidence: Evidence) -> Part:
 
 
 def _untrained(evidence: Evidence, chosen: list[tuple[int, int]], row: Row | None, seed: int) -> Lost:
-    """What heads do, on as many sequences as it takes to see whether it counts; `row` is one of theirs, or None."""
+    """The losses with heads untrained, on as many sequences as it takes to judge; `row` is one of theirs, or None."""
 
     def lost(evaluator: Evaluator) -> Lost:
         (without,) = by_sequence(evaluator.with_untrained(chosen, seed), [evidence.around(row)])

@@ -1,1 +1,1 @@
-"""Circuits of language models, for the questions of a formulation, by the same search and certificate."""
+"""Circuits of language models for the questions of a formulation, found by the same search and certificate."""

@@ -1,4 +1,4 @@
-"""What the record of a language model's circuit says besides: what was asked, and how well it is answered."""
+"""What the record of a language model's circuit adds: what was asked, and how well it is answered."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Scores:
 
     Attributes:
         accuracy: share of questions whose right answer is the likeliest of the acceptable ones.
-        probability: mean probability of the right answer among them.
-        log_loss: mean negative logarithm of it, in nats.
-        brier: mean Brier score, the loss of the circuit.
-        mass: mean probability that all acceptable answers have together, of all tokens.
+        probability: mean probability of the right answer among the acceptable ones.
+        log_loss: mean negative logarithm of that probability, in nats.
+        brier: mean Brier score, which is the loss of a circuit.
+        mass: mean probability of all acceptable answers together, among all tokens.
     """
 
     accuracy: float
@@ -30,13 +30,13 @@ class Asked:
     """What a language model was asked.
 
     Attributes:
-        name: of the model.
-        formulation: of the questions.
+        name: the model's name.
+        formulation: the formulation of the questions.
         extensions: departures from the paper's format.
         floor: accuracy that shows no retrieval: of a guess, or of leaving some lines unread, whichever is higher.
         lowest: lower end of the 95% interval of the model's accuracy (Wilson); above `floor`, or there is no circuit.
-        scores: of the model (`full`), of the circuit with its patterns imposed and with its own (`imposed`,
-            `natural`), and of nothing (`nothing`), on the certificate's questions.
+        scores: the scores of the model (`full`), of the circuit with its patterns imposed (`imposed`) and with the
+            model's own (`natural`), and of nothing (`nothing`), on the certificate's questions.
     """
 
     name: str

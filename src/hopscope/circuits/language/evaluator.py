@@ -1,7 +1,7 @@
 """The evaluator of a language model on questions.
 
-The error of an answer is the Brier score of what the model says among the acceptable answers, the squared error of its
-probabilities: 0 where it is sure and right, 0.75 where it guesses among four, as for vectors.
+The error of an answer is its Brier score among the acceptable answers, that is the squared error of the model's
+probabilities: 0 if it is sure and right, 0.75 if it guesses among four, as for vectors.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class TextTask:
     """Which questions a model is asked.
 
     Attributes:
-        formulation: of chains: equations, lives-with or kingdoms.
+        formulation: a formulation of chains: equations, lives-with or kingdoms.
         hops: D.
         chains: N.
         extensions: departures from the paper's format.
 
     Raises:
-        InputError: lines in one random order: then no role always stands before another.
+        InputError: the lines are in one random order, so that no role always stands before another.
     """
 
     formulation: str
@@ -59,10 +59,10 @@ class TextTask:
 
     @classmethod
     def of(cls, name: str, hops: int | None = None, extensions: Extensions | None = None) -> TextTask:
-        """The paper's number of hops and its format, unless told otherwise.
+        """The task for a formulation, with the paper's number of hops and format unless others are given.
 
         Raises:
-            InputError: no such formulation, or one that cannot be written like that.
+            InputError: there is no such formulation, or it cannot be written like that.
         """
         form, extensions = formulation(name), Extensions() if extensions is None else extensions
         hops = form.paper_hops if hops is None else hops
@@ -71,7 +71,7 @@ class TextTask:
 
     @property
     def problem(self) -> RetrievalProblem:
-        """What the text asks, as the retrieval problem: x{D} alone is wanted."""
+        """What the text asks, as a retrieval problem in which x{D} alone is asked for."""
         order = _ORDERS[self.extensions.lines]
         return RetrievalProblem(hops=self.hops, chains=self.chains, order=order, curriculum=False)
 
@@ -82,17 +82,17 @@ class TextTask:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Questions as tokens, filled up on the right to one length; nothing looks there.
+    """Questions as tokens, padded on the right to one length; no question attends to the padding.
 
     Attributes:
-        inputs: tokens.
-        role: of every position.
-        chain: of every position; -1 for words of no chain.
+        inputs: the tokens.
+        role: the role of every position.
+        chain: the chain of every position; -1 for words of no chain.
         place: the position of every role of every chain; -1 where there is none.
         line: the fact that every position is part of, by its place in the text from 1; 0 for all that is no fact.
         answer: the position that the answer follows.
-        candidates: tokens of the acceptable answers.
-        right: which of them is right.
+        candidates: the tokens of the acceptable answers.
+        right: which of the candidates is right, from 0.
     """
 
     inputs: Int[Tensor, "batch pos"]
@@ -110,10 +110,10 @@ class TextBatch:
 
 
 def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBatch:
-    """The first questions of a seed.
+    """The first questions of a seed, as tokens.
 
     Raises:
-        InputError: a tokenizer in which roles or answers cannot be told, or several answers begin alike.
+        InputError: the tokenizer does not let roles or answers be told apart, or several answers begin alike.
     """
     read = [tokens(question, tokenizer) for question in task.questions(count, seed)]
     length, roles = max(len(one.ids) for one in read), len(text_role_names(task.hops))
@@ -143,11 +143,11 @@ def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBat
 def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
     """Questions in which each chain's line of a pair stands where the next chain's does here.
 
-    Lines move as they are, to the token; one that is longer than that of before pushes those behind it back.
+    Lines move unchanged, token for token; one that is longer than the line it replaces pushes those behind it back.
 
     Args:
         batch: the questions; the lines of a pair stand together.
-        pair: whose lines, from 1.
+        pair: the pair whose lines move, from 1.
     """
     stood = torch.arange(batch.inputs.shape[1]).repeat(len(batch.inputs), 1)
     block, lines = torch.zeros_like(stood, dtype=torch.bool), batch.line.clone()
@@ -197,17 +197,17 @@ class TextEvaluator(Evaluator):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the 4D + 3 roles of a text."""
+        """Names of the 4D + 3 roles of a text, by number."""
         return text_role_names(self.task.hops)
 
     @property
     def scene(self) -> Scene:
-        """One chain, written."""
+        """What every role of one chain, written as text, knows at the start."""
         return text_scene(self.problem)
 
     @property
     def layers_needed(self) -> int:
-        """For the order of the lines, with any number of heads."""
+        """The fewest layers that the order of the lines needs, with any number of heads."""
         return text_layers_needed(self.problem)
 
     def on(self, batch: TextBatch) -> TextEvaluator:
@@ -229,14 +229,14 @@ class TextEvaluator(Evaluator):
 
     @torch.no_grad()
     def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
-        """Brier scores of the whole model at once: with the library's own attention, unless something is edited."""
+        """Brier scores of the whole model at once: without an edit, with the library's own attention."""
         if edit is not None:
             return self.squared_errors(self._model.run(self._model.embed(self.batch.inputs[None]), edit=edit))
         logits = self._model.plain_logits(self.batch.inputs)
         return self._brier(logits[torch.arange(self.sequences), self.batch.answer].gather(-1, self.batch.candidates))
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> TextEvaluator:
-        """The same questions under a model some of whose heads have initial weights."""
+        """The same questions under a copy of the model in which some heads have initial weights."""
         return TextEvaluator(self._model.with_untrained(heads, seed), self._tokenizer, self.task, self.batch)
 
     @torch.no_grad()
@@ -256,7 +256,7 @@ class TextEvaluator(Evaluator):
         )
 
     def _logits(self, program: Program) -> Float[Tensor, "question vocabulary"]:
-        """What follows every question under a program."""
+        """Logits of the token that follows every question, under a program."""
         return self._asked(self._model.run(self._model.embed(self.batch.inputs[None]), edit=self.edit(program)))
 
     def _among(self, x: Stream) -> Float[Tensor, "row candidate"]:
@@ -265,7 +265,7 @@ class TextEvaluator(Evaluator):
         return self._asked(x).gather(-1, candidates)
 
     def _asked(self, x: Stream) -> Float[Tensor, "row vocabulary"]:
-        """Logits where the answer is written."""
+        """Logits of the token that follows every question."""
         at = self.batch.answer.repeat(x.shape[1] // self.sequences)
         answers: Tensor = self._model.answers(x[:, torch.arange(x.shape[1]), at][:, :, None])
         return answers[0, :, 0]

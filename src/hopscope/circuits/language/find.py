@@ -1,4 +1,4 @@
-"""From a language model to its circuit for the questions of a formulation, by the same search and certificate."""
+"""Finds the circuit of a language model for the questions of a formulation, by the same search and certificate."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from hopscope.problem.counter import derive_seed
 from hopscope.statistics import wilson
 
 _HIGHEST = 0.49
-"""Bar beyond which a circuit would say nothing: guessing among four has 0.75."""
+"""With a bar beyond this a circuit would say nothing: guessing among four has a loss of 0.75."""
 
 _SEQUENCES, _CONFIRMING, _DECIDING = 128, 512, 8192
-"""Questions behind most decisions, behind the last ones, and behind those that are still in doubt: two and four times
-as many as for vectors, since a question has one answer where a sequence has four, and is either right or wrong."""
+"""How many questions most decisions are made on, the last ones, and those still in doubt: two and four times as many as
+for vectors, since a question has one answer where a sequence has four, and is either right or wrong."""
 
 TEXT_PROOF = Proof(sequences=_CONFIRMING, few=_SEQUENCES)
-"""What stands behind a certificate where nothing else is asked for."""
+"""How many questions and random draws stand behind a certificate by default."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Named:
     """A language model as records name it.
 
     Attributes:
-        name: for people.
-        content: hash of its weights.
+        name: its name for people.
+        content: the hash of its weights.
     """
 
     name: str
@@ -62,23 +62,23 @@ def find_text_circuit(
     """The circuit of a language model, certified in the natural reading.
 
     The bar is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model, in Brier
-    score on questions that the search sees. A model that does not answer above the floor has no circuit: the record
-    says so.
+    score on questions that the search sees. A model whose accuracy is not surely above the floor, or that is hardly
+    better than guessing in Brier score, has no circuit: the record says so.
 
     Args:
         model: the language model.
         tokenizer: its tokenizer, a fast one.
-        task: what is asked.
+        task: the questions that are asked.
         named: what the record calls the model.
-        effort: as for `find_circuit`.
-        faithfulness: above 0 and below 1.
-        seed: of the search; its questions and random orders follow from it.
-        proof: how much stands behind the certificate.
-        journal: what is told of it on the way, and remembered.
+        effort: `quick` or `thorough`, see `find_circuit`.
+        faithfulness: the share of the way from guessing to the model, above 0 and below 1.
+        seed: the seed of the search; its questions and random orders follow from it.
+        proof: how many questions and random draws stand behind the certificate.
+        journal: follows the search, and remembers what is finished.
 
     Raises:
-        InputError: a tokenizer in which roles or answers cannot be told, a value out of range, or less memory than it
-            takes.
+        InputError: the tokenizer does not let roles or answers be told apart, a value is out of range, or there is less
+            free memory than the search takes.
     """
     check_seed(seed)
     check_number("faithfulness", faithfulness, 0.0)
@@ -106,7 +106,7 @@ def find_text_circuit(
 
 
 def _told(evaluator: TextEvaluator, named: Named) -> Asked:
-    """How the model does, against the floor."""
+    """What the model was asked, and how its accuracy compares with the floor."""
     task, count = evaluator.task, evaluator.sequences
     (question,) = task.questions(1, 0)
     full = evaluator.scores({})
@@ -118,7 +118,7 @@ def _told(evaluator: TextEvaluator, named: Named) -> Asked:
 
 
 def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
-    """How well questions are answered by the model, the circuit and nothing, on questions that no search has seen."""
+    """How well the model, the circuit and nothing answer questions that no search has seen."""
     nothing = dict.fromkeys(evaluator.rows, UNIFORM)
     programs = {"full": {}, "nothing": nothing}
     if circuit.found:
@@ -134,7 +134,7 @@ def _tidy(scores: Scores) -> Scores:
 def _none(
     evaluator: TextEvaluator, told: Asked, origin: Origin, full: float, bar: float, search: dict[str, Any]
 ) -> Circuit:
-    """The record of a model that does not answer the questions, or is no better in Brier score than who guesses."""
+    """The record of a model that does not answer the questions, or is hardly better than guessing in Brier score."""
     accuracy = told.scores["full"].accuracy
     says = (
         f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from {told.lowest:.0%}), "

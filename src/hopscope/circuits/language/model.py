@@ -24,7 +24,7 @@ from hopscope.problem.text.tokens import tokens
 
 
 class TextModel:
-    """A Hugging Face decoder on disk.
+    """A Hugging Face decoder on disk, in which circuits can be found.
 
         >>> from hopscope.benchmark.own_model.training import TextModelRecipe, make_model, publish
         >>> publish(make_model(TextModelRecipe()), folder / "own")  # untrained
@@ -36,8 +36,8 @@ class TextModel:
         False
 
     Args:
-        folder: as `save_pretrained` writes it; nothing is fetched from anywhere.
-        trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
+        folder: a folder as `save_pretrained` writes it; nothing is downloaded.
+        trust_remote_code: whether code in the folder may run, with all the rights of the user who runs this.
 
     Raises:
         InputError: the folder holds no such model, or one whose attention cannot be shown.
@@ -52,14 +52,14 @@ class TextModel:
 
     @cached_property
     def model(self) -> LanguageModel:
-        """The model with the seam, in single precision."""
+        """The model behind the seam, in single precision."""
         return LanguageModel(self._model.float())
 
     def roles(self, question: Question) -> list[tuple[str, str, int]]:
         """A question as the model reads it: every token, its role, and its chain (-1 for none).
 
         Raises:
-            InputError: a tokenizer in which they cannot be told, or no question of chains.
+            InputError: the tokenizer does not let roles be told apart, or the question is not one of chains.
         """
         read, names = tokens(question, self.tokenizer), text_role_names(question.hops)
         return [
@@ -68,7 +68,7 @@ class TextModel:
         ]
 
     def evaluator(self, task: TextTask, questions: int = 256, seed: int = 0) -> TextEvaluator:
-        """The model on questions: losses, scores and role maps under any program."""
+        """An evaluator of the model on questions: it gives losses, scores and role maps under any program."""
         return TextEvaluator(self.model, self.tokenizer, task, text_batch(task, self.tokenizer, questions, seed))
 
     def circuit(
@@ -84,7 +84,7 @@ class TextModel:
         anew: bool = False,
         watch: Watch = SILENT,
     ) -> Circuit:
-        """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/`, so that it is read again.
+        """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/` and read again from there.
 
         A search that was interrupted goes on where it was. A record of another search, or by rules that have been
         sharpened since, is replaced, and so is one of another model that is not certified.
@@ -93,16 +93,16 @@ class TextModel:
             formulation: equations, lives-with or kingdoms.
             hops: D; the paper's by default.
             extensions: departures from the paper's format.
-            effort: as for `find_text_circuit`, like `faithfulness`, `seed` and `proof`.
-            faithfulness: as there.
-            seed: as there.
-            proof: as there.
-            anew: search even if it is there.
-            watch: told where things stand: what is being done, stages finished, stages in all.
+            effort: see `find_text_circuit`.
+            faithfulness: see `find_text_circuit`.
+            seed: see `find_text_circuit`.
+            proof: see `find_text_circuit`.
+            anew: search again even if there is a record.
+            watch: called with what is being done, how many stages are finished, and how many there are.
 
         Raises:
-            InputError: a formulation, tokenizer or value that does not do, a damaged record, or a certified circuit of
-                another model or at another faithfulness.
+            InputError: the formulation, tokenizer or a value cannot be used, the record is damaged, or it is of a
+                certified circuit of another model or at another faithfulness.
         """
         task = TextTask.of(formulation, hops, extensions)
         search: dict[str, Any] = {"effort": effort, "faithfulness": faithfulness, "seed": seed}
@@ -116,6 +116,6 @@ class TextModel:
 
 
 def text_circuit_path(folder: Path, task: TextTask) -> Path:
-    """Where the circuit for a task is kept."""
+    """The path at which the circuit for a task is kept."""
     changed = "".join(f"-{name}-{value}" for name, value in sorted(task.extensions.changed().items()))
     return folder / "circuits" / f"{task.formulation}-{task.hops}-hops{changed}.json"

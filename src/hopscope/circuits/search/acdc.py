@@ -12,14 +12,14 @@ from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 
 _THRESHOLDS = (0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0)
-"""Shares of the bar, the largest first: ACDC leaves its threshold open, so it gets the best of a grid."""
+"""Thresholds as shares of the bar, the largest first: ACDC leaves its threshold open, so it gets the best of a grid."""
 
 
 def acdc(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """From the last layer to the first, a row goes for good where the loss rises by less than a threshold.
+    """From the last layer to the first, a row is removed for good if the loss rises by less than a threshold.
 
-    The largest threshold whose outcome holds the limit decides; `units.base` where none does. The rule is greedy and
-    looks at each row once; `generator` is not used, since the order is the rule's own.
+    The result of the largest threshold that is within the limit is returned; `units.base` if none is. The rule is
+    greedy and looks at each row once; `generator` is not used, since the order is the rule's own.
     """
     gauge = Gauge.scanning(evaluator, budget)
     for threshold in _THRESHOLDS:

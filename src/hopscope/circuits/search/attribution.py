@@ -13,9 +13,9 @@ from hopscope.circuits.search.units import Units
 
 
 def attribution(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """The fewest rows of highest estimated effect (integrated gradients) that hold the limit.
+    """The fewest rows, taken by highest estimated effect (integrated gradients), that are within the limit.
 
-    `units.base` where not even all of them do. `generator` is not used: gradients give the order.
+    `units.base` if not even all rows are. `generator` is not used: gradients give the order.
     """
     gauge = Gauge.scanning(evaluator, budget)
     scores = row_scores(gauge.evaluator)

@@ -1,9 +1,9 @@
-"""The same search at several bars, and the circuit that stands clearest of its own.
+"""The same search at several bars, and the circuit that stands clearest of its own bar.
 
-Where a row is worth little more than the bar, a circuit with it hangs on where the bar is, and at another bar the
-search ends in a smaller or a larger one that does not. Which of them stands clear is seen on the search's own
-sequences: without any one row, how far beyond the circuit's loss is the least, in units of the bar? The certificate is
-then made once, at that bar, on sequences that no search saw.
+Where a row is worth little more than the bar, a circuit with that row depends on where exactly the bar is, and at
+another bar the search ends in a smaller or a larger circuit that does not. Which circuit stands clearest is measured on
+the search's own sequences: how much does losing the least important row raise the loss, in units of the bar? The
+certificate is then made once, at that bar, on sequences that no search saw.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class AtBar:
 
     Attributes:
         bar: the loss that its circuit may have at most.
-        paths: of its circuit; 0 without one.
+        paths: how many paths its circuit has; 0 if there is none.
         mse: loss of that circuit, its rows making their own patterns, on the search's sequences.
-        least: the least loss without one of its rows.
+        least: the lowest loss without any one of its rows.
     """
 
     bar: float
@@ -39,7 +39,7 @@ class AtBar:
 
     @property
     def gap(self) -> float:
-        """How far the two are from one another, in units of the bar."""
+        """How far `least` lies above `mse`, in units of the bar."""
         return (self.least - self.mse) / self.bar
 
 
@@ -48,9 +48,9 @@ class Bars:
     """A search at several bars.
 
     Attributes:
-        budget: that of the bar which was chosen.
-        outcome: of the search at it.
-        tried: every bar, rising.
+        budget: the budget at the bar that was chosen.
+        outcome: what the search at that bar found.
+        tried: what was found at every bar, by rising bar; empty if there was only one.
     """
 
     budget: Budget
@@ -59,10 +59,10 @@ class Bars:
 
 
 def budgets_at(budget: Budget, bar: float | tuple[float, ...] | None) -> tuple[Budget, ...]:
-    """The budget at one bar or at several, rising; without any at its own.
+    """The budget at one bar, or at several by rising bar; at its own if none is given.
 
     Raises:
-        InputError: an empty tuple, one bar twice, or one out of range.
+        InputError: the tuple is empty, a bar is given twice, or one is out of range.
     """
     bars = bar if isinstance(bar, tuple) else (budget.bar if bar is None else bar,)
     if not bars or len(set(bars)) < len(bars):
@@ -72,14 +72,14 @@ def budgets_at(budget: Budget, bar: float | tuple[float, ...] | None) -> tuple[B
 
 
 def search_at(evaluator: Evaluator, units: Units, budgets: Sequence[Budget], seed: int, journal: Journal) -> Bars:
-    """Search by each budget; the widest gap is chosen, the lowest bar of several as wide.
+    """Search with each budget and choose the bar with the widest gap, the lowest if several gaps are equal.
 
     Args:
         evaluator: the model, and the sequences that the search decides on.
-        units: what is decided on.
-        budgets: by rising bar, see `budgets_at`.
-        seed: of each search.
-        journal: told and remembers; of several bars, each one's part under its name.
+        units: the rows that are decided on, and the hypotheses about them.
+        budgets: the budgets by rising bar, see `budgets_at`.
+        seed: the seed of each search.
+        journal: follows the search and remembers what is finished; of several bars, each in a part of its own.
     """
     if len(budgets) == 1:
         return Bars(budgets[0], Orders(evaluator, units, budgets[0], seed, journal).run(), ())
@@ -91,7 +91,7 @@ def search_at(evaluator: Evaluator, units: Units, budgets: Sequence[Budget], see
 
 
 def _part(journal: Journal, bar: float) -> Journal:
-    """What is told and remembered of one bar."""
+    """The part of the journal that is about one bar."""
     part: dict[str, Any] = journal.memory.setdefault(f"bar {bar}", {})
     return Journal(
         lambda stage, done, stages: journal.watch(f"{stage}, bar {bar:g}", done, stages),

@@ -1,9 +1,9 @@
-"""What a search may spend: loss, sequences, ways. Every threshold of the searches stands here and is explained once.
+"""What a search may spend: loss, sequences, orders. The thresholds of the searches are defined and explained here.
 
 Changes cost little alone and much together, so the room between the model's own loss and the bar is handed out in
 shares. A circuit that uses all of it stands at the bar, where fresh sequences decide by chance; so a search spends
-half. Only then, and only for sure, may a row go that the bar itself does not need: else the circuit would be excessive.
-The certificate asks for no more than the bar.
+half. After that, a row is removed only if the bar surely holds without it: else the circuit would have superfluous
+rows. The certificate asks for no more than the bar.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from hopscope.checks import check_count
 from hopscope.errors import InputError
 
 ROOM = 0.5
-"""Of the room between the model's loss and the bar, what a search may spend."""
+"""The share of the room between the model's loss and the bar that a search may spend."""
 
 HEADS, ROWS, LAST = 0.3, 0.6, 0.95
-"""Of that: what may be spent when whole heads have gone, when single rows have, and when no more can. Forms may use the
-rest. Without shares the heads, tried first, would use all the room, and cheaper rows could no longer go."""
+"""The shares of that which may be spent once whole heads are removed, once single rows are, and once no more can be.
+Forms may use the rest. Without shares the heads, tried first, would use all the room, and cheaper rows would stay."""
 
 SCAN_DOUBT, CONFIRM_DOUBT = 2.0, 3.0
-"""Standard errors added to a loss, on the first sequences and on all, so that what passes here passes on fresh ones."""
+"""How many standard errors are added to a loss, on the first sequences and on all, so that fresh ones pass too."""
 
 HOPELESS = 4.0
-"""Standard errors by which the cost of a change on few sequences must exceed what is left for it to be ruled out."""
+"""A change is ruled out if its cost on few sequences exceeds what is left by so many standard errors."""
 
 NEARLY_AS_GOOD = 0.25
-"""Of the room left, by how much the loss of a simpler form may exceed that of the best one."""
+"""How far the loss of a simpler form may exceed that of the best one, as a share of the room left."""
 
 ROUGHLY = 1.5
 """Costs seen on few sequences are rough: what looks dearer than the room by this factor may still fit."""
 
 FREE = 0.02
-"""Of the room left, what a path may cost that counts as costing nothing."""
+"""What a path may cost and still count as costing nothing, as a share of the room left."""
 
 AMONG_OTHERS = 0.1
-"""Of the bar, what a row's form may cost where the other rows make their own patterns. The certificate refuses one
-whose row would do better, by twice that, looking elsewhere."""
+"""What a row's form may cost where the other rows make their own patterns, as a share of the bar. The certificate
+refuses a form whose row would do better, by twice that, looking elsewhere."""
 
 CLEAR = 0.5
-"""Mean weight on one role from which a row's map is clear."""
+"""A row's map is clear if it has at least this mean weight on one role."""
 
 JITTER = 2.0
-"""Spread of the logarithm of the factors that a random order puts on costs."""
+"""Standard deviation of the logarithm of the random factors by which a random order multiplies costs."""
 
 JITTERED = 0.1
-"""Of the bar, what is added to costs before that, so that among what costs little any may go first."""
+"""What is added to costs before that, as a share of the bar, so that any change that costs little may go first."""
 
 FEW = 8
-"""Sequences on which subsets are seen first."""
+"""How many sequences subsets are measured on first."""
 
 Effort = Literal["quick", "thorough"]
 
@@ -61,18 +61,18 @@ class Budget:
 
     Args:
         bar: the loss a circuit may have at most; the paper's 0.05.
-        orders: ways down, the first by least cost, the others at random.
-        growing: ways up.
-        sequences: sequences behind most decisions.
-        confirming: sequences behind the last ones; the former are among them.
-        deciding: others, that decide where those leave it open whether a loss is within a limit.
-        every_subset: up to how many rows every subset of a circuit is tried; more take long, 13 some 8,000 trials.
-        pairs: up to how many rows every circuit is tried that has one or two less; 30 take some 500 trials.
-        most_rows: from how many rows on, when what is easily spared is off, the search is given up: what is left would
-            be no small circuit, and takes many minutes. `None` for never.
+        orders: how many ways down are tried, the first by least cost, the others at random.
+        growing: how many ways up are tried.
+        sequences: how many sequences most decisions are made on.
+        confirming: how many sequences the last decisions are made on; the former are among them.
+        deciding: how many other sequences decide where those leave it open whether a loss is within a limit.
+        every_subset: every subset of a circuit is tried if it has at most so many rows; 13 rows take some 8,000 trials.
+        pairs: every part one or two rows smaller is tried if it has at most so many; 30 rows take some 500 trials.
+        most_rows: the search is given up if more rows are left when what is easily spared is off: the result would be
+            no small circuit, and would take many minutes. `None` for never.
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value is out of range.
     """
 
     bar: float = 0.05
@@ -102,7 +102,7 @@ class Budget:
 
     @property
     def rough(self) -> int:
-        """Sequences that say in which order changes are tried, and which are hopeless."""
+        """How many sequences decide in which order changes are tried, and which are hopeless."""
         return max(FEW, self.sequences // 4)
 
     @classmethod
@@ -110,7 +110,7 @@ class Budget:
         """The budget that an effort stands for; a budget stands for itself.
 
         Raises:
-            InputError: no such effort.
+            InputError: there is no such effort.
         """
         if isinstance(effort, Budget):
             return effort

@@ -1,8 +1,8 @@
-"""Ways down from a model to a small circuit: heads, then rows, until nothing more can go.
+"""Ways down from a model to a small circuit: heads are removed, then rows, until nothing more can go.
 
-Which rows are in use is decided with the model's own patterns in them and uniform ones everywhere else. A path whose
-only service is that a later head finds its key is then needed, as it should be; under imposed patterns it would look
-idle (the exception the paper reports in Appendix E).
+Which rows are in use is decided with the model's own patterns in them and uniform ones everywhere else. A path that
+only helps a later head to find its key is then needed, as it should be; under imposed patterns it would look idle (the
+exception the paper reports in Appendix E).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
 """How many changes are tried together."""
 
 _AT_ONCE = 4
-"""How many such sizes are tried before it is seen whether to go on."""
+"""How many of these sizes are tried at a time, before it is decided whether to go on."""
 
 
 def heads_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """Heads that are easily done without switched off, the least costly first, many at a time."""
+    """Switch off the heads that are easily done without, the least costly first, many at a time."""
     gauge, heads = Gauge.scanning(evaluator, budget), evaluator.shape.heads
     by_head: dict[int, Rows] = {}
     for row in units.on(units.base):
@@ -42,10 +42,10 @@ def heads_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: 
 
 
 def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """Rows of the heads that are left, likewise."""
+    """Switch off the rows that are easily done without, likewise, in the heads that are left."""
     gauge, program = Gauge.scanning(evaluator, budget), units.base
     rows = units.on(program)
-    if len(rows) > _SIZES[-1]:  # each alone would take too long; so they go as they come, but many at a time
+    if len(rows) > _SIZES[-1]:  # trying each alone would take too long, so rows go in their order, many at a time
         program = _in_halves(gauge, program, [{row: UNIFORM} for row in rows], gauge.limit(ROWS))
     for share in (ROWS, LAST):
         program = trimmed(gauge, units, program, gauge.limit(share), generator)
@@ -53,13 +53,13 @@ def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: t
 
 
 def one_by_one(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """Rows switched off one at a time until none in use can go."""
+    """Switch rows off one at a time until no row in use can be switched off."""
     gauge = Gauge.scanning(evaluator, budget)
     return minimal(gauge, units, units.base, generator, gauge.limit(LAST))
 
 
 def trimmed(gauge: Gauge, units: Units, program: Rows, limit: float, generator: torch.Generator | None) -> Rows:
-    """Rows switched off, several at a time: by `uniform`, or by their average where they know nothing of chains."""
+    """Switch rows off, several at a time: by `uniform`, or by their average if they never tell their own chain."""
     program = _eliminated(gauge, program, [{row: UNIFORM} for row in units.on(program)], limit, generator)
     for off in (units.hypotheses.mean, lambda row: POSITIONAL):
         background = [{row: off(row)} for row in units.on(program) if units.hypotheses.chainless(row)]
@@ -68,10 +68,10 @@ def trimmed(gauge: Gauge, units: Units, program: Rows, limit: float, generator: 
 
 
 def minimal(gauge: Gauge, units: Units, program: Rows, generator: torch.Generator | None, limit: float) -> Rows:
-    """No row in use can be switched off within the limit.
+    """Switch rows off until no row in use can be switched off within the limit.
 
-    They are tried one at a time, the least costly first; those by `uniform` before other ways. What can go goes, and
-    when all have been tried, the rest are tried again, until none can go.
+    Rows are tried one at a time, the least costly first, by `uniform` before other ways. What can go goes, and when all
+    have been tried, the rest are tried again, until none can go.
     """
     while True:
         before = program
@@ -90,7 +90,7 @@ def minimal(gauge: Gauge, units: Units, program: Rows, generator: torch.Generato
 def _eliminated(
     gauge: Gauge, program: Rows, moves: list[Rows], limit: float, generator: torch.Generator | None
 ) -> Rows:
-    """As many of the moves as the limit allows, the least costly first, several at a time."""
+    """Make as many of the moves as the limit allows, the least costly first, several at a time."""
     while moves:
         gauge.rough.depart_from(program)
         now, *scores = gauge.rough.mse([program, *({**program, **move} for move in moves)])
@@ -108,7 +108,7 @@ def _eliminated(
 
 
 def _in_order(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> Rows:
-    """The moves in the given order; where one does not fit, it is left out and the next ones tried."""
+    """Make the moves in the given order; a move that does not fit is left out and the next ones are tried."""
     while moves:
         program, taken = _longest_prefix(gauge, program, moves, limit)
         moves = moves[max(taken, 1) :]
@@ -116,10 +116,10 @@ def _in_order(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> R
 
 
 def _in_halves(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> Rows:
-    """As many of very many moves, in the given order, as the limit allows; where some do not fit, each half of them.
+    """Make as many of very many moves, in the given order, as the limit allows; where some do not fit, by halves.
 
-    Few sequences say which are worth trying, all together is then tried on more. So what k moves that do not fit cost
-    is some 2 k log(moves / k) programs on few sequences, and few programs on more.
+    Few sequences decide which moves are worth trying; these are then tried together on more. So to leave out k moves
+    that do not fit takes some 2 k log(moves / k) programs on few sequences, and few programs on more.
     """
     fitting = _halved(gauge.roughly(), program, moves, limit)
     chosen = [move for move in moves if all(fitting[row] == form for row, form in move.items())]
@@ -127,7 +127,7 @@ def _in_halves(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> 
 
 
 def _halved(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) -> Rows:
-    """All moves together if the limit allows it, else those of the first half that it allows, then of the second."""
+    """Make all moves together if the limit allows it, else those of the first half that it allows, then the second."""
     together = dict(program)
     for move in moves:
         together |= move
@@ -141,9 +141,9 @@ def _halved(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) ->
 
 
 def _longest_prefix(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) -> tuple[Rows, int]:
-    """The longest of some first parts of `moves` that the limit allows, and its length.
+    """The program with the longest prefix of `moves` that the limit allows, of some lengths, and that length.
 
-    Parts are tried a few at a time, shorter ones first, until none of a few holds.
+    Prefixes are tried a few at a time, shorter ones first, until none of a few is allowed.
     """
     sizes = [size for size in _SIZES if size < len(moves)] + ([len(moves)] if moves else [])
     best, taken = program, 0

@@ -1,6 +1,6 @@
-"""What a search of a language model takes: the memory, said before it begins, and the time that is left, as it goes.
+"""What a search of a language model takes: the memory, checked before it begins, and the time left, told as it goes.
 
-Times are told and stand in no record: the same model and settings give the same record.
+Times are told but kept in no record: the same model and settings give the same record.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from hopscope.errors import InputError
 from hopscope.files import free_memory, in_words
 
 _ROWS, _HEADS = 8, 4
-"""Of a circuit that is expected."""
+"""How many rows and heads a circuit is expected to have."""
 
 _BATCHES = 8
-"""On which streams are kept at once: parts of the questions of the search and of the certificate."""
+"""How many batches streams are kept for at once: parts of the questions of the search and of the certificate."""
 
 _WORTH_TELLING = 60.0
-"""Seconds from which it is said how long it takes."""
+"""The time left is told if it is at least so many seconds."""
 
 
 def check_memory(evaluator: Evaluator, weights: int, proof: Proof) -> None:
-    """See that a search fits into the memory that is free, beside the model's weights, which are there already.
+    """Check that a search fits into the free memory, beside the model's weights, which are loaded already.
 
     Args:
-        evaluator: the model, on as many questions as decide.
-        weights: bytes of them.
-        proof: how much stands behind the certificate.
+        evaluator: the model, on the questions that the search decides on.
+        weights: how many bytes the model's weights take.
+        proof: how many questions and random draws stand behind the certificate.
 
     Raises:
-        InputError: it does not fit.
+        InputError: the search does not fit.
     """
     needed, free = memory_needed(evaluator, weights, proof), free_memory()
     if needed > free:
@@ -47,10 +47,10 @@ def check_memory(evaluator: Evaluator, weights: int, proof: Proof) -> None:
 
 
 def memory_needed(evaluator: Evaluator, weights: int, proof: Proof) -> int:
-    """Bytes that a search takes at the most beside the weights.
+    """The most bytes that a search takes beside the weights.
 
-    One pass, forwards or backwards; streams and patterns of all questions; and a second model, from which heads with
-    initial weights are taken.
+    They are for one pass, forwards or backwards; the streams and patterns of all questions; and a second model, from
+    which heads with initial weights are taken.
     """
     shape, positions = evaluator.shape, evaluator.where.role.shape[1]
     asked = max(evaluator.sequences, proof.sequences)
@@ -62,28 +62,28 @@ def memory_needed(evaluator: Evaluator, weights: int, proof: Proof) -> int:
 
 
 class Forecast:
-    """How long a search takes, by what one question takes and how many are passed through the model.
+    """How long a search takes, from what one question takes and how many are passed through the model.
 
-    For a circuit of up to eight rows in four heads; a larger one takes longer.
+    This is for a circuit of up to eight rows in four heads; a larger one takes longer.
 
     Args:
         evaluator: the model.
-        budget: of the search.
-        proof: of the certificate.
-        seconds: that a question takes through all layers.
+        budget: what the search may spend.
+        proof: how many questions and random draws stand behind the certificate.
+        seconds: how many seconds a question takes through all layers.
     """
 
     def __init__(self, evaluator: Evaluator, budget: Budget, proof: Proof, seconds: float) -> None:
         self._stages, self._seconds = _stages(evaluator, budget, proof), seconds
 
     def left(self, stage: str) -> float:
-        """Seconds from the beginning of a stage on, or of the first of those whose names begin so; of no other, 0."""
+        """Seconds left from the beginning of the first stage whose name begins with `stage`; 0 if there is none."""
         names = [*self._stages]
         at = next((number for number, name in enumerate(names) if name.startswith(stage)), len(names))
         return self._seconds * sum(self._stages[name] for name in names[at:])
 
     def told(self, watch: Watch) -> Watch:
-        """A watch that is also told how long it may take from there on, where that is worth telling."""
+        """A watch that passes everything on to `watch`, with the time left where that is worth telling."""
 
         def also(stage: str, done: int, stages: int) -> None:
             left = self.left(stage)
@@ -93,7 +93,7 @@ class Forecast:
 
 
 def _stages(evaluator: Evaluator, budget: Budget, proof: Proof) -> dict[str, float]:
-    """Questions that go through all layers, by stage, in order."""
+    """How many questions go through all layers in each stage, in order."""
     heads, roles, layers = evaluator.shape.layers * evaluator.shape.heads, evaluator.where.roles, evaluator.shape.layers
     scan, all_of_them, rough = budget.sequences, budget.confirming, budget.rough
     estimated = min(SEQUENCES, SEQUENCES * BLOCKS / layers)
@@ -123,5 +123,5 @@ def _stages(evaluator: Evaluator, budget: Budget, proof: Proof) -> dict[str, flo
         "deliverability": _ROWS * proof.rough,
         "untrained": (_HEADS + 1) * few + (_ROWS + 4) * many,
     }
-    # The last stages of the search and of the certificate end in what is told under no name: forms, scores, the record.
+    # After the last stages of the search and of the certificate comes work without a name: forms, scores, the record.
     return stages | {f"certificate: {name}": questions for name, questions in certificate.items()}

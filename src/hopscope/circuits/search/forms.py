@@ -14,7 +14,7 @@ from hopscope.theory.path import Row
 
 
 def simplest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """Every row in use in its simplest form, as the first sequences see it, or, if that does not hold, as all do."""
+    """Every row in use in its simplest form, by the first sequences or, if that does not hold the bar, by all."""
     formed = in_forms(Gauge.scanning(evaluator, budget), units)
     gauge = Gauge.confirming(evaluator, budget)
     return formed if gauge.passes(formed, gauge.bar) else in_forms(gauge, units)
@@ -23,9 +23,9 @@ def simplest(evaluator: Evaluator, units: Units, budget: Budget, generator: torc
 def in_forms(gauge: Gauge, units: Units) -> Rows:
     """Each row in use in the simplest form that is nearly as good as its best.
 
-    From the first layer to the last, so that the rows above still make their own patterns out of what the form lets
-    through. Rows for which no form holds the limit keep their own pattern; when all have been seen, these are tried
-    once more.
+    Rows are gone through from the first layer to the last, so that those above still make their own patterns out of
+    what the form lets through. Rows for which no form is within the limit keep their own pattern; when all have been
+    seen, these are tried once more.
     """
     program, natural = units.base, units.natural(units.base)
     most = gauge.evaluator.mse([natural])[0] + AMONG_OTHERS * gauge.bar
@@ -37,10 +37,10 @@ def in_forms(gauge: Gauge, units: Units) -> Rows:
 
 
 def _form(gauge: Gauge, units: Units, program: Rows, row: Row, natural: Rows, among_others: float) -> Form:
-    """The first form that few sequences find nearly as good as the best one, if all of them do not refuse it.
+    """The first form that few sequences find nearly as good as the best one and all confirm; `KEEP` if there is none.
 
-    Nor may the loss be above `among_others` with the form alone, where the other rows make their own patterns: where
-    all rows are imposed, a form may do that is wrong whenever another row, by itself, does something else.
+    Nor may the loss be above `among_others` with this form alone imposed, where the other rows make their own patterns:
+    with all rows imposed, a form may suffice that is wrong whenever another row, left to itself, does something else.
     """
     forms = _hypotheses(units, row)
     near = [{**program, row: form} for form in forms]
@@ -55,10 +55,10 @@ def _form(gauge: Gauge, units: Units, program: Rows, row: Row, natural: Rows, am
 
 
 def _hypotheses(units: Units, row: Row) -> list[Form]:
-    """What the row could be doing.
+    """What the row could be doing: its hypotheses but `KEEP`.
 
-    Hypotheses that amount to switching it off are left out: it is in use because it could not be. And where it looks
-    mostly at one role, no other single one stands in for it.
+    Those that amount to switching it off are left out: it is in use because it could not be. And if it looks mostly at
+    one role, those of looking at another single role are left out too.
     """
     weights = units.hypotheses.weights(row)
     clear = {key for key, weight in enumerate(weights) if weight >= CLEAR and key != row.query}

@@ -1,4 +1,4 @@
-"""Further sequences, asked in growing numbers until it is clear on which side of a limit a program's loss lies."""
+"""Further sequences, measured in growing numbers until it is clear on which side of a limit a program's loss lies."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import Rows
 
 FIRST, LARGEST = 256, 1024
-"""Sequences that are asked first; then as many again as were asked so far, but no more than that at once."""
+"""How many sequences are measured first; then as many again as so far, but at most `LARGEST` at once."""
 
 
 class _Part(NamedTuple):
-    """Some of the sequences, and how many there are up to its end."""
+    """The model on some of the sequences, and how many sequences there are up to the end of this part."""
 
     evaluator: Evaluator
     end: int
 
 
 class Further:
-    """Losses of programs on sequences of their own.
+    """Losses of programs on further sequences.
 
     Args:
-        evaluator: the model; its own sequences are not asked.
-        sequences: at most.
-        doubt: standard errors by which a mean must clear a limit.
+        evaluator: the model; its own sequences are not used.
+        sequences: how many further sequences there are.
+        doubt: how many standard errors are added to a mean before it is compared with a limit.
     """
 
     def __init__(self, evaluator: Evaluator, sequences: int, doubt: float) -> None:
@@ -40,7 +40,7 @@ class Further:
 
     @cached_property
     def _parts(self) -> tuple[_Part, ...]:
-        """The sequences in parts, each as large as all before it, until that would fill the memory."""
+        """The sequences in parts, each as large as all before it, up to a size that would fill the memory."""
         everything, ends = self._evaluator.fresh(self._most, 0, "circuit search, in doubt"), [0]
         while ends[-1] < self._most:
             ends.append(min(self._most, ends[-1] + min(max(FIRST, ends[-1]), LARGEST)))
@@ -48,26 +48,26 @@ class Further:
 
     @property
     def asked(self) -> int:
-        """Sequences that the program last measured was measured on."""
+        """How many sequences the last program was measured on."""
         return len(self._losses)
 
     @property
     def all_asked(self) -> bool:
-        """Whether these are all."""
+        """Whether these are all the sequences."""
         return self.asked == self._most
 
     @property
     def last(self) -> tuple[float, float]:
-        """What the program that was last measured came to: mean loss and standard error."""
+        """The mean loss, with its standard error, of the program that was last measured."""
         return mean_and_error(self._losses)
 
     def measured(self, program: Rows, limit: float | None = None) -> tuple[float, float]:
         """Mean loss of a program and its standard error; what was measured of the last one is not measured again.
 
         Args:
-            program: what is measured.
-            limit: that the mean, with the doubt on top, is held against: sequences are asked until it is within, or can
-                hardly come within on all of them. Without one all are asked.
+            program: the program that is measured.
+            limit: what the mean, with the doubt on top, is compared with: sequences are measured until it is within the
+                limit, or can hardly be within it on all of them. Without a limit all are measured.
         """
         if program != self._program:
             self._program, self._losses = program, torch.empty(0, dtype=torch.float64)
@@ -82,13 +82,13 @@ class Further:
 
 
 def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, doubt: float) -> bool:
-    """Whether it is known on which side of a limit the mean comes out, with the doubt on top, where all are asked.
+    """Whether it is clear on which side of a limit the mean, with the doubt on top, would be on all sequences.
 
     Args:
-        losses: of those that were asked.
-        most: sequences in all.
-        limit: for the mean and the doubt.
-        doubt: standard errors.
+        losses: the losses on the sequences measured so far.
+        most: how many sequences there are in all.
+        limit: what the mean with the doubt on top is compared with.
+        doubt: how many standard errors are added.
     """
     mean, error = mean_and_error(losses)
     at_the_end = error * (len(losses) / most) ** 0.5

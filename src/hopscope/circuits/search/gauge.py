@@ -16,17 +16,18 @@ from hopscope.circuits.search.jitter import jitter
 
 
 class Gauge:
-    """Losses on one batch against the bar.
+    """Compares losses on one batch with the bar. A *score* is a mean loss with the doubt on top.
 
     Args:
         evaluator: the model and the sequences that decide.
-        rough: fewer sequences. They say in which order changes are tried and which are hopeless; whether one is made is
-            never left to them.
-        bar: the loss that no circuit exceeds.
-        doubt: standard errors added to every loss.
-        full: the model's own score on more sequences, where `evaluator` has but some of them. A program is then also
-            measured by how much more it loses than the model, which varies less where it does much the same.
-        middle: sequences between the few and all, by which what looked hopeful on the few is put in order.
+        rough: the model on fewer sequences. They decide in which order changes are tried and which are hopeless, but
+            never whether a change is made.
+        bar: the loss that a circuit may have at most.
+        doubt: how many standard errors are added to every loss.
+        full: the model's own score on more sequences, if `evaluator` has only some of them. A program is then also
+            measured by how much more it loses than the model, which varies less where both do much the same.
+        middle: the model on a number of sequences between the few and all; they rule out more of what looked hopeful on
+            the few.
         further: decides, on more sequences, what these leave open.
     """
 
@@ -49,20 +50,20 @@ class Gauge:
 
     @classmethod
     def scanning(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
-        """On the first sequences: most decisions."""
+        """The gauge on the first sequences, for most decisions."""
         full = float(_above(evaluator.own, CONFIRM_DOUBT))
         some = evaluator.part(budget.sequences), evaluator.part(budget.rough)
         return cls(*some, budget.bar, SCAN_DOUBT, full=full)
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
-        """On all of them: the last decisions. What they leave open is decided on more."""
+        """The gauge on all sequences, for the last decisions. What they leave open is decided on more."""
         rough, middle = evaluator.part(budget.rough), evaluator.part(budget.sequences)
         further = Further(evaluator, budget.deciding, CONFIRM_DOUBT)
         return cls(evaluator, rough, budget.bar, CONFIRM_DOUBT, middle=middle, further=further)
 
     def roughly(self) -> Gauge:
-        """The same bar on the few sequences that decide nothing."""
+        """A gauge with the same bar on the few (`rough`) sequences."""
         return Gauge(self.rough, self.rough, self.bar, self._doubt, full=self._anchor)
 
     def limit(self, share: float = 1.0) -> float:
@@ -70,14 +71,14 @@ class Gauge:
         return self._full + share * ROOM * (self.bar - self._full)
 
     def scores(self, programs: Sequence[Rows]) -> list[float]:
-        """Mean squared error under each program, with the doubt on top."""
+        """The scores of programs: mean squared errors with the doubt on top."""
         if not programs:
             return []
         found: list[float] = self._scores(self.evaluator.errors(programs).double().mean(dim=2)).tolist()
         return found
 
     def score(self, program: Rows) -> float:
-        """The score of one program; not measured again where it was the last one asked for."""
+        """The score of one program; not measured again if it was the last one asked for."""
         return float(self._scores(self._losses(program)[None])[0])
 
     def _scores(self, losses: Float[Tensor, "program sequence"]) -> Float[Tensor, " program"]:
@@ -87,10 +88,10 @@ class Gauge:
         return scores
 
     def passes(self, program: Rows, limit: float | None = None) -> bool:
-        """Whether a program is within a limit; by default the one of the whole room that may be spent.
+        """Whether a program is within a limit; by default the limit that uses all that may be spent.
 
-        Where the doubt alone puts it above, more sequences decide, if there are any: first by what the program last
-        measured on them has there and by how much this one differs from it, then by its own loss there.
+        Where only the doubt puts it above, more sequences decide, if there are any: first by the loss of the program
+        last measured on them and by how much this one differs from it, then by its own loss on them.
         """
         limit = self.limit() if limit is None else limit
         losses = self._losses(program)
@@ -113,12 +114,12 @@ class Gauge:
     def hopeful(self, program: Rows, least: Sequence[float], limit: float) -> list[int]:
         """Numbers of the changes of a program that may be within a limit.
 
-        More sequences are asked only where it hangs on the doubt whether a change may be.
+        More sequences are measured only if it depends on the doubt whether a change may be.
 
         Args:
-            program: that is changed.
+            program: the program that is changed.
             least: what each change costs at least.
-            limit: the highest score.
+            limit: the highest score allowed.
         """
         low, high = float(_above(self._losses(program), -self._doubt)), self.score(program)
         if self.further is not None and any(low + one <= limit < high + one for one in least):
@@ -126,7 +127,7 @@ class Gauge:
         return [number for number, one in enumerate(least) if high + one <= limit]
 
     def _losses(self, program: Rows) -> Float[Tensor, " sequence"]:
-        """Losses of one program; not measured again where it was the last one asked for."""
+        """The losses of one program; not measured again if it was the last one asked for."""
         known, losses = self._known
         if known != program:
             losses = self.evaluator.errors([program])[0].double().mean(dim=1)
@@ -134,15 +135,15 @@ class Gauge:
         return losses
 
     def _measured(self, program: Rows, limit: float | None = None) -> tuple[float, float]:
-        """The loss on further sequences with its standard error: on all, or until it is clear of a limit."""
+        """The loss on further sequences with its standard error: on all, or on enough to be clear of a limit."""
         assert self.further is not None
         self._last = self._losses(program)
         return self.further.measured(program, limit)
 
     def _by_difference(self, losses: Float[Tensor, " sequence"]) -> tuple[float, float, bool]:
-        """The loss of a program on further sequences, by its difference from the last one measured there.
+        """The loss of a program on further sequences, estimated by its difference from the last one measured there.
 
-        With its standard error, and whether measuring the program itself there would hardly tell more.
+        It comes with its standard error, and with whether measuring the program itself there would hardly tell more.
         """
         if self._last is None or self.further is None:
             return 0.0, float("inf"), False
@@ -153,9 +154,9 @@ class Gauge:
     def costs(
         self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
-        """What programs near one cost on few sequences, and the least that each can cost on all.
+        """What programs near a given one cost on few sequences, and the least that each can cost on all.
 
-        Costs vary less from sequence to sequence than losses do, so this says early what is hopeless.
+        Costs vary less from sequence to sequence than losses do, so this shows early what is hopeless.
         """
         if not near:
             return [], []
@@ -168,7 +169,7 @@ class Gauge:
     def by_cost(
         self, program: Rows, near: Sequence[Rows], limit: float, generator: torch.Generator | None = None
     ) -> list[int]:
-        """Numbers of the programs near one that may be within the limit, the least costly first.
+        """Numbers of the programs near a given one that may be within the limit, the least costly first.
 
         A generator perturbs the order.
         """
@@ -183,6 +184,6 @@ class Gauge:
 
 
 def _above(losses: Float[Tensor, "*program sequence"], doubt: float) -> Float[Tensor, "*program"]:
-    """The mean and `doubt` standard errors on top."""
+    """The mean with `doubt` standard errors on top."""
     above: Tensor = losses.mean(dim=-1) + doubt * losses.std(dim=-1) / losses.shape[-1] ** 0.5
     return above

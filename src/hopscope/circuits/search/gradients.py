@@ -1,10 +1,10 @@
-"""What gradients say of rows and heads: the rise of the loss when one is made uniform, to first order.
+"""Gradient estimates for rows and heads: the rise of the loss when one is made uniform, to first order.
 
-Estimated at four points on the way from a pattern to the uniform one (integrated gradients), for a block of layers
-together: two passes a point and block. A deep model has no more blocks than one of twelve layers, and as many fewer
-sequences as it is deeper. In models with so many heads that trying each alone takes long, the estimate says in which
-order heads are tried; whether one goes is decided by exact scores. It is checked against exact scores all the same, and
-not used where they disagree.
+The rise is estimated at four points on the way from a pattern to the uniform one (integrated gradients), for a block of
+layers together: two passes for each point and block. A deeper model than one of twelve layers has no more blocks, and
+fewer sequences in proportion. In models with so many heads that trying each alone takes long, the estimate decides in
+which order heads are tried; whether one is removed is decided by exact scores. The order is checked against exact
+scores all the same, and not used where they disagree.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from hopscope.theory.path import Row
 _POINTS = (0.125, 0.375, 0.625, 0.875)
 
 BLOCKS = 12
-"""Into how many blocks the layers are put at most. Up to so many, each layer is a block of its own."""
+"""Layers are put into at most so many blocks. Up to so many layers, each is a block of its own."""
 
 SEQUENCES = 64
-"""On which is estimated in models of up to `BLOCKS` layers."""
+"""How many sequences the estimate uses in models of up to `BLOCKS` layers."""
 
 SAVED = 1 << 30
-"""Bytes that a backward pass may keep."""
+"""How many bytes a backward pass may keep."""
 
 _MANY_HEADS, _MANY_A_LAYER = 32, 8
-"""From how many heads, and in a layer, gradients are asked."""
+"""Gradients are used from so many heads on, and so many in a layer."""
 
 _TOO_MANY = 256
-"""Heads beyond which trying each alone again and again is no way out where gradients disagree."""
+"""With more heads than this, trying each alone again and again is no way out where gradients disagree."""
 
 CHECKED = 24
-"""Heads that are also scored exactly: those with the highest and lowest estimates, and some between."""
+"""How many heads are also scored exactly: those with the highest and lowest estimates, and some between."""
 
 _AGREEMENT = 0.5
-"""Rank correlation with exact scores (Spearman's) from which the order is used."""
+"""The order is used if its rank correlation with exact scores (Spearman's) is at least this."""
 
 
 def head_order(evaluator: Evaluator) -> tuple[int, ...]:
-    """Numbers (layer x heads + head) of all heads by rising estimate; none where not asked or not good enough.
+    """Numbers (layer x heads + head) of all heads by rising estimate; empty where gradients are not used or disagree.
 
-    In models of more than `_TOO_MANY` heads for which it is not good enough, by exact scores on a few sequences.
+    If they disagree in a model of more than `_TOO_MANY` heads, the order is by exact scores on a few sequences.
     """
     shape = evaluator.shape
     if shape.heads < _MANY_A_LAYER or shape.layers * shape.heads < _MANY_HEADS:
@@ -64,7 +64,7 @@ def head_order(evaluator: Evaluator) -> tuple[int, ...]:
 
 
 def estimated_order(evaluator: Evaluator) -> tuple[tuple[int, ...], float]:
-    """The order of the heads, and its rank correlation with exact scores."""
+    """The order of the heads by rising estimate, and the rank correlation of estimates with exact scores."""
     scores = row_scores(evaluator).sum(dim=-1).flatten()
     order: list[int] = scores.argsort(stable=True).tolist()
     third = CHECKED // 3
@@ -74,7 +74,7 @@ def estimated_order(evaluator: Evaluator) -> tuple[tuple[int, ...], float]:
 
 
 def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
-    """Losses without each of some heads."""
+    """The losses without each of some heads."""
     heads, roles = evaluator.shape.heads, evaluator.where.roles
     evaluator.depart_from({})
     programs: list[Program] = [
@@ -103,7 +103,7 @@ def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     for first in range(0, shape.layers, size):
         block = range(first, min(first + size, shape.layers))
         for point in _POINTS:
-            # One block at a time stands at the point; the others keep their own patterns, whose gradients are theirs.
+            # One block at a time is moved to the point; the others keep their own patterns, with their own gradients.
             edit = _TowardsUniform(block, point, evaluator)
             with torch.enable_grad():
                 x = seam.run(entering, start=first, edit=edit, reads=shape.reads)
@@ -117,10 +117,10 @@ def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
 
 
 class _TowardsUniform(Edit):
-    """The patterns of some layers as far as `point` on the way to the uniform one, each row by a share of its own.
+    """Moves the patterns of some layers part of the way, `point`, to the uniform one, each row by a share of its own.
 
     Attributes:
-        shares: by layer: how far on the way every row is.
+        shares: by layer, how far on the way every row is.
     """
 
     def __init__(self, block: range, point: float, evaluator: Evaluator) -> None:
@@ -130,7 +130,7 @@ class _TowardsUniform(Edit):
         self.shares = [torch.full((1, size[0], evaluator.shape.heads, size[1]), point).requires_grad_() for _ in block]
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """Queries may be fewer where fewer are read."""
+        """The moved pattern. There may be fewer queries where fewer are read."""
         if not 0 <= layer - self._first < len(self.shares):
             return pattern
         queries = pattern.shape[-2]

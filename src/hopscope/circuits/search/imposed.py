@@ -1,4 +1,4 @@
-"""A model with every head's whole map replaced (Appendix E): idle heads in one way, useful ones by where they look."""
+"""A model with every head's whole map replaced (Appendix E): idle heads by one form, useful ones by where they look."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Looks = Mapping[int, int]
 """Where a useful head looks: key role by query role."""
 
 IDLE = (UNIFORM, IDENTITY)
-"""What an idle head may be, "whichever serves"."""
+"""The forms that an idle head may have, "whichever serves"."""
 
 
 @dataclass(frozen=True)
 class Imposed:
-    """What is known of each head; heads not named are left as they are.
+    """What is imposed on each head; heads not named are left as they are.
 
     Attributes:
-        heads: idle in one of the ways of `IDLE`, or where it looks.
-        fill: of a useful head's other rows.
-        roles: 2D + 1.
+        heads: for each head, one of the forms of `IDLE`, or where the head looks.
+        fill: the form of a useful head's other rows.
+        roles: how many roles a chain has, 2D + 1.
     """
 
     heads: Mapping[HeadNumbers, Form | Looks]
@@ -35,7 +35,7 @@ class Imposed:
 
     @property
     def program(self) -> Rows:
-        """Every row of the heads."""
+        """The program: the form of every row of the heads named."""
         program: Rows = {}
         for (layer, head), does in self.heads.items():
             for query in range(self.roles):
@@ -44,21 +44,24 @@ class Imposed:
 
     @property
     def paths(self) -> list[AttentionPath]:
-        """Where the useful heads look, first layer first."""
+        """The paths by which the useful heads look, first layer first."""
         useful = ((head, does) for head, does in self.heads.items() if not isinstance(does, Form))
         return sorted(AttentionPath(*head, query, key) for head, looks in useful for query, key in looks.items())
 
     @property
     def useful(self) -> set[HeadNumbers]:
-        """Heads with a path."""
+        """The heads with a path."""
         return {head for head, does in self.heads.items() if not isinstance(does, Form)}
 
     def with_head(self, head: HeadNumbers, does: Form | Looks) -> Imposed:
-        """One head changed."""
+        """The same with one head changed."""
         return Imposed({**self.heads, head: does}, self.fill, self.roles)
 
     def without(self, path: AttentionPath) -> list[Imposed]:
-        """One path taken away: its row filled like the others, or, if it was the head's only one, the head idle."""
+        """One path taken away: its row filled like the others or, if it was the head's only path, the head idle.
+
+        In the latter case there is one result for each form of `IDLE`.
+        """
         head, looks = (path.layer, path.head), self.heads[path.layer, path.head]
         assert not isinstance(looks, Form)
         left = {query: key for query, key in looks.items() if query != path.query}
@@ -66,12 +69,12 @@ class Imposed:
 
     @classmethod
     def read(cls, program: Program, fill: Form, roles: int) -> Imposed:
-        """The one that a program was made of.
+        """The imposed model that a program was made from.
 
         Args:
-            program: every row of every head.
-            fill: as above.
-            roles: 2D + 1.
+            program: the form of every row of every head.
+            fill: the form of a useful head's other rows.
+            roles: how many roles a chain has, 2D + 1.
         """
         heads: dict[HeadNumbers, Form | Looks] = {}
         for layer, head in sorted({(row.layer, row.head) for row in program}):

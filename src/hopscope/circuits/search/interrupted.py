@@ -1,4 +1,4 @@
-"""A search that may be interrupted, on disk: what was asked, and what was finished of it."""
+"""A search that may be interrupted, on disk: what was asked for, and what is finished."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Interrupted:
     """One search.
 
     Attributes:
-        path: of its file, which is there until the search is finished.
-        asked: of it; what was finished of another search does not count.
-        run: that the model is from; empty for others.
+        path: its file, which is there until the search is finished.
+        asked: the settings of the search; what was finished with other settings does not count.
+        run: content hash of the run that the model is from; empty if it is from none.
     """
 
     path: Path
@@ -37,11 +37,11 @@ class Interrupted:
 
     @classmethod
     def beside(cls, record: Path, asked: dict[str, Any], run: str = "") -> Interrupted:
-        """The search that is to end in a record."""
+        """The search whose result is to be kept in `record`."""
         return cls(record.with_name(f".{record.stem}-search.json"), asked, run)
 
     def memory(self) -> Memory:
-        """What was finished of this very search."""
+        """What was finished of this search, with the same settings."""
         if not self.path.exists():
             return {}
         try:
@@ -51,7 +51,7 @@ class Interrupted:
         except InputError:
             if self.path.exists():
                 raise
-            return {}  # another process has come to the end of this very search
+            return {}  # another process has finished this search
         return saved.memory if saved.asked == self.asked else {}
 
     def remember(self, memory: Memory) -> None:
@@ -59,5 +59,5 @@ class Interrupted:
         write_record(self.path, _Memory(self.asked, memory), kind=_KIND, schema=1, run=self.run)
 
     def forget(self) -> None:
-        """The record is there."""
+        """Delete the file, since the record of the search is there."""
         self.path.unlink(missing_ok=True)

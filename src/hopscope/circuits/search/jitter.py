@@ -1,4 +1,4 @@
-"""Random orders: factors on costs."""
+"""Random factors on costs, which make random orders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hopscope.circuits.search.budget import JITTER
 
 
 def jitter(count: int, generator: torch.Generator | None) -> list[float]:
-    """Factors on costs: 1, or log-normal where a generator perturbs the order."""
+    """Factors on costs: all 1, or log-normal if a generator perturbs the order."""
     if generator is None:
         return [1.0] * count
     factors: list[float] = torch.randn(count, generator=generator).mul(JITTER).exp().tolist()

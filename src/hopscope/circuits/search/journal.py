@@ -1,4 +1,4 @@
-"""What a long search tells and remembers, so that one that was interrupted goes on where it was."""
+"""What a long search reports and remembers, so that one that was interrupted goes on where it was."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     from hopscope.circuits.evaluator import Evaluator
 
 Watch = Callable[[str, int, int], None]
-"""Told what is being done, how many stages are finished, and how many there are."""
+"""A function called with what is being done, how many stages are finished, and how many there are."""
 
 SILENT: Watch = lambda stage, done, stages: None
 """Nobody is told."""
 
 Memory = dict[str, Any]
-"""What was finished, by name, as plain JSON."""
+"""What is finished, by name, as plain JSON."""
 
 COST = "evaluations of "
-"""Before the name of what is remembered, in the name of what it cost."""
+"""Prefix: the cost of what is remembered under a name is kept under this and the name."""
 
 
 @dataclass(frozen=True)
 class Journal:
-    """Who is told, and what is remembered.
+    """Who follows a search, and what is remembered of it.
 
     Attributes:
-        watch: told where things stand.
-        memory: what is there is not done again; what is done is added.
-        remember: called after `memory` has grown.
+        watch: called with the search's progress.
+        memory: what is finished; it is not done again, and what is done is added.
+        remember: called with `memory` after something was added.
     """
 
     watch: Watch = SILENT
@@ -37,10 +37,10 @@ class Journal:
     remember: Callable[[Memory], None] = lambda memory: None
 
     def once(self, name: str, make: Callable[[], Any], evaluator: Evaluator) -> Any:
-        """What is remembered under a name; made, and remembered, if it is not.
+        """What is remembered under a name; if nothing is, it is made and remembered.
 
-        The evaluator is told what the making had cost, so that an interrupted search counts as one that was not. What
-        was remembered of the making, under names that begin with this one and a colon, is let go when it is done.
+        The evaluator is told how many evaluations it took, so that an interrupted search counts the same as one that
+        was not. What was remembered of its parts, under names that begin with this one and a colon, is then forgotten.
         """
         cost = f"{COST}{name}"
         if name in self.memory:

@@ -1,8 +1,8 @@
 """Several ways down, several ways up, and every distinct small circuit they end in.
 
-Each way is one order: `least-cost` lets go first what costs least, `random-i` perturbs the costs, `growing-i` puts rows
-back one by one, from nothing. All decisions are exact: a program is accepted for the loss it has, with doubt on top, on
-sequences set apart for the search.
+Each way is one order: `least-cost` first removes what costs least, `random-i` perturbs the costs, `growing-i` starts
+from nothing and puts rows back one by one. All decisions are exact: a program is accepted for the loss it has, with
+doubt on top, on sequences set apart for the search.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
 
 Algorithm = Callable[[Evaluator, Units, Budget, torch.Generator | None], Rows]
-"""What every file of a search is: from the units it sets out from to a smaller program."""
+"""The signature of every search algorithm: it starts from `Units.base` and returns a smaller program."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Found:
     """A small program that holds the bar.
 
     Attributes:
-        program: every row of the model.
+        program: the form of every row of the model.
         paths: how many attention paths it has.
-        heads: in how many heads.
+        heads: in how many heads its paths are.
         mse: its loss on the evaluator's sequences.
-        orders: the orders that ended in it.
+        orders: names of the orders that ended in it.
     """
 
     program: Rows
@@ -59,8 +59,8 @@ class Outcome:
     Attributes:
         full_mse: the model's own loss.
         found: distinct programs, fewest paths first, then fewest heads, then lowest loss; empty if none holds the bar.
-        minimality: what was tried of the first, and does not hold the bar.
-        left: rows from which on it was given up, see `Budget.most_rows`; 0 if it was not.
+        minimality: which parts of the first were tried and do not hold the bar.
+        left: how many rows were left when the search was given up, see `Budget.most_rows`; 0 if it was not.
     """
 
     full_mse: float
@@ -81,10 +81,10 @@ class Orders:
 
     Args:
         evaluator: the model, and the sequences that decide in the end.
-        units: what is decided on.
-        budget: how.
-        seed: of the random orders.
-        journal: told and remembers.
+        units: the rows that are decided on, and the hypotheses about them.
+        budget: what the search may spend.
+        seed: the seed of the random orders.
+        journal: follows the search, and remembers what is finished.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Orders:
             if left := made.get("left"):
                 return Outcome(full, (), "none", left)
             end = made["end"]
-            if small := made.get("small"):  # what ended there ends there again, also where the search was interrupted
+            if small := made.get("small"):  # what led to an end does so again, even if the search was interrupted
                 self._ends.setdefault(
                     tuple(self._units.on(self._read(small))), None if end is None else self._read(end)
                 )
@@ -128,7 +128,7 @@ class Orders:
         return Outcome(full, tuple(found), minimality)
 
     def _descend(self, name: str) -> dict[str, Any]:
-        """One way down: what is left when the easily spared is off, and the circuit it ends in if that is not a lot."""
+        """One way down: the rows left once the easily spared are off and, if they are not too many, the circuit."""
         generator = None if name == "least-cost" else self._generator(name)
         heads = self._stage(name, "heads", heads_spared, self._units.base, generator)
         pool = self._stage(name, "rows", rows_spared, heads, generator)
@@ -142,7 +142,7 @@ class Orders:
     def _stage(
         self, order: str, name: str, algorithm: Algorithm, start: Rows, generator: torch.Generator | None
     ) -> Rows:
-        """One stage of a way down, remembered until its order is finished; also where the random numbers then stand."""
+        """One stage of a way down, remembered with the random generator's state until its order is finished."""
 
         def made() -> dict[str, Any]:
             program = algorithm(self._evaluator, self._units.within(start), self._budget, generator)
@@ -156,7 +156,7 @@ class Orders:
         return self._read(found["program"])
 
     def _grow(self, name: str, down: list[str]) -> dict[str, Any]:
-        """One way up, out of what a way down had left."""
+        """One way up, from the rows that a way down had left once the easily spared was off."""
         number = int(name.removeprefix("growing-"))
         pool = self._read(self._journal.memory[down[(number - 1) % len(down)]]["pool"])
         part = grown(self._evaluator, self._units.within(pool), self._budget, self._generator(name))
@@ -166,8 +166,8 @@ class Orders:
     def _end(self, pool: Rows, small: Rows) -> Rows | None:
         """The circuit for `small`: minimal on all sequences, every row in its form.
 
-        Where it does not hold the bar there, the search goes back to the pool, or to the model, and on from there on
-        all sequences. None if not even the model does.
+        If `small` does not hold the bar on all sequences, the search goes back to the pool, or to the model, and goes
+        on from there on all sequences. None if not even the model holds it.
         """
         signature = tuple(self._units.on(small))
         if signature not in self._ends:
@@ -180,7 +180,7 @@ class Orders:
         return self._ends[signature]
 
     def _finished(self, gauge: Gauge, program: Rows) -> Rows:
-        """No row can go up to the bar itself: one without which the loss stays below it is not needed."""
+        """Remove rows up to the bar itself (a row is not needed if the bar holds without it), then choose forms."""
         scan = Gauge.scanning(self._evaluator, self._budget)
         some = trimmed(scan, self._units, program, (scan.limit() + scan.bar) / 2, None)
         start = some if gauge.passes(some, gauge.bar) else program
@@ -202,7 +202,7 @@ class Orders:
         return Found(program, len(paths), heads, self._evaluator.mse([program])[0], orders)
 
     def _smallest(self, found: list[Found]) -> tuple[list[Found], Minimality]:
-        """See whether a part of the first circuit holds the bar; as long as one does, it comes first."""
+        """Try whether a part of the first circuit holds the bar; as long as one does, that part comes first."""
         if not found:
             return found, "none"
         first = found[0]

@@ -1,4 +1,4 @@
-"""Whether a part of a circuit does: every subset of its rows, or every part that is one or two rows smaller."""
+"""Whether a part of a circuit suffices: every subset of its rows, or every part that is one or two rows smaller."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 
 _AT_ONCE = 256
-"""Parts seen together, before it is looked whether one of them holds."""
+"""How many parts are measured together before it is checked whether one of them holds."""
 
 Minimality = Literal["every subset", "pairs", "single", "none"]
-"""What was tried of a circuit: every subset of its rows, every part one or two rows smaller, or one; nothing."""
+"""Which parts of a circuit were tried: every subset of its rows, every part one or two rows smaller (`pairs`), every
+part one row smaller (`single`, which the search itself has tried), or none."""
 
 
 def smallest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """The smallest part of `units.base`, with the model's own patterns, that is within the limit; else the base."""
+    """The smallest part of `units.base`, with the model's own patterns, that holds the bar; else the base itself."""
     program = units.natural(units.base)
     rows = units.on(program)
     parts = [units.only(program, kept) for size in sizes(len(rows), budget) for kept in combinations(rows, size)]
@@ -31,18 +32,18 @@ def smallest(evaluator: Evaluator, units: Units, budget: Budget, generator: torc
 
 
 def sizes(rows: int, budget: Budget) -> Sequence[int]:
-    """Of the parts that are tried, smallest first."""
+    """The sizes of the parts that are tried, smallest first; empty for `single`."""
     least: dict[Minimality, int] = {"every subset": 0, "pairs": max(rows - 2, 0)}
     return range(least.get(tried(rows, budget), rows), rows)
 
 
 def tried(rows: int, budget: Budget) -> Minimality:
-    """What is tried of a circuit with so many rows."""
+    """Which parts are tried of a circuit with so many rows."""
     return "every subset" if rows <= budget.every_subset else "pairs" if rows <= budget.pairs else "single"
 
 
 def _first_passing(gauge: Gauge, program: Rows, parts: Sequence[Rows]) -> Rows | None:
-    """The first part within the limit. Few sequences rule out what is hopeless; the rest are confirmed."""
+    """The first part that holds the bar. Few sequences rule out what is hopeless; all sequences decide on the rest."""
     few = gauge.evaluator.part(FEW)
     for first in range(0, len(parts), _AT_ONCE):
         chosen = parts[first : first + _AT_ONCE]

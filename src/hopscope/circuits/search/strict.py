@@ -1,12 +1,12 @@
-"""The paper's own procedure (Appendix E): every head's whole map replaced, then paths taken away under imposition.
+"""The paper's own procedure (Appendix E): every head's whole map is replaced, then imposed paths are taken away.
 
 Heads are gone through from the last layer to the first, those below still making their own patterns. An idle head
 becomes uniform or the identity, whichever serves; in a useful one the whole map is replaced, ones where it is expected
-to look and its other rows filled in one way. When all heads stand, paths are taken away one by one until none can go.
+to look and its other rows filled in one way. When all heads are set, paths are taken away one by one until none can go.
 
-Under imposition alone this would degenerate: imposed patterns do the routing, and the heads by which later ones find
-their keys look idle. So what is left must always carry the answer in theory (`theory.delivery`); and what costs nothing
-goes from the last layer first, so that of two heads that tie pairs the earlier one stays.
+With imposed patterns alone this would degenerate: they do the routing, and the heads by which later ones find their
+keys look idle. So what is left must always carry the answer in theory (`theory.delivery`); and what costs nothing is
+removed from the last layer first, so that of two heads that tie pairs the earlier one stays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Removal = tuple[AttentionPath, Imposed]
 
 
 def strict(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """Every head idle or imposed, no path of which can be taken away; its loss may be above the bar all the same."""
+    """A program with every head idle or imposed, of which no path can be taken away; its loss may be above the bar."""
     search = Strict(Gauge.scanning(evaluator, budget), units)
     return search.reduced(search.imposed(ZERO), generator).program
 
@@ -50,7 +50,7 @@ class Strict:
         self._maps = {head: self._expected(head) for head in heads}
 
     def imposed(self, fill: Form) -> Imposed:
-        """Every head gone through, last layer first; all of them again as long as that is needed and helps."""
+        """Settle every head, last layer first; then all of them again as long as that is needed and helps."""
         state, score, before = Imposed({}, fill, self._roles), float("inf"), float("inf")
         while not state.heads or self._gauge.limit() < score < before:
             before = score
@@ -59,13 +59,13 @@ class Strict:
         return state
 
     def reduced(self, state: Imposed, generator: torch.Generator | None = None) -> Imposed:
-        """No path can be taken away: first go those that cost nothing, from the last layer, then the least costly.
+        """Take paths away until none can go: first those that cost nothing, from the last layer, then the least costly.
 
-        Within the share of the room that is meant for it, then up to the bar itself, as in the paper: a path without
-        which the loss stays below the bar is excessive. Above the bar, paths go as long as the loss does not rise.
+        This is done within the share of the room meant for it, then up to the bar itself, as in the paper: a path
+        without which the loss stays below the bar is superfluous. Above the bar, paths go while the loss does not rise.
 
         Args:
-            state: of all heads.
+            state: what is imposed on all heads.
             generator: perturbs costs; `None` for the least costly first.
         """
         state = self._without_the_free(self._idle_served(state))
@@ -77,7 +77,7 @@ class Strict:
         return state
 
     def removals(self, state: Imposed) -> list[Removal]:
-        """Every path that theory can spare, last layer first; twice where its head becomes idle, in either way."""
+        """Every path that theory can spare, last layer first; twice if its head becomes idle, once for either way."""
         return [(path, left) for path in self._spared(state) for left in state.without(path)]
 
     def delivers(self, paths: Sequence[AttentionPath]) -> bool:
@@ -85,11 +85,11 @@ class Strict:
         return arrives(self._gauge.evaluator.scene, by_layer(paths, self._roles))
 
     def scores(self, states: Sequence[Imposed]) -> list[float]:
-        """Losses with the doubt on top."""
+        """The scores of states: losses with the doubt on top."""
         return self._gauge.scores([state.program for state in states])
 
     def _expected(self, head: HeadNumbers) -> list[Looks]:
-        """Where a head could be meant to look: every row at its heaviest role; the same of clear rows alone."""
+        """Where a head may be expected to look: every row at its heaviest role; and the same for clear rows alone."""
         rows = [row for row in self._units.rows if (row.layer, row.head) == head]
         looks: dict[int, tuple[int, float]] = {}
         for row in rows:
@@ -102,10 +102,13 @@ class Strict:
         return [map_ for map_ in ([every] if every == clear else [every, clear]) if map_]
 
     def _settled(self, state: Imposed, head: HeadNumbers) -> tuple[Imposed, float]:
-        """One head settled, given all others: idle if that is within the limit, else in the best way."""
+        """Settle one head, given all others, and return the state with its score.
+
+        The head becomes idle if that is within the limit and theory does not need it, else what serves best.
+        """
         idle: list[Form | Looks] = [*IDLE]
         ways = [[state.with_head(head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
-        # Theory must not need it: what is not yet settled may still look wherever it could be meant to.
+        # Theory must not need the head: heads not yet settled may still look wherever they are expected to.
         possible = [self.delivers(self._possible(kind[0])) for kind in ways]
         self._gauge.rough.depart_from(state.program)
         costs = [self._gauge.rough.mse([way.program for way in kind]) for kind in ways]
@@ -119,19 +122,19 @@ class Strict:
         return best[chosen], scores[chosen]
 
     def _possible(self, state: Imposed) -> list[AttentionPath]:
-        """Paths of the heads that are settled, and all those of the others."""
+        """The paths of the heads that are settled, and all that the others are expected to have."""
         rest = ((head, maps[0]) for head, maps in self._maps.items() if maps and head not in state.heads)
         return state.paths + [AttentionPath(*head, query, key) for head, looks in rest for query, key in looks.items()]
 
     def _spared(self, state: Imposed) -> list[AttentionPath]:
-        """Paths that theory can spare, last layer first; all of them where they do not deliver anyway."""
+        """The paths that theory can spare, last layer first; all of them if they do not deliver anyway."""
         paths = sorted(state.paths, reverse=True)
         if not self.delivers(paths):
             return paths
         return [path for path in paths if self.delivers([other for other in paths if other != path])]
 
     def _without_the_free(self, state: Imposed) -> Imposed:
-        """All paths at once that cost nothing alone, last layer first, as many as cost nothing together."""
+        """Take away the paths that cost nothing alone, last layer first, as many as cost nothing together."""
         (now,) = self.scores([state])
         most = now + FREE * max(self._gauge.bar - now, 0.0)
         self._gauge.rough.depart_from(state.program)
@@ -148,7 +151,7 @@ class Strict:
         return chain[-1]
 
     def one_by_one(self, state: Imposed, limit: float, generator: torch.Generator | None = None) -> Imposed:
-        """Paths taken away one by one, the least costly first, within the limit; above it, where that costs nothing."""
+        """Take paths away one by one, the least costly first, within the limit; above it, only if it costs nothing."""
         while True:
             near = [left for _, left in self.removals(state)]
             most = max(limit, self.scores([state])[0])
@@ -160,9 +163,9 @@ class Strict:
             state = fitting
 
     def _credited(self, state: Imposed) -> Imposed:
-        """Of the heads of a layer that look alike the one that serves with the model's own patterns.
+        """Of the heads of a layer that look alike, credit the one that serves with the model's own patterns.
 
-        In the first useful layer imposed patterns do not tell which of them does it.
+        In the first useful layer imposed patterns do not show which of them does the work.
         """
         for head in sorted(state.useful):
             looks = state.heads[head]
@@ -178,7 +181,7 @@ class Strict:
         return state
 
     def _idle_served(self, state: Imposed) -> Imposed:
-        """Idle heads in the way that serves, uniform or the identity: all that gain alone, or the first of them."""
+        """Switch idle heads between uniform and identity: all that gain by it alone, the best of them, or none."""
         idle = [head for head in state.heads if head not in state.useful]
         first, second = IDLE
         others = {head: second if state.heads[head] == first else first for head in idle}

@@ -1,4 +1,4 @@
-"""The strict procedure in several ways: with each fill, in several orders. The best end comes first."""
+"""The strict procedure in several orders, with each filling of other rows. The best result comes first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.problem.counter import derive_seed
 
 FILLS: dict[str, Form] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
-"""What the rows of a useful head hold that are no path. The paper's text does not say."""
+"""The ways to fill the rows of a useful head that are no path. The paper does not say which it uses."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,11 @@ class StrictOrders:
 
     Attributes:
         evaluator: the model, and the sequences that decide in the end.
-        units: hypotheses about its rows.
-        budget: how; one order: the fill that suits best, by least cost; more: every fill, and random orders.
-        seed: of the random orders.
-        journal: told and remembers.
+        units: the model's rows, and the hypotheses about them.
+        budget: what the search may spend; with one order, only the best filling is tried, by least cost; with more,
+            every filling and random orders.
+        seed: the seed of the random orders.
+        journal: follows the search, and remembers what is finished.
     """
 
     evaluator: Evaluator
@@ -42,9 +43,9 @@ class StrictOrders:
     journal: Journal = field(default_factory=Journal)
 
     def run(self) -> list[Imposed]:
-        """The ends of all orders, in this order: under the bar, delivered by theory, few paths, few heads, low loss.
+        """What all orders ended in, sorted by: under the bar, delivering by theory, few paths, few heads, low loss.
 
-        Of the first no path can be taken away on all sequences. Empty where the model does not hold the bar itself.
+        On all sequences, no path can be taken away from the first. Empty if the model does not hold the bar itself.
         """
         if float(self.evaluator.own.mean()) > self.budget.bar:
             return []
@@ -62,7 +63,7 @@ class StrictOrders:
         return [first, *others]
 
     def _ends(self) -> list[Imposed]:
-        """The end of every order."""
+        """What every order ended in."""
         search = Strict(Gauge.scanning(self.evaluator, self.budget), self.units)
         every = [search.imposed(ZERO)]
         every += [replace(every[0], fill=fill) for fill in FILLS.values() if fill != ZERO]

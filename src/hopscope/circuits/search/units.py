@@ -1,4 +1,4 @@
-"""What a search decides on: rows of attention, what each could be doing, and the program it sets out from."""
+"""What a search decides on: rows of attention, what each could be doing, and the program it starts from."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hopscope.theory.path import AttentionPath, Row
 
 @dataclass(frozen=True)
 class Units:
-    """Rows, hypotheses, and a program to set out from.
+    """Rows, hypotheses, and a program to start from.
 
     Attributes:
-        hypotheses: about every row.
-        rows: those that can reach an answer.
-        base: every row of the model by name. At first all of `rows` are kept and the others uniform.
+        hypotheses: what every row could be doing.
+        rows: the rows that can reach an answer.
+        base: the form of every row of the model. At first all of `rows` are kept and the others uniform.
     """
 
     hypotheses: Hypotheses
@@ -27,25 +27,25 @@ class Units:
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> Units:
-        """Those of a model, as the evaluator's sequences show it."""
+        """The units of a model, as the evaluator's sequences show it."""
         hypotheses = Hypotheses(evaluator.role_maps(), evaluator.where.visible, evaluator.problem)
         live = evaluator.live_rows
         return cls(hypotheses, live, dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP))
 
     def within(self, program: Rows) -> Units:
-        """The same, setting out from another program."""
+        """The same, starting from another program."""
         return replace(self, base=program)
 
     def on(self, program: Rows) -> list[Row]:
-        """Rows in use."""
+        """The rows that a program has in use."""
         return self.hypotheses.in_use(program, self.rows)
 
     def in_use(self, program: Rows, row: Row) -> bool:
-        """Whether a row is."""
+        """Whether a program has a row in use."""
         return not self.hypotheses.is_off(row, program[row])
 
     def only(self, program: Rows, rows: Collection[Row]) -> Rows:
-        """A program with all rows in use but these switched off."""
+        """A program with all its rows in use switched off except the given ones."""
         return {**program, **{row: UNIFORM for row in self.on(program) if row not in rows}}
 
     def natural(self, program: Rows) -> Rows:

@@ -18,8 +18,8 @@ from hopscope.theory.path import Row
 def grown(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
     """A small part of `units.base`, grown from nothing: its rows are put back in random order until the limit holds.
 
-    The row that tips the balance is needed with those before it; it stays, and growth starts over with it. Where growth
-    never gets there the base itself comes back.
+    The row that tips the balance is needed together with those before it; it stays, and growth starts over with it. If
+    growth never holds the limit, the base itself is returned. Without a generator, rows are put back in their order.
     """
     gauge, rows = Gauge.scanning(evaluator, budget), units.on(units.base)
     limit = gauge.limit(LAST)
@@ -40,7 +40,7 @@ def grown(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.G
 
 
 def _needed(kept: Sequence[Row], rest: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> int | None:
-    """How many of the rest, the first ones, it takes beside those kept; None if not even all of them do."""
+    """How many of the rest, from the first on, are needed beside those kept; None if not even all of them suffice."""
 
     def enough(count: int) -> bool:
         return holds([*kept, *rest[:count]])

@@ -1,4 +1,4 @@
-"""The fewest heads that do, each as a whole and with its own patterns, all others uniform or the identity."""
+"""The fewest heads that suffice, each as a whole and with its own patterns, all others uniform or the identity."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Off = dict[HeadNumbers, Form]
 
 
 def whole_heads(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
-    """Heads switched off, in the way that serves, until the next one would exceed the bar.
+    """Switch heads off, in the way that costs least, until the next one would exceed the bar.
 
-    Those that cost nothing go at once, then the least costly one by one; each is measured again after each.
+    Those that cost nothing go at once, then the least costly one by one; costs are measured again after each step.
     """
     gauge = Gauge.scanning(evaluator, budget)
     heads = sorted({(row.layer, row.head) for row in units.rows})
