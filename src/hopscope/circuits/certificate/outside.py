@@ -162,7 +162,7 @@ def completeness(evidence: Evidence) -> Part:
 
 
 class _Damage(NamedTuple):
-    """How much the loss rises without something, and whether the model's rise is for sure a quarter of the circuit's."""
+    """How much the loss rises without something, and whether it surely rises a quarter as much in the model."""
 
     model: float
     circuit: float
