@@ -70,7 +70,11 @@ class Graph:
 
     @cached_property
     def distractors(self) -> tuple[Distractor, ...]:
-        """One for every key of a fact that has several, so that no key tells the fact alone."""
+        """One for every key of a fact that has several, so that a look-up by fewer keys finds one of these as well.
+
+        The key in place of one stands nowhere else in the sequence, and those of the fact do: who sees that needs one
+        key alone (docs/theory.md, "Conditional retrieval"). Recorded runs are of these distractors.
+        """
         return tuple(
             self._distractor(number, key)
             for number, step in enumerate(self.steps, start=1)
