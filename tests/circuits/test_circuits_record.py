@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from dataclasses import replace
 from functools import cache
@@ -31,7 +32,9 @@ from hopscope.circuits.search.budget import Budget
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
+from hopscope.theory.orders import best_order
 from hopscope.theory.path import AttentionPath, Row
+from hopscope.theory.schedule import shortest_schedule
 from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 
@@ -302,6 +305,46 @@ def test_line_by_line_is_no_doubling() -> None:
     assert strategy(one_by_one) == "line by line"
     assert strategy(made(*ties, (2, 1, ">x1", ">x2"), (3, 1, ">x1", ">x2"), (4, 1, "x0?", ">x1"))) == "doubling"
     assert strategy(made(*ties, (2, 1, ">x2", ">x3"), (2, 1, ">x1", ">x2"), (3, 1, "x0?", ">x1"))) == "doubling"
+
+
+def test_four_pairs_line_by_line() -> None:
+    """By pairs that wait for their neighbour, and by one head that joins all neighbours, again and again."""
+    ties = tuple((1, 1, f">x{k}", f"x{k - 1}>") for k in range(1, 5))
+    waiting = ((2, 1, ">x3", ">x4"), (3, 1, ">x2", ">x3"), (4, 1, ">x1", ">x2"), (5, 1, "x0?", ">x1"))
+    assert strategy(made(*ties, *waiting, hops=4)) == "line by line"
+    again = tuple((layer, 1, f">x{k}", f">x{k + 1}") for layer in (2, 3, 4) for k in (1, 2, 3))
+    assert strategy(made(*ties, *again, (5, 1, "x0?", ">x1"), hops=4)) == "line by line"
+
+
+def orders(hops: int) -> list[RetrievalProblem]:
+    """No mask, the two named orders, the best one, and ten at random."""
+    drawn = random.Random(hops)
+    pairs = [best_order(hops), *(drawn.sample(range(1, hops + 1), hops) for _ in range(10))]
+    named = [RetrievalProblem(hops), RetrievalProblem(hops, order="shallowest-first")]
+    by_number = [RetrievalProblem(hops, order=",".join(map(str, order))) for order in pairs]
+    return [RetrievalProblem(hops, causal=False), *named, *by_number]
+
+
+@pytest.mark.parametrize("hops", range(3, 17))
+def test_the_schedules_of_the_theory_double(hops: int) -> None:
+    """Two stretches are joined where neighbours meet, too: that is no line by line."""
+    for problem in orders(hops):
+        for one_place in (False, True):
+            schedule = shortest_schedule(problem, one_place=one_place)
+            assert strategy(made(*(path.names(problem.roles) for path in schedule), hops=hops)) == "doubling"
+
+
+def test_stretches_that_are_joined_with_layers_to_spare_still_double() -> None:
+    problem = RetrievalProblem(7, order="1,3,4,7,6,2,5")
+    paths = [path.names(problem.roles) for path in shortest_schedule(problem, one_place=True)]
+    assert (3, 1, ">x5", ">x6") in paths
+    assert strategy(made(*paths, (5, 1, "x0?", ">x5"), hops=7)) == "doubling"
+
+
+@pytest.mark.parametrize("hops", range(1, 9))
+def test_the_query_alone_walks_the_chain(hops: int) -> None:
+    ties = [(1, 1, f">x{k}", f"x{k - 1}>") for k in range(1, hops + 1)]
+    assert strategy(made(*ties, *((k + 1, 1, "x0?", f">x{k}") for k in range(1, hops + 1)), hops=hops)) == "serial"
 
 
 @pytest.mark.parametrize("hops", range(3, 10))

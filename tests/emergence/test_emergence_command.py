@@ -126,6 +126,21 @@ def test_figures_show_the_numbers(tmp_path):
         figure_6(run.metrics, model=3)
 
 
+def test_paths_that_fell_back_are_counted(tmp_path):
+    """Hops are told by first crossings; a path that is not above 0.5 at a later checkpoint is said to have fallen."""
+    run = known_run(tmp_path / "run")
+    circuit_json(run, run.path / "circuit.json")
+    ask(run.path, "--sequences", 4, "--no-figures")
+    emergence = Emergence.load(run.path / "emergence.json")
+    first, *others = emergence.paths
+    spike = replace(first, attention=(0.0, 0.9, 0.5, *(0.9 for _ in emergence.steps[3:])))
+    told = {}
+    for name, one in (("stays", first), ("falls", spike)):
+        (told[name],) = (line for line in _lines(replace(emergence, paths=(one, *others))) if "by then" in line)
+    assert told["stays"].startswith("delivered by the paths that have crossed 0.5 by then: x1 ")
+    assert told["falls"] == told["stays"] + f"; 1 of {len(others) + 1} paths fell below it again afterwards"
+
+
 def test_a_plateau_that_was_not_seen_is_not_said_to_last(tmp_path):
     """At two chains its level is what counts as learned."""
     run = known_run(tmp_path / "run")

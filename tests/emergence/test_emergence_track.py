@@ -16,7 +16,7 @@ from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, recipe, sc
 from small_models import answers_with
 
 from hopscope.circuits.record import Circuit
-from hopscope.emergence.crossing import Crossing
+from hopscope.emergence.crossing import Crossing, crossings
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.observe import observe
@@ -108,6 +108,18 @@ def test_the_order_of_a_serial_circuit():
         found_order = order(pairs + readers, found, torch.tensor(steps, dtype=torch.float64)[:, None], 3)
         assert found_order.emerged == right
         assert found_order.one_by_one == (right == (20, 30, 40))
+
+
+def test_a_path_counts_from_its_first_crossing_also_where_it_falls_again():
+    """A tie that comes early, goes, and is back long after the look-up: the hop has emerged with the look-up."""
+    tie = AttentionPath(0, 0, second_member(1), first_member(1))
+    look_up = AttentionPath(1, 0, query_role(1), second_member(1))
+    curves = torch.tensor([[0, 0.9, 0, 0, 0, 0.9], [0, 0, 0, 0.9, 0.9, 0.9]])[..., None]
+    steps = [0, 100, 200, 300, 400, 500]
+    found, resampled = crossings(steps, curves)
+    (emerged,) = order([tie, look_up], found, resampled, 1).emerged
+    assert emerged == found[1].step
+    assert 200 < emerged < 300
 
 
 def test_attention_is_read_where_chain_and_role_stand():

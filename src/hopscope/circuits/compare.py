@@ -14,8 +14,12 @@ from typing import Any, Literal, get_args
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.record import Circuit
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import end_role, first_member, link_role, second_member
-from hopscope.theory.path import NamedPath
+from hopscope.theory.depth import minimum_one_head
+from hopscope.theory.follow import by_layer, follow
+from hopscope.theory.path import AttentionPath, NamedPath
+from hopscope.theory.text_scene import text_scene
 
 StepAt = tuple[int, str, str]
 """A path without its head: depth or layer, query role and key role."""
@@ -107,20 +111,36 @@ def strategy(circuit: Circuit) -> Strategy:
     """How an answer comes about. A jump is a path between two pairs, or facts; paths from or to the query do not count.
 
     `serial`: the query walks the chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its
-    neighbour after that neighbour has jumped itself, so that each layer adds one pair. `doubling`: pairs jump, but none
-    to a neighbour that has jumped; those that have are read from further away, so that one look-up covers several
-    hops. `none`: there is no circuit.
+    neighbour after that neighbour has jumped itself, the two then hold one pair more than the longer of them held, and
+    the circuit has more layers than doubling takes in any order (Theorem 4). `doubling`: pairs jump, but not so; those
+    that have jumped are read from further away, so that one look-up covers several hops. `none`: there is no circuit.
     """
     if not circuit.found:
         return "none"
-    fact_of = circuit.problem.fact_of
-    ends = [(one.path.layer, fact_of(one.path.query), fact_of(one.path.key)) for one in circuit.paths]
-    jumps = [(layer, query, key) for layer, query, key in ends if 0 < query != key > 0]
-    first = {query: min(layer for layer, one, _ in jumps if one == query) for _, query, _ in jumps}
-    if not jumps:
+    problem, paths = circuit.problem, [one.path for one in circuit.paths]
+    if not (jumps := [path for path in paths if 0 < problem.fact_of(path.query) != problem.fact_of(path.key) > 0]):
         return "serial"
-    one_by_one = any(abs(query - key) == 1 and first.get(key, layer) < layer for layer, query, key in jumps)
-    return "line by line" if one_by_one and circuit.problem.graph == "chain" else "doubling"
+    if problem.graph != "chain" or len({path.layer for path in paths}) <= minimum_one_head(problem.hops):
+        return "doubling"
+    return "line by line" if _adds_one_pair(problem, paths, jumps) else "doubling"
+
+
+def _adds_one_pair(problem: RetrievalProblem, paths: list[AttentionPath], jumps: list[AttentionPath]) -> bool:
+    """Whether a jump to a neighbour that has jumped makes the longer of what the two hold longer by one pair alone."""
+    scene = text_scene(problem)  # its roles begin with those of vectors
+    history = follow(scene, by_layer(paths, scene.roles), waive=True).history
+
+    def held(layer: int, role: int) -> set[str]:
+        pair = problem.fact_of(role)
+        known = {piece for piece in scene.names(history[layer][role]) if piece.startswith("x")}
+        return known | {f"x{pair - 1}", f"x{pair}"}
+
+    for layer, _, query, key in jumps:
+        mine, theirs = held(layer, query), held(layer, key)
+        beside = abs(problem.fact_of(query) - problem.fact_of(key)) == 1
+        if beside and len(theirs) > 2 and len(mine | theirs) == max(len(mine), len(theirs)) + 1:
+            return True
+    return False
 
 
 def kinds_looked_up(circuit: Circuit) -> dict[str, int]:

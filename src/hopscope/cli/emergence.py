@@ -10,6 +10,7 @@ import click
 
 from hopscope.cli._common import GivenPath, field_options, for_people, given
 from hopscope.emergence.settings import Following
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from hopscope.emergence.history import Emergence
@@ -76,7 +77,9 @@ def _lines(emergence: Emergence) -> list[str]:
         f"x{hop} {'never' if step is None else f'{step:.0f}'}"
         for hop, step in enumerate(emergence.order.emerged, start=1)
     ]
-    lines.append(f"delivered by the paths that have emerged: {', '.join(hops)}")
+    fell = sum(path.fell_back for path in emergence.paths)
+    again = f"; {fell} of {counted(len(emergence.paths), 'path')} fell below it again afterwards" if fell else ""
+    lines.append(f"delivered by the paths that have crossed 0.5 by then: {', '.join(hops)}{again}")
     left, learned = emergence.plateau.left, emergence.plateau.learned
     if left is not None:
         stay = f"plateau at {emergence.plateau.level:g} left at step {left} (epoch {emergence.epoch(left):.0f})"

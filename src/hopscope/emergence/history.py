@@ -11,8 +11,8 @@
                  (mean weight), `foremost` (share of queries that put their largest weight on the key), `change` (rise
                  of the loss without the path) with `change_interval`; `crossing`, when the attention crosses 0.5
     learned      for each hop asked for, when its partial loss on these sequences falls below 0.5
-    order        `emerged`: for hops 1 to D, the step from which on the paths that have emerged deliver it; `certainty`
-                 that each comes after the one before (see `order.py`)
+    order        `emerged`: for hops 1 to D, the step at which the paths that have crossed 0.5 by then, each at some
+                 time, deliver it; `certainty` that each comes after the one before (see `order.py`)
     plateau      from the metrics of training: level, reached, left, learned
     measures     progress measures: name, heads, hop, values by checkpoint, and `settled`, the step from which on it
                  stays above 0.5
@@ -28,11 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from hopscope.circuits.record import Circuit
-from hopscope.emergence.crossing import Crossing
+from hopscope.emergence.crossing import LEVEL, Crossing
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.errors import InputError
@@ -71,6 +72,11 @@ class PathHistory:
     change: tuple[float, ...]
     change_interval: tuple[tuple[float, float], ...]
     crossing: Crossing
+
+    @property
+    def fell_back(self) -> bool:
+        """Whether its attention was above 0.5 at a checkpoint and not above at a later one."""
+        return any(one > LEVEL >= after for one, after in pairwise(self.attention))
 
     def __str__(self) -> str:
         return f"layer {self.layer} head {self.head}: {self.query} -> {self.key}"

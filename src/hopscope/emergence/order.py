@@ -1,8 +1,10 @@
 """The order in which the hops of a circuit emerge (claim C13).
 
-A path has emerged when its attention crosses 0.5. Hop k has emerged when the paths that have, and no others, carry x{k}
-to the query in the simulator of `theory`: of two ways to the same symbol the earlier one counts, and a head that
-serves several hops counts for each. A later hop can emerge together with an earlier one, never before it (Lemma 2).
+A path has emerged when its attention first crosses 0.5. Hop k has emerged when the paths that have, and no others,
+carry x{k} to the query in the simulator of `theory`: of two ways to the same symbol the earlier one counts, and a head
+that serves several hops counts for each. A later hop can emerge together with an earlier one, never before it (Lemma
+2). A path counts from then on, also where its attention falls again, as by a spike of the loss: so the paths of a hop
+have each been there at some time by then, and not surely together.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ class Order:
     """When each hop has emerged.
 
     Attributes:
-        emerged: for hops 1 ... D, the step from which on the paths that have emerged carry x{k} to the query; None if
-            they never do.
+        emerged: for hops 1 ... D, the step at which the paths that have crossed 0.5 by then, each at some time, carry
+            x{k} to the query; None if they never do.
         certainty: for each hop but the first, the share of resamples of the sequences in which it emerges after the
             one before.
     """
@@ -69,7 +71,7 @@ class _Delivery:
         self._reach: dict[frozenset[int], int] = {}
 
     def emerged(self, steps: Sequence[float]) -> list[float]:
-        """For every hop, the step from which on it is delivered, infinity for never; paths at NaN never emerge."""
+        """For every hop, the step at which its paths have emerged, infinity for never; paths at NaN never emerge."""
         result = [math.inf] * self._hops
         there: frozenset[int] = frozenset()
         for number in sorted((n for n, step in enumerate(steps) if math.isfinite(step)), key=lambda n: steps[n]):

@@ -71,7 +71,11 @@ class Graph:
 
     @cached_property
     def distractors(self) -> tuple[Distractor, ...]:
-        """One for every key of a fact that has several keys, so that no single key identifies the fact."""
+        """One for every key of a fact that has several keys, so that a look-up by fewer keys finds it as well.
+
+        The key in place of one stands nowhere else in the sequence, and those of the fact do: who sees that needs one
+        key alone (docs/theory.md, "Conditional retrieval"). Recorded runs are of these distractors.
+        """
         return tuple(
             self._distractor(number, key)
             for number, step in enumerate(self.steps, start=1)
