@@ -154,6 +154,9 @@ def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, t
         def __init__(self, run: Setup) -> None:
             self.metrics, self._losses = self, losses[run.problem.graph]
 
+        def every(self, steps: int) -> Trained:
+            return self
+
         def first_below(self, threshold: float) -> tuple[tuple[int | None, ...], ...]:
             return (tuple(20 if loss < threshold else None for loss in self._losses),)
 

@@ -96,6 +96,16 @@ class ArmLearned:
         return {_of(run) for run in runs}
 
     @property
+    def regular(self) -> ArmLearned:
+        """The same without what was seen at steps that are no multiple of `log_every`.
+
+        The last steps have a row each: twenty times as many looks at who has not learned by then.
+        """
+        every = self.setup.recipe.log_every
+        regular = tuple(tuple(None if step is None or step % every else step for step in one) for one in self.learned)
+        return replace(self, learned=regular)
+
+    @property
     def learned_what_they_may(self) -> int:
         """Seeds that learned every hop for which the model has layers enough; others may have learned nothing at all,
         or diverged, so that what else they did not learn says nothing of depth."""
@@ -237,7 +247,8 @@ def read(
     known, found = _of_arms(before, to_the_end=to_the_end), []
     for arm in arms:
         runs = runs_of(arm, to_the_end=to_the_end)
-        trained = {name: run.metrics.first_below(below)[0] for name, run in finished(runs, folder).items()}
+        regular = {name: run.metrics.every(arm.recipe.log_every) for name, run in finished(runs, folder).items()}
+        trained = {name: rows.first_below(below)[0] for name, rows in regular.items()}
         every = {run.seeds[0]: trained.get(run.name, _known(run, known)) for run in runs}
         there = {seed: steps for seed, steps in every.items() if steps is not None}
         found.append(ArmLearned(arm, tuple(there), tuple(there.values())))

@@ -86,11 +86,14 @@ class RowsResult(Arms):
     """What came out.
 
     Attributes:
-        arms: who learned what.
+        arms: who learned what; its record is from when a run's last steps were looked at one by one.
         places: by what the models tell rows apart.
     """
 
     places: tuple[ByPlace, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", tuple(arm.regular for arm in self.arms))
 
     def early(self) -> list[tuple[ByPlace, list[int]]]:
         """Models that make look-ups with fewer layers than Assumption 1 asks for, and which these are."""
