@@ -20,7 +20,7 @@ from hopscope.training.metrics import Metrics
 
 SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
 BY_PLACE = "what is learned a layer early is done by place"
-NEVER_TWO = "no hop is learned with fewer layers than a head a row needs"
+NEVER_TWO = "no hop is learned with fewer layers than a head a row needs, and in fewer than half one would be"
 
 
 def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None) -> RowsResult:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.errors import InputError
-from hopscope.statistics import share_in_words
+from hopscope.statistics import clopper_pearson, share_in_words
 from hopscope.studies.judgements import Judgement, never
 from hopscope.studies.kept import kept, made_by
 from hopscope.studies.work import Work
@@ -256,21 +256,23 @@ def read(
 
 
 def nothing_beyond(asked: str, found: Sequence[ArmLearned]) -> Judgement:
-    """Whether no seed learns a hop for which its model has too few layers.
+    """Whether no seed learns a hop for which its model has too few layers, and fewer than half would.
 
     As asked: none did, and the upper 95% Clopper-Pearson bound on how often one would is below one half, counted over
     those that learned every hop for which they have layers enough. Not as asked: one did. Else inconclusive, and so
     where no deeper arm learned the last hop.
 
     Args:
-        asked: the claim.
+        asked: the claim, but for how many would.
         found: arms of one problem, of several depths.
     """
+    asked = f"{asked}, and fewer than half would"
     below = [arm for arm in found if arm.layers < arm.needs(arm.last)]
     if not any(arm.seeds for arm in below):
         return Judgement(asked, "not run")
     n, broken = sum(arm.learned_what_they_may for arm in below), sum(arm.beyond_theory for arm in found)
-    ours = f"{broken} do" if broken else f"none of {n} that learned what their depth allows does"
+    none = f"none of {n} that learned what their depth allows does (at most {clopper_pearson(0, n)[1]:.0%} would)"
+    ours = f"{broken} do" if broken else none
     deeper = any(arm.steps(arm.last) for arm in found if arm not in below)
     lacking = "" if deeper else "no deeper run learned it either"
     return never(asked, ours, n, happened=bool(broken), rare=0.5, lacking=lacking)
