@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from planted_arms import arm
 
 from hopscope.errors import InputError
@@ -110,6 +111,12 @@ def test_one_thing_is_changed_at_a_time():
         assert one.seeds == base.seeds
 
 
+def marks(axes: Axes) -> list[str]:
+    """Those that stand at some step."""
+    found = [str(line.get_marker()) for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) == 1]
+    return sorted(found, key="o>".index)
+
+
 def test_the_table_and_the_figure_show_the_censored():
     found = Arms((BASE, planted("stuck", 500, 300, never=9), arm("none", PROBLEM, [])))
     rows = plateau.table(found).splitlines()
@@ -117,7 +124,9 @@ def test_the_table_and_the_figure_show_the_censored():
     assert "| never (" in rows[3]
     assert "*" in rows[3]
     axes = figure(found).axes[0]
-    assert [text.get_text() for text in axes.texts] == ["10/10", "1/10"]
-    assert sum(line.get_marker() == ">" for line in axes.get_lines()) == 1
+    assert [text.get_text() for text in axes.texts] == ["10/10", "1/10", "all hops"]
+    assert marks(axes) == ["o"] * 3 + [">"]
+    half = marks(figure(Arms((BASE, planted("half", 500, 300, never=4)))).axes[0])
+    assert half == ["o"] * 4 + [">"]  # a median, and an interval without an end
     with pytest.raises(InputError, match="no seed"):
         figure(Arms(()))
