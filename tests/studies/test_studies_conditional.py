@@ -60,7 +60,10 @@ def test_arms_stand_at_the_minimum_and_beside_it() -> None:
 def test_nothing_beyond_its_depth() -> None:
     asked, shallow, deep = "functions: no run learns", "functions-2-layers", "functions-3-layers"
     assert verdict(planted({}), asked) == "not run"
-    assert verdict(planted({shallow: (2,) * 6, deep: (3,)}), asked) == "as asked"
+    six = planted({shallow: (2,) * 6, deep: (3,)})
+    assert verdict(six, asked) == "as asked"
+    assert "none of 6" in conditional.judge(six)[0].ours
+    assert "(at most 46% would)" in conditional.judge(six)[0].ours  # which is all that six can say
     assert verdict(planted({shallow: (2,) * 5, deep: (3,)}), asked) == "inconclusive"  # 52% might
     assert verdict(planted({shallow: (2,) * 5 + (0, 1, 1), deep: (3,)}), asked) == "inconclusive"  # three learned less
     assert verdict(planted({shallow: (0,) * 8, deep: (3,)}), asked) == "inconclusive"
@@ -153,6 +156,9 @@ def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, t
     class Trained:
         def __init__(self, run: Setup) -> None:
             self.metrics, self._losses = self, losses[run.problem.graph]
+
+        def every(self, steps: int) -> Trained:
+            return self
 
         def first_below(self, threshold: float) -> tuple[tuple[int | None, ...], ...]:
             return (tuple(20 if loss < threshold else None for loss in self._losses),)

@@ -74,4 +74,5 @@ def test_few_seeds_say_nothing():
 def test_the_figure_has_a_row_an_arm():
     axes = figure(planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 0})).axes[0]
     assert [text.get_text() for text in axes.texts] == ["200", "-"]
+    assert axes.get_title(loc="left") == "n = 10 seeds each"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["3 hops: x1 x2 x3", "3 hops: x3"]

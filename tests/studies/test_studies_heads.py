@@ -137,6 +137,8 @@ def test_every_number_of_chains_is_judged_and_drawn():
     assert len(verdicts(*found)) == 5
     axes = figure(HeadsResult(tuple(found))).axes[0]
     assert [text.get_text() for text in axes.figure.legends[0].get_texts()][:2] == ["N = 4", "N = 8"]
+    assert [text.get_text() for text in axes.texts] == ["the bar, 0.05"]
+    assert figure(HeadsResult(tuple(found[1:]))).axes[0].get_title(loc="left") == "n = 7 to 8 models each"
     with pytest.raises(InputError, match="nothing to draw"):
         figure(HeadsResult(()))
 

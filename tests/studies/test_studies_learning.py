@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
 
@@ -150,6 +151,8 @@ def test_the_curves_end_where_the_counts_do():
     ends = [line.get_ydata()[-1] for line in axes[0].lines]
     assert ends == pytest.approx([0, 0.25, 0.25])
     assert axes[0].lines[2].get_xdata().tolist() == [0, 80, 300, 900, 1000]
+    heights = [line.get_transform().transform((900, 0.25))[1] for line in axes[0].lines]
+    assert all(above - below > 2 for below, above in pairwise(heights))  # dots: none hides another
     with pytest.raises(InputError, match="no seed is finished"):
         survival(Arms(()))
 

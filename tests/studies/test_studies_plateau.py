@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from planted_arms import arm
 
 from hopscope.errors import InputError
@@ -49,6 +50,25 @@ def test_the_same_is_shown_to_be_the_same():
     assert verdicts(BASE, planted("same", 500, 300)) == ["not as asked", "not as asked"]
 
 
+def x1_at(name: str, *steps: int) -> ArmLearned:
+    """Seeds that learn x1 then, and x2 never."""
+    return arm(name, PROBLEM, [[step, None] for step in steps])
+
+
+TEN = x1_at("unchanged", 320, 340, 340, 360, 360, 380, 400, 420, 440, 480)
+
+
+def test_ten_seeds_are_not_surer_than_they_can_be():
+    """Chi-squared would pass the correction over forty changes here (0.034), and a bootstrap end below 5/4 (1.249)."""
+    sooner = x1_at("sooner", 260, 300, 300, 320, 320, 320, 320, 320, 340, 360)
+    later = x1_at("later", 340, 340, 400, 400, 460, 460, 460, 460, 480, 500)
+    others = [x1_at(str(place), *(10 * step for step in range(101, 111))) for place in range(14)]
+    others += [x1_at(str(place), *TEN.steps(1)) for place in range(14, 38)]
+    told = verdicts(TEN, sooner, later, *others)
+    assert told[:4:2] == ["inconclusive", "inconclusive"]
+    assert told[4::2] == ["as asked"] * 14 + ["not as asked"] * 24
+
+
 def test_those_that_never_learn_count():
     """Medians of those that learned would say that nothing changed."""
     assert verdicts(BASE, planted("stuck", 500, 300, never=9))[1] == "as asked"
@@ -91,6 +111,12 @@ def test_one_thing_is_changed_at_a_time():
         assert one.seeds == base.seeds
 
 
+def marks(axes: Axes) -> list[str]:
+    """Those that stand at some step."""
+    found = [str(line.get_marker()) for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) == 1]
+    return sorted(found, key="o>".index)
+
+
 def test_the_table_and_the_figure_show_the_censored():
     found = Arms((BASE, planted("stuck", 500, 300, never=9), arm("none", PROBLEM, [])))
     rows = plateau.table(found).splitlines()
@@ -98,7 +124,9 @@ def test_the_table_and_the_figure_show_the_censored():
     assert "| never (" in rows[3]
     assert "*" in rows[3]
     axes = figure(found).axes[0]
-    assert [text.get_text() for text in axes.texts] == ["10/10", "1/10"]
-    assert sum(line.get_marker() == ">" for line in axes.get_lines()) == 1
+    assert [text.get_text() for text in axes.texts] == ["10/10", "1/10", "all hops"]
+    assert marks(axes) == ["o"] * 3 + [">"]
+    half = marks(figure(Arms((BASE, planted("half", 500, 300, never=4)))).axes[0])
+    assert half == ["o"] * 4 + [">"]  # a median, and an interval without an end
     with pytest.raises(InputError, match="no seed"):
         figure(Arms(()))

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from planted_arms import Times, arm
 
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import rows
+from hopscope.studies import arms, rows
 from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.rows import RowsResult
+from hopscope.training import many
+from hopscope.training.metrics import Metrics
 
 SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
 BY_PLACE = "what is learned a layer early is done by place"
-NEVER_TWO = "no hop is learned with fewer layers than a head a row needs"
+NEVER_TWO = "no hop is learned with fewer layers than a head a row needs, and in fewer than half one would be"
 
 
 def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None) -> RowsResult:
@@ -76,6 +81,20 @@ def test_a_layer_that_is_not_saved(asked: str, shape: tuple[int, int]) -> None:
     assert verdicts(none | {control: (2,) * 6})[asked] == "inconclusive"  # nobody learns it
     assert verdicts(none | {control: (2,) * 6, shape: (shape[0],) + (1,) * 5})[asked] == "as asked"
     assert verdicts(none | {shape: ()})[asked] == "not run"
+
+
+def test_a_loss_that_dips_between_logged_steps_is_not_learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The last hundred steps have a row each: one look of those is no look of every twentieth step."""
+    study = rows.quick(PLAIN)
+    steps = [20, 40, 41, 42, 60]
+    dips = [[[0.2, 0.4, 0.4]], [[0.2, 0.4, 0.4]], [[0.2, 0.2, 0.2]], [[0.2, 0.4, 0.4]], [[0.2, 0.2, 0.4]]]
+    metrics = Metrics((0,), (1, 2, 3), np.array(steps), *2 * [np.ones((5, 1))], *2 * [np.array(dips)], np.ones((5, 1)))
+    trained = SimpleNamespace(metrics=metrics)
+    monkeypatch.setattr(many, "finished", lambda runs, folder: {run.name: trained for run in runs})
+    told = arms.read(study.arms, tmp_path, to_the_end=True, below=0.3)
+    assert [arm.learned for arm in told.arms] == [((20, 60, None),)] * 2
+    kept = RowsResult((arm("3-hops-2-layers", RetrievalProblem(hops=3, chains=2), [[240, 800, 6350]]),), ())
+    assert kept.arms[0].learned == ((240, 800, None),)
 
 
 def test_two_layers_saved() -> None:

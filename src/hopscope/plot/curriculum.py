@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new_figure
+from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
 from hopscope.statistics import clopper_pearson, survival_median
 from hopscope.studies.arms import Arms
 from hopscope.studies.curriculum import judge
@@ -47,6 +47,7 @@ def curriculum(found: Arms) -> Figure:
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(-0.02, 1.02)
         axes.axvline(0.5, color=INK, linewidth=0.7, linestyle=":")
+        axes.set_title(f"{n_label(len(arm.seeds) for arm, _ in rows)} seeds each")
         axes.set_xlabel("share that learned the last hop (right: median step)")
         figure.legend(loc="outside upper left", ncols=3)
     return figure

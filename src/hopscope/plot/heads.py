@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 from statistics import mean
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new_figure
+from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
 from hopscope.studies.heads import BAR, HeadsResult
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ def heads(result: HeadsResult) -> Figure:
         axes.plot([], [], "o", markersize=3, color=INK, label="one layer")
         axes.plot([], [], "o", markersize=3, color=INK, markerfacecolor="white", label="two layers")
         axes.axhline(BAR, color=INK, linewidth=0.7)
+        told = f"the bar, {BAR:g}"
+        axes.annotate(told, (0.5, BAR), xycoords=("axes fraction", "data"), ha="center", va="bottom", fontsize=6.5)
+        each = Counter((one.chains, one.layers, one.heads) for one in result.models)
+        axes.set_title(f"{n_label(each.values())} models each")
         axes.set_xscale("log", base=2)
         counts = sorted({one.heads for one in result.models})
         axes.set_xticks(counts, [str(count) for count in counts])

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, new_figure
+from hopscope.plot.style import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, n_label, new_figure
 from hopscope.statistics import clopper_pearson
 from hopscope.studies.arms import ArmLearned
 from hopscope.studies.by_place import RISES
 from hopscope.studies.places import PlacesResult
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,11 +43,14 @@ def places(found: PlacesResult) -> Figure:
         depths = sorted({arm.layers for arm in found.arms})
         for layers, (mark, color) in zip(depths, _LAYERS, strict=False):
             _draw(found, layers, mark, color, learned, moved, shift=0.08 * (2 * depths.index(layers) - 1))
+        learned.set_title(f"{n_label(len(arm.seeds) for arm in found.by_layers if arm.seeds)} seeds each", fontsize=7.5)
         learned.set_ylabel("share of seeds that learn $x_2$")
         learned.set_ylim(-0.03, 1.03)
+        moved.set_title(f"a mark a model; by place above {RISES:g}", fontsize=7.5)
         moved.set_ylabel("rise of the loss of $x_2$, rows moved")
         moved.set_yscale("log")
         moved.axhline(RISES, color=INK, linewidth=0.7, linestyle=":")
+        moved.annotate(f"{RISES:g}", (1.01, RISES), xycoords=("axes fraction", "data"), va="center", fontsize=6)
         for axes in (learned, moved):
             axes.set_xticks(sorted({arm.setup.problem.chains for arm in found.arms}))
             axes.set_xlabel("chains N")
@@ -83,6 +87,10 @@ def _draw_heads(found: PlacesResult, axes: Axes) -> None:
     axes.set_xlabel("heads of a layer")
     axes.set_ylim(-0.03, 1.03)
     if shallow:
+        axes.set_title(
+            f"{counted(shallow[0].layers, 'layer')}, {n_label(len(arm.seeds) for arm in shallow)} seeds each",
+            fontsize=7.5,
+        )
         axes.legend(loc="upper left", fontsize="small")
 
 

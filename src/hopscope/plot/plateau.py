@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def plateau(found: Arms) -> Figure:
     """A row for each arm: median step of x1 and of all hops (Kaplan-Meier, 95% intervals), and how many seeds learned.
 
-    An arrow means never within the budget; the bands are the intervals of the unchanged recipe, the first arm.
+    An arrow means never within the budget: at an interval's end, and in place of the median where there is no dot. The
+    bands are the intervals of the unchanged recipe, the first arm.
 
     Raises:
         InputError: no arm has a finished seed.
@@ -31,6 +32,7 @@ def plateau(found: Arms) -> Figure:
             _row(axes, row, arm)
         for what, color in (("x1 (the plateau ends)", BLUE), ("all hops", VERMILION)):
             axes.plot([], [], "o", color=color, label=what)
+        axes.annotate("all hops", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=6, color=INK)
         axes.set_yticks(range(len(arms)), [arm.name.replace("/", ": ").replace("-", " ") for arm in arms], fontsize=6.5)
         axes.set_ylim(len(arms) - 0.5, -0.5)
         axes.set_xscale("log")
@@ -56,9 +58,9 @@ def _median(axes: Axes, height: float, times: Times, budget: int, color: str, re
     middle, low, high = survival_median(times, budget)
     ends = (budget if low is None else low, budget if high is None else high)
     axes.plot(ends, [height, height], color=color, linewidth=0.9)
-    if middle is None:
+    if high is None:
         axes.plot(budget, height, marker=">", color=color, markersize=3.5, clip_on=False)
-    else:
+    if middle is not None:
         axes.plot(middle, height, marker="o", color=color, markersize=3)
     if reference and low is not None:
         axes.axvspan(*ends, color=color, alpha=0.08, linewidth=0)

@@ -7,7 +7,7 @@ says. Nothing here touches matplotlib's global state: draw within `with house():
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +145,12 @@ def shares_at_or_below(axes: Axes, lines: Mapping[str, tuple[Sequence[float], st
     axes.set_ylim(0, 1.3)  # with room for the names
     axes.set_yticks([0, 0.5, 1])
     axes.legend(loc="upper left", fontsize=6.5)
+
+
+def n_label(numbers: Iterable[int]) -> str:
+    """`n = 6`, or `n = 3 to 6` where not all are as many."""
+    found = sorted(numbers) or [0]
+    return f"n = {found[0]}" if found[0] == found[-1] else f"n = {found[0]} to {found[-1]}"
 
 
 def thousands(axes: Axes) -> None:

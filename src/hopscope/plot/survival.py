@@ -18,7 +18,7 @@ def survival(found: Arms) -> Figure:
     """The share of seeds that have not learned a hop yet, a panel for each arm, a line for each hop.
 
     Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: the
-    counts themselves are drawn.
+    counts themselves are drawn. Lines stand a hair apart, or those of hops that nobody learned would hide one another.
 
     Raises:
         InputError: no arm has a finished seed.
@@ -30,7 +30,7 @@ def survival(found: Arms) -> Figure:
         figure = new_figure(COLUMN * 0.75 * across, 0.4 + 2.0 * rows)
         panels = figure.subplots(rows, across, sharey=True, squeeze=False)
         for axes, arm in zip(panels.flat, arms, strict=False):
-            _panel(axes, arm)
+            _panel(figure, axes, arm)
         for axes in panels.flat[len(arms) :]:
             axes.remove()
         for axes in panels[:, 0]:
@@ -40,8 +40,11 @@ def survival(found: Arms) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, arm: ArmLearned) -> None:
-    for hop in arm.hops:
+def _panel(figure: Figure, axes: Axes, arm: ArmLearned) -> None:
+    from matplotlib.transforms import offset_copy
+
+    for place, hop in enumerate(arm.hops):
+        apart = 1.6 * (place - (len(arm.hops) - 1) / 2)
         steps, n = arm.steps(hop), len(arm.seeds)
         look = hop_look(hop)
         left = [1 - number / n for number in range(len(steps) + 1)]
@@ -52,9 +55,10 @@ def _panel(axes: Axes, arm: ArmLearned) -> None:
             color=look.color,
             linestyle=look.dash,
             label=hop_label(hop),
+            transform=offset_copy(axes.transData, figure, y=apart, units="points"),
         )
     axes.set_title(f"{arm.name.replace('-', ' ').replace('/', ', ')} (n = {len(arm.seeds)})", fontsize=7.5)
     axes.set_xlabel("step")
     axes.set_xlim(0, arm.budget)
-    axes.set_ylim(-0.02, 1.02)
+    axes.set_ylim(-0.04, 1.04)
     thousands(axes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.errors import InputError
-from hopscope.statistics import share_in_words
+from hopscope.statistics import clopper_pearson, share_in_words
 from hopscope.studies.judgements import Judgement, never
 from hopscope.studies.kept import kept, made_by
 from hopscope.studies.work import Work
@@ -95,6 +95,16 @@ class ArmLearned:
         a shorter one stays known."""
         runs = [run for run in runs_of(self.setup) if planned or run.seeds[0] in self.seeds]
         return {_of(run) for run in runs}
+
+    @property
+    def regular(self) -> ArmLearned:
+        """The same without what was seen at steps that are no multiple of `log_every`.
+
+        The last steps have a row each: twenty times as many looks at who has not learned by then.
+        """
+        every = self.setup.recipe.log_every
+        regular = tuple(tuple(None if step is None or step % every else step for step in one) for one in self.learned)
+        return replace(self, learned=regular)
 
     @property
     def learned_what_they_may(self) -> int:
@@ -241,7 +251,8 @@ def read(
     known, found = _of_arms(before, to_the_end=to_the_end), []
     for arm in arms:
         runs = runs_of(arm, to_the_end=to_the_end)
-        trained = {name: run.metrics.first_below(below)[0] for name, run in finished(runs, folder).items()}
+        regular = {name: run.metrics.every(arm.recipe.log_every) for name, run in finished(runs, folder).items()}
+        trained = {name: rows.first_below(below)[0] for name, rows in regular.items()}
         every = {run.seeds[0]: trained.get(run.name, _known(run, known)) for run in runs}
         there = {seed: steps for seed, steps in every.items() if steps is not None}
         found.append(ArmLearned(arm, tuple(there), tuple(there.values())))
@@ -249,21 +260,23 @@ def read(
 
 
 def nothing_beyond(asked: str, found: Sequence[ArmLearned]) -> Judgement:
-    """Judge whether no seed learns a hop for which its model has too few layers.
+    """Judge whether no seed learns a hop for which its model has too few layers, and fewer than half would.
 
     As asked: none did, and the upper 95% Clopper-Pearson bound on how often one would is below one half, counted over
         those that learned every hop for which they have enough layers. Not as asked: one did. Otherwise inconclusive,
         also where no deeper arm learned the last hop.
 
     Args:
-        asked: the claim.
+        asked: the claim, without how many would.
         found: the arms of one problem, of several depths.
     """
+    asked = f"{asked}, and fewer than half would"
     below = [arm for arm in found if arm.layers < arm.needs(arm.last)]
     if not any(arm.seeds for arm in below):
         return Judgement(asked, "not run")
     n, broken = sum(arm.learned_what_they_may for arm in below), sum(arm.beyond_theory for arm in found)
-    ours = f"{broken} do" if broken else f"none of {n} that learned what their depth allows does"
+    none = f"none of {n} that learned what their depth allows does (at most {clopper_pearson(0, n)[1]:.0%} would)"
+    ours = f"{broken} do" if broken else none
     deeper = any(arm.steps(arm.last) for arm in found if arm not in below)
     lacking = "" if deeper else "no deeper run learned it either"
     return never(asked, ours, n, happened=bool(broken), rare=0.5, lacking=lacking)

@@ -24,7 +24,8 @@ below. Else inconclusive.
    goes by place at any hop that it has (`hopscope.studies.by_place`: rows of each pair are moved, in 128 sequences).
    Asked of those models that are still there. As asked: none does, and the upper 95% Clopper-Pearson bound on how often
    one would is below 10%. Not as asked: one does. Else inconclusive. (Written when every fifth model had been asked, 24
-   of them, by the queries' patterns alone; today's question is of when 162 had.)
+   of them, by the queries' patterns alone; today's question is of when 162 had, and was put to the eight that had lost
+   a hop by those and to 15 others, all trained again: so no interval is told.)
 
     hopscope study census results/studies/census
 """
@@ -204,7 +205,7 @@ def _certified_by_place(result: CensusResult) -> Judgement:
     if not theirs:
         return Judgement(asked, "not run")
     others = [goes for name, goes in by_place.items() if name not in certified]
-    ours = f"{share_in_words(sum(theirs), len(theirs))}; of those without {share_in_words(sum(others), len(others))}"
+    ours = f"{sum(theirs)} of {len(theirs)}; of those without {sum(others)} of {len(others)}"
     return never(asked, ours, len(theirs), happened=any(theirs))
 
 

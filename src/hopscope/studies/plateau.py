@@ -4,12 +4,13 @@ Three hops, four layers, ten seeds an arm, twice the recipe's steps; a seed that
 Two times are compared with those of the unchanged recipe on the same seeds: when x1 is learned, which ends the plateau,
 and when all hops are. Medians are Kaplan and Meier's.
 
-Rule, for each change and each of the two times: does it move the time? As asked: the log-rank test says so at 5%, with
-Holm's correction over all changes and both times. Not as asked: it does not, and the mean time, cut off at the budget,
-is between 4/5 and 5/4 of the unchanged recipe's by the whole of its 95% bootstrap interval, from eight seeds or more on
-either side (a bootstrap over fewer is too narrow). Inconclusive: neither, or seeds are missing, or nothing was learned
-in time in one of the two arms, and the test does not tell them apart. (Muon was added to the changes when 22 of the
-others had been run; the correction counts it.)
+Rule, for each change and each of the two times: does it move the time? As asked: the log-rank test, exact by
+permutation, says so at 5%, with Holm's correction over all changes and both times. Not as asked: it does not, and the
+mean time, cut off at the budget, is between 4/5 and 5/4 of the unchanged recipe's by the whole of its 95% interval
+(Welch's, of the ratio's logarithm), from eight seeds or more on either side. Inconclusive: neither, or seeds are
+missing, or nothing was learned in time in one of the two arms, and the test does not tell them apart. (Muon was added
+to the changes when 22 of the others had been run; the correction counts it. When all had been run, the exact test took
+the place of the asymptotic one, and Welch's interval that of a bootstrap, which is too narrow for ten seeds.)
 
     hopscope study plateau results/studies/plateau
 """

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.statistics import share_in_words
+from hopscope.statistics import clopper_pearson, share_in_words
 from hopscope.studies import arms
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.by_place import MADE, ByPlace
@@ -86,11 +86,14 @@ class RowsResult(Arms):
     """What was found.
 
     Attributes:
-        arms: what each arm learned.
+        arms: what each arm learned; in the stored record the last steps of a run were looked at one by one.
         places: by what the models tell rows apart.
     """
 
     places: tuple[ByPlace, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", tuple(arm.regular for arm in self.arms))
 
     def early(self) -> list[tuple[ByPlace, list[int]]]:
         """Models that make look-ups with fewer layers than Assumption 1 asks for, and these look-ups."""
@@ -156,7 +159,7 @@ def _saved(found: list[ArmLearned]) -> Judgement:
 
 def _never_two(found: Arms) -> Judgement:
     """Rule 2."""
-    asked = "no hop is learned with fewer layers than a head a row needs"
+    asked = "no hop is learned with fewer layers than a head a row needs, and in fewer than half one would be"
     below = [arm for arm in found.arms if arm.layers < _by_row(arm, arm.last)]
     if not any(arm.seeds for arm in below):
         return Judgement(asked, "not run")
@@ -166,7 +169,8 @@ def _never_two(found: Arms) -> Judgement:
         for one in arm.learned
     )
     n = sum(len(arm.steps(1)) for arm in below)
-    ours = f"{broken} are" if broken else f"in none of {n} that learn x1"
+    none = f"in none of {n} that learn x1 (in at most {clopper_pearson(0, n)[1]:.0%} one would be)"
+    ours = f"{broken} are" if broken else none
     deeper = any(arm.steps(arm.last) for arm in found.arms if arm not in below and arm.last == below[0].last)
     lacking = "" if deeper else "no deeper run learned it either"
     return never(asked, ours, n, happened=bool(broken), rare=HALF, lacking=lacking)
