@@ -239,6 +239,32 @@ def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out)["certified"] == {"natural": 2, "strict": 2}
 
 
+def test_a_census_of_a_sweeps_folder_counts_what_is_there(
+    circuits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As runs/sweep/* gives it: runs with a circuit and without, figures and a summary."""
+    bare, found = known_run(tmp_path / "a").path, known_run(tmp_path / "b").path
+    (tmp_path / "figures").mkdir()
+    summary = {"kind": "hopscope depth study", "schema": 1, "groups": []}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    everything = [str(path) for path in sorted(tmp_path.iterdir())]
+    assert call("census", *everything) == 2
+    assert f"{bare} holds no circuit; `hopscope circuit {bare}` finds it" in capsys.readouterr().err
+    assert call("census", str(tmp_path / "figures")) == 2
+    assert "figures holds no circuit and is no run; give" in capsys.readouterr().err
+    shutil.copy(circuits / "1" / "circuit.json", found)
+    assert call("census", *everything) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("1 of 1 model have a circuit")
+    assert out.endswith(f"  1 run without a record, such as {bare}: not counted\n")
+    assert err == f"left out, no run and no circuit: {tmp_path / 'figures'}, {tmp_path / 'summary.json'}\n"
+    assert call("census", *everything, "--json") == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts["models"], counts["without_record"]) == (1, 1)
+    (found / "circuit.json").write_text("{")  # what is damaged is not left out
+    assert call("census", *everything) == 2
+
+
 def test_a_circuit_is_not_compared_with_itself(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, record = str(circuits / "1"), str(circuits / "1" / "circuit.json")
     for again in (folder, record):
@@ -251,7 +277,7 @@ def test_what_cannot_be_compared_is_said(circuits: Path, tmp_path: Path, capsys:
     assert call("compare", one, two) == 2
     assert f"{one} is of D = 1 and {two} of D = 2: circuits of one problem are compared" in capsys.readouterr().err
     assert call("compare", one, str(tmp_path)) == 2
-    assert f"{tmp_path} holds no circuit; `hopscope circuit {tmp_path}` finds it" in capsys.readouterr().err
+    assert f"{tmp_path} holds no circuit and is no run; give the folder of a run" in capsys.readouterr().err
     replace(Circuit.load(circuits / "1" / "circuit.json"), paths=()).save(tmp_path / "circuit.json")
     assert call("compare", one, str(tmp_path)) == 2
     assert f"{tmp_path} says that its model has no circuit; leave it out" in capsys.readouterr().err
