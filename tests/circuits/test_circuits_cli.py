@@ -17,6 +17,7 @@ from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import Origin, circuit_of_run, find_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.journal import Journal
 from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.lab import train
@@ -160,6 +161,25 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
     assert (path.read_bytes(), searched) == (before, [])
     assert call(*other, "--anew") == 0
     assert (Circuit.load(path).bar, searched) == (0.1, [0.1])
+
+
+def test_a_search_tells_a_log_of_its_stages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "run")
+    made = Circuit.load(circuit_json(run, tmp_path / "made.json"))
+
+    def find(*given: Any, journal: Journal, **named: Any) -> Circuit:
+        journal.watch("growing-1", 1, 3)
+        journal.watch("certificate: harness", 1, 1)
+        return made
+
+    monkeypatch.setattr("hopscope.circuits.find.find_circuit", find)
+    assert call(str(run.path), "--json", "--no-figures") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["found"]
+    assert [line.rpartition(":")[0] for line in err.splitlines()] == ["growing-1 (2 of 3)", "certificate: harness"]
 
 
 def test_a_certified_circuit_of_another_model_is_replaced_by_anew_alone(

@@ -53,6 +53,7 @@ def test_json_and_an_ensembles_second_model(tmp_path):
     circuit_json(run, run.path / "circuit-1.json", number=1)
     _, result = ask(run.path, "--model", 1, "--sequences", 8, "--json", "--no-figures")
     told = json.loads(result.stdout)
+    assert result.stderr.splitlines() == [f"checkpoint of step {step} of 600" for step in range(0, 601, 100)]
     assert told["number"] == 1
     assert told["paths"][0]["crossing"]["between"] == [300, 400]
     there = json.loads((run.path / "emergence-1.json").read_text())

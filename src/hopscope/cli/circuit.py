@@ -249,12 +249,18 @@ def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """A bar over the stages of a search, where somebody watches."""
+    """A bar over the stages of a search, where somebody watches, and else a line for each."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from hopscope.cli._progress import stage_lines
+
+    if not for_people():
+        with stage_lines() as begin:
+            yield begin
+        return
     columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=24), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("circuit", total=None)
         yield lambda stage, done, stages: bar.update(task, description=stage, completed=done, total=stages)
 
