@@ -121,10 +121,17 @@ def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture
     assert call(str(run.path), "--model", "1", "--show") in (0, 2)
 
 
-def test_nothing_to_show_yet(tmp_path: Path) -> None:
+def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", engine=Engine())
-    assert call(str(other.path), "--show") == 2
+    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", seeds=(0, 1), engine=Engine())
+    for options, words in (
+        ((), f"circuit.json does not exist; `hopscope circuit {other.path}` makes it"),
+        (("--model", "1", "--checkpoint", "1"), f"`hopscope circuit {other.path} --model 1 --checkpoint 1` makes it"),
+        (("--model", "5"), "model must be from 0 to 1 (the run has 2), got 5"),
+        (("--checkpoint", "77"), "has no checkpoint at step 77; the nearest is at step 1"),
+    ):
+        assert call(str(other.path), "--show", *options) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:

@@ -220,7 +220,7 @@ def _task(formulation: str, hops: int | None) -> TextTask:
 
 def _shown(path: Path, number: int, step: int | None) -> Circuit:
     """The circuit of a run, and no other's; or a record that stands by itself, as those under `results/` do."""
-    from hopscope.circuits.kept import circuit_path, require_of
+    from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder
 
@@ -232,6 +232,10 @@ def _shown(path: Path, number: int, step: int | None) -> Circuit:
     if not (path / "run.json").exists():
         return Circuit.load(record)
     run = RunFolder(path)
+    check_model(run, number)
+    if not record.exists():
+        run.find_checkpoint(step)
+        raise InputError(f"{record} does not exist; `{search_for(run, number, step)}` makes it")
     circuit = Circuit.load(record, run.record.content_hash)
     require_of(record, circuit, run, number, step)
     return circuit
