@@ -17,6 +17,7 @@ from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import Origin, circuit_of_run, find_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.journal import Journal
 from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.lab import train
@@ -120,10 +121,17 @@ def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture
     assert call(str(run.path), "--model", "1", "--show") in (0, 2)
 
 
-def test_nothing_to_show_yet(tmp_path: Path) -> None:
+def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", engine=Engine())
-    assert call(str(other.path), "--show") == 2
+    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", seeds=(0, 1), engine=Engine())
+    for options, words in (
+        ((), f"circuit.json does not exist; `hopscope circuit {other.path}` makes it"),
+        (("--model", "1", "--checkpoint", "1"), f"`hopscope circuit {other.path} --model 1 --checkpoint 1` makes it"),
+        (("--model", "5"), "model must be from 0 to 1 (the run has 2), got 5"),
+        (("--checkpoint", "77"), "has no checkpoint at step 77; the nearest is at step 1"),
+    ):
+        assert call(str(other.path), "--show", *options) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
@@ -160,6 +168,25 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
     assert (path.read_bytes(), searched) == (before, [])
     assert call(*other, "--anew") == 0
     assert (Circuit.load(path).bar, searched) == (0.1, [0.1])
+
+
+def test_a_search_tells_a_log_of_its_stages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "run")
+    made = Circuit.load(circuit_json(run, tmp_path / "made.json"))
+
+    def find(*given: Any, journal: Journal, **named: Any) -> Circuit:
+        journal.watch("growing-1", 1, 3)
+        journal.watch("certificate: harness", 1, 1)
+        return made
+
+    monkeypatch.setattr("hopscope.circuits.find.find_circuit", find)
+    assert call(str(run.path), "--json", "--no-figures") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["found"]
+    assert [line.rpartition(":")[0] for line in err.splitlines()] == ["growing-1 (2 of 3)", "certificate: harness"]
 
 
 def test_a_certified_circuit_of_another_model_is_replaced_by_anew_alone(
@@ -239,6 +266,32 @@ def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out)["certified"] == {"natural": 2, "strict": 2}
 
 
+def test_a_census_of_a_sweeps_folder_counts_what_is_there(
+    circuits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As runs/sweep/* gives it: runs with a circuit and without, figures and a summary."""
+    bare, found = known_run(tmp_path / "a").path, known_run(tmp_path / "b").path
+    (tmp_path / "figures").mkdir()
+    summary = {"kind": "hopscope depth study", "schema": 1, "groups": []}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    everything = [str(path) for path in sorted(tmp_path.iterdir())]
+    assert call("census", *everything) == 2
+    assert f"{bare} holds no circuit; `hopscope circuit {bare}` finds it" in capsys.readouterr().err
+    assert call("census", str(tmp_path / "figures")) == 2
+    assert "figures holds no circuit and is no run; give" in capsys.readouterr().err
+    shutil.copy(circuits / "1" / "circuit.json", found)
+    assert call("census", *everything) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("1 of 1 model have a circuit")
+    assert out.endswith(f"  1 run without a record, such as {bare}: not counted\n")
+    assert err == f"left out, no run and no circuit: {tmp_path / 'figures'}, {tmp_path / 'summary.json'}\n"
+    assert call("census", *everything, "--json") == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts["models"], counts["without_record"]) == (1, 1)
+    (found / "circuit.json").write_text("{")  # what is damaged is not left out
+    assert call("census", *everything) == 2
+
+
 def test_a_circuit_is_not_compared_with_itself(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, record = str(circuits / "1"), str(circuits / "1" / "circuit.json")
     for again in (folder, record):
@@ -251,7 +304,7 @@ def test_what_cannot_be_compared_is_said(circuits: Path, tmp_path: Path, capsys:
     assert call("compare", one, two) == 2
     assert f"{one} is of D = 1 and {two} of D = 2: circuits of one problem are compared" in capsys.readouterr().err
     assert call("compare", one, str(tmp_path)) == 2
-    assert f"{tmp_path} holds no circuit; `hopscope circuit {tmp_path}` finds it" in capsys.readouterr().err
+    assert f"{tmp_path} holds no circuit and is no run; give the folder of a run" in capsys.readouterr().err
     replace(Circuit.load(circuits / "1" / "circuit.json"), paths=()).save(tmp_path / "circuit.json")
     assert call("compare", one, str(tmp_path)) == 2
     assert f"{tmp_path} says that its model has no circuit; leave it out" in capsys.readouterr().err

@@ -53,6 +53,7 @@ def test_json_and_an_ensembles_second_model(tmp_path):
     circuit_json(run, run.path / "circuit-1.json", number=1)
     _, result = ask(run.path, "--model", 1, "--sequences", 8, "--json", "--no-figures")
     told = json.loads(result.stdout)
+    assert result.stderr.splitlines() == [f"checkpoint of step {step} of 600" for step in range(0, 601, 100)]
     assert told["number"] == 1
     assert told["paths"][0]["crossing"]["between"] == [300, 400]
     there = json.loads((run.path / "emergence-1.json").read_text())
@@ -95,7 +96,8 @@ def test_bad_circuits_are_refused(tmp_path):
     circuit_json(run, run.path / "circuit.json", model="0123456789abcdef")
     assert "holds the circuit of another model" in ask(run.path, "--no-figures")[1]
     circuit_json(run, run.path / "circuit.json", paths=[], found=False)
-    assert "no paths" in ask(run.path, "--no-figures")[1]
+    why = f"model 0 of {run.path} has no circuit (`hopscope circuit {run.path} --show` says why), so there is nothing"
+    assert ask(run.path, "--no-figures")[1].startswith(why)
     (run.path / "circuit.json").write_text("{")
     assert "circuit.json" in ask(run.path, "--no-figures")[1]
     assert "run.json" in ask(tmp_path / "nowhere")[1]

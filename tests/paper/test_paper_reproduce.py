@@ -15,6 +15,7 @@ import hopscope as hs
 from hopscope.cli.report import command as report
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
+from hopscope.paper.claims import Finding, complete, write_claims
 from hopscope.paper.presets import BY_NAME, TINY, named
 from hopscope.paper.reproduce import read, reproduce
 from hopscope.problem.retrieval import RetrievalProblem
@@ -30,6 +31,25 @@ FIGURES = ("flow", "figure-4-left", "figure-4-right", "training", "circuit-0", "
 @pytest.fixture
 def tiny(reproduced: tuple[Path, str]) -> tuple[Path, str]:
     return reproduced
+
+
+def test_a_report_finds_its_preset_in_the_claims_of_a_copy(tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    told = [Finding("C1", "reproduced", "0 of 9", 3, "none", "tiny: simulated"), Finding("C15", "not run", scale="9")]
+    write_claims(folder / "claims.json", complete(told))
+    result = CliRunner().invoke(report, [str(folder), "--claims-only", "--json"])
+    assert json.loads(result.stdout)[0]["scale"].startswith("tiny: ")
+    (folder / "claims.json").unlink()
+    assert "does not say its preset; pass --preset" in str(CliRunner().invoke(report, [str(folder)]).exception)
+
+
+def test_a_report_is_not_of_a_sweep(tmp_path: Path) -> None:
+    (tmp_path / "ic-layers-1-seed-0").mkdir()
+    (tmp_path / "ic-layers-1-seed-0" / "run.json").write_text("{}")
+    result = CliRunner().invoke(report, [str(tmp_path), "--preset", "tiny"])
+    assert "holds runs side by side, as of a sweep" in str(result.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["ic-layers-1-seed-0"]
 
 
 @pytest.mark.slow

@@ -45,6 +45,30 @@ def test_out_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
 
 
+def test_json_is_what_is_printed_anyway(capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for more in ((), ("--json",)):
+        assert run("equations", "--count", "2", *more) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] != ""
+    assert run("equations", "--json", "--text") == 2
+    assert "leave out either" in capsys.readouterr().err
+
+
+def test_vectors_have_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "v.jsonl"
+    assert run("vectors", "--count", "3", "--json") == 0
+    printed = capsys.readouterr().out
+    for _ in range(2):  # samples may be replaced
+        assert run("vectors", "--count", "3", "--out", str(file)) == 0
+        assert (capsys.readouterr().out, file.read_text()) == ("", printed)
+    assert run("vectors", "--out", str(tmp_path / "v.npz")) == 2
+    assert "--out must end in .jsonl, got v.npz" in capsys.readouterr().err
+    file.write_text('{"inputs": 1}')
+    assert run("vectors", "--out", str(file)) == 2
+    assert file.read_text() == '{"inputs": 1}'
+
+
 def test_out_replaces_samples_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for count in ("3", "2"):
         assert run("equations", "--count", count, "--out", str(tmp_path / "q.jsonl")) == 0

@@ -127,6 +127,18 @@ def test_the_best_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, "--hops", "4", "--best-order", "--witness", "--json")[1])["layers"] == 3
 
 
+@pytest.mark.parametrize("hops", ["1-16", "64"])
+def test_an_order_stands_on_one_line_to_be_copied(
+    hops: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = json.loads(run(capsys, "--hops", hops, "--best-order", "--json")[1])
+    out = run(capsys, "--hops", hops, "--best-order")[1]
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    assert cells == [[str(value) for value in row.values()] for row in rows]
+    assert (max(map(len, out.splitlines())) <= 80) == (hops == "1-16")
+
+
 def test_what_exact_means_is_said_under_every_table(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (("--hops", "3"), ("--hops", "3", "--best-order")):
         assert "Exact under Assumptions 1 and 2" in " ".join(run(capsys, *arguments)[1].split())

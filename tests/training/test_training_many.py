@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -107,6 +108,22 @@ def test_another_study_in_the_folder_is_named(trained):
     folder, _ = trained
     with pytest.raises(InputError, match="steps = 30, not 31"):
         finished(replace(STUDY, recipe=replace(RECIPE, steps=31)).setups(), folder / "sweep")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("begun", ["ended", "under way"])
+def test_runs_of_other_hops_are_refused_before_they_are_told_of(begun, workers, trained, tmp_path):
+    """Their rows have other losses than a bar has places for."""
+    folder, _ = trained
+    for name in ("ic-layers-1-seed-0", "ic-layers-2-seed-0"):
+        shutil.copytree(folder / "sweep" / name, tmp_path / name)
+        if begun == "under way":
+            (tmp_path / name / "result.json").unlink()
+    more = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=3, plain_hops=2, seeds=(0,), plain_seeds=())
+    told: list[dict[str, Progress]] = []
+    with pytest.raises(InputError, match="holds a run with hops = 2, not 3; choose another folder"):
+        train_all(more.setups(), tmp_path, workers=workers, choice=FP32, watch=told.append)
+    assert not told
 
 
 def test_progress_reads_a_torn_line(tmp_path):

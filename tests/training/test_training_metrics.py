@@ -90,7 +90,7 @@ def test_rows_that_are_no_table_are_refused(rows, words):
 def test_the_frame_is_long():
     frame = FALLING.frame()
     assert list(frame.columns) == [
-        "step", "seed", "hop", "train_loss", "validation_loss", "partial_loss", "train_partial_loss",
+        "step", "seed", "hop", "train_loss", "validation_loss", "partial_loss", "train_partial_loss", "heads",
     ]  # fmt: skip
     assert len(frame) == 3 * 2 * 2
     one = frame[(frame.step == 30) & (frame.seed == 7) & (frame.hop == 2)]
@@ -98,6 +98,14 @@ def test_the_frame_is_long():
     assert one.train_partial_loss.item() == pytest.approx(10.49)
     assert one.validation_loss.item() == pytest.approx(0.545)
     assert frame.groupby("hop").partial_loss.min().tolist() == [0.1, 0.49]
+
+
+def test_the_frame_says_how_many_heads_are_left():
+    losses, left = [[0.9, 0.9], [0.5, 0.9]], {10: [4, 4], 20: [4, 1]}
+    rows = [row for step, heads in left.items() for row in rows_of(step, losses, losses, heads)]
+    frame = Metrics.of_rows(rows, seeds=[7, 8], hops=[1, 2]).frame()
+    assert frame[(frame.step == 20) & (frame.hop == 2)].heads.tolist() == [4, 1]
+    assert FALLING.frame().heads.isna().all()
 
 
 def test_without_pandas_it_says_what_to_install(monkeypatch):

@@ -13,7 +13,7 @@ from hopscope.circuits.elements import OtherCircuit
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.explain import explained
 from hopscope.circuits.foreign import ForeignEvaluator
-from hopscope.circuits.kept import circuit_path, kept_circuit, model_hash
+from hopscope.circuits.kept import check_model, circuit_path, kept_circuit, model_hash
 from hopscope.circuits.on_vectors import OnVectors, VectorEvaluator, single
 from hopscope.circuits.programs import to_json
 from hopscope.circuits.record import Circuit
@@ -216,8 +216,7 @@ def circuit_of_run(
     check_seed(seed)
     budgets = budgets_at(Budget.of(effort), bar)
     bars = [one.bar for one in budgets]
-    if not 0 <= number < len(run.seeds):
-        raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
+    check_model(run, number)
     at = max(run.checkpoints, default=0) if step is None else step
     if step is None and run.finished and run.result.models[number].diverged:
         raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")

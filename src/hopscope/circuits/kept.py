@@ -34,6 +34,22 @@ def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path
     return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
 
 
+def check_model(run: RunFolder, number: int) -> None:
+    """See that a run has a model of that number.
+
+    Raises:
+        InputError: it has not.
+    """
+    if not 0 <= number < len(run.seeds):
+        raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
+
+
+def search_for(run: RunFolder, number: int, step: int | None) -> str:
+    """The command that finds the circuit of a model of a run."""
+    which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
+    return f"hopscope circuit {run.path}{which}"
+
+
 def model_hash(run: RunFolder, number: int, step: int | None = None) -> str:
     """The hash that names a model of a run: as it is when finished, or as it was at a step before the end."""
     finished = run.model_hashes[number]
@@ -59,11 +75,10 @@ def require_of(path: Path, circuit: Circuit, run: RunFolder, number: int, step: 
         InputError: the circuit is of another model, or of this one at another time.
     """
     if not is_of(circuit, run, number, step):
-        which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
         earlier = circuit.number == number and belongs_to(circuit, run)
         whose = "that model as it was before" if earlier else "another model"
         raise InputError(
-            f"{path} holds the circuit of {whose}; find this one's with `hopscope circuit {run.path}{which} --anew`"
+            f"{path} holds the circuit of {whose}; find this one's with `{search_for(run, number, step)} --anew`"
         )
 
 

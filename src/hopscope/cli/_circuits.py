@@ -13,6 +13,8 @@ import click
 
 from hopscope.cli._common import GivenPath
 from hopscope.errors import InputError
+from hopscope.files import read_json
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from hopscope.circuits.record import Circuit
@@ -78,6 +80,8 @@ def _see_comparable(circuits: Mapping[str, Circuit]) -> None:
 def census(runs: tuple[str, ...], as_json: bool) -> None:
     """Count what many models learned: heads, strategies, mechanisms. Counts every circuit*.json of each folder.
 
+    Runs without one are said and not counted; what is no run, like the figures of a sweep, is left out.
+
     \b
     Examples:
       hopscope circuit census runs/*
@@ -85,10 +89,24 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
     """
     from hopscope.circuits.compare import census as count
     from hopscope.circuits.describe import describe_census
+    from hopscope.circuits.record import Circuit
 
-    circuits = [circuit for name in runs for circuit in _load_all(name)]
-    counted = count(circuits)
-    click.echo(json.dumps(counted) if as_json else describe_census(counted), nl=as_json)
+    paths = [Path(name) for name in runs]
+    others = [path for path in paths if _is_other(path)]
+    records = {path: _records(path) for path in paths if path not in others}
+    circuits = [Circuit.load(record) for found in records.values() for record in found]
+    without = [path for path, found in records.items() if not found]
+    if not circuits:
+        raise _without_circuit((without or others)[0])
+    if others:
+        click.echo(f"left out, no run and no circuit: {', '.join(map(str, others))}", err=True)
+    counts = count(circuits)
+    if as_json:
+        click.echo(json.dumps(counts | {"without_record": len(without)}))
+        return
+    click.echo(describe_census(counts), nl=False)
+    if without:
+        click.echo(f"  {counted(len(without), 'run')} without a record, such as {without[0]}: not counted")
 
 
 def _load(name: str) -> Circuit:
@@ -108,16 +126,21 @@ def _record(name: str) -> Path:
 
 
 def _without_circuit(path: Path) -> InputError:
-    return InputError(f"{path} holds no circuit; `hopscope circuit {path}` finds it")
+    if (path / "run.json").exists():
+        return InputError(f"{path} holds no circuit; `hopscope circuit {path}` finds it")
+    return InputError(f"{path} holds no circuit and is no run; give the folder of a run, or the record of a circuit")
 
 
-def _load_all(name: str) -> list[Circuit]:
-    from hopscope.circuits.record import Circuit
+def _records(path: Path) -> list[Path]:
+    """The records of circuits that a folder holds, or the one that is given by itself."""
+    return sorted(path.glob("circuit*.json")) if path.is_dir() else [path]
 
-    path = Path(name)
-    if not path.is_dir():
-        return [Circuit.load(path)]
-    found = sorted(path.glob("circuit*.json"))
-    if not found:
-        raise _without_circuit(path)
-    return [Circuit.load(file) for file in found]
+
+def _is_other(path: Path) -> bool:
+    """Whether a path, as `runs/sweep/*` gives some, is neither a run nor a circuit: a folder, or another's record."""
+    from hopscope.circuits.record import KIND
+
+    if path.is_dir():
+        return not ((path / "run.json").exists() or _records(path))
+    fields = read_json(path, "the record of a circuit")
+    return isinstance(fields, dict) and fields.get("kind", KIND) != KIND

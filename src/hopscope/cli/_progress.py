@@ -1,4 +1,4 @@
-"""Progress on a terminal: rates, time left, losses by hop. Nothing is shown where nobody watches."""
+"""Progress on a terminal: rates, time left, losses by hop. In a log a line for each stage that is finished."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import click
 from rich import progress as bars
 from rich.console import Console
 
@@ -75,6 +76,25 @@ def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], 
             )
 
         yield move
+
+
+@contextmanager
+def stage_lines() -> Iterator[Callable[[str, int, int], None]]:
+    """For a log, a plain line for each stage that is finished; gives what is told of each as it begins."""
+    began, under_way = time.monotonic(), ""
+
+    def finish() -> None:
+        if under_way:
+            click.echo(f"{under_way}: {time.monotonic() - began:.1f} s", err=True)
+
+    def begin(stage: str, done: int, stages: int) -> None:
+        nonlocal began, under_way
+        finish()
+        place = f" ({min(done + 1, stages)} of {stages})" if stages > 1 else ""
+        began, under_way = time.monotonic(), f"{stage}{place}"
+
+    yield begin
+    finish()
 
 
 def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:

@@ -219,8 +219,8 @@ def _task(formulation: str, hops: int | None) -> TextTask:
 
 
 def _shown(path: Path, number: int, step: int | None) -> Circuit:
-    """The circuit in a run's own record; or a record that stands by itself, as those under `results/` do."""
-    from hopscope.circuits.kept import circuit_path, require_of
+    """The circuit in a run's own record, and no other's; or a record that stands by itself, as those under `results/`."""
+    from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder
 
@@ -232,6 +232,10 @@ def _shown(path: Path, number: int, step: int | None) -> Circuit:
     if not (path / "run.json").exists():
         return Circuit.load(record)
     run = RunFolder(path)
+    check_model(run, number)
+    if not record.exists():
+        run.find_checkpoint(step)
+        raise InputError(f"{record} does not exist; `{search_for(run, number, step)}` makes it")
     circuit = Circuit.load(record, run.record.content_hash)
     require_of(record, circuit, run, number, step)
     return circuit
@@ -249,12 +253,18 @@ def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """A bar over the stages of a search, shown where somebody watches."""
+    """A bar over the stages of a search, where somebody watches, and else a line for each."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from hopscope.cli._progress import stage_lines
+
+    if not for_people():
+        with stage_lines() as begin:
+            yield begin
+        return
     columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=24), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not for_people()) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("circuit", total=None)
         yield lambda stage, done, stages: bar.update(task, description=stage, completed=done, total=stages)
 

@@ -42,8 +42,8 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     settings = Following(**given(fields, Following))
 
     def watch(step: int, last: int) -> None:
-        if for_people():
-            click.echo(f"\rcheckpoint of step {step} of {last}", nl=step == last, err=True)
+        over, ends = ("\r", step == last) if for_people() else ("", True)
+        click.echo(f"{over}checkpoint of step {step} of {last}", nl=ends, err=True)
 
     emergence = emergence_of_run(run, model, settings, watch=watch, anew=anew)
     drawn: list[Path] = []

@@ -16,7 +16,12 @@ from hopscope.keeping import check_no_run
 
 @click.command()
 @click.argument("folder", type=GivenPath(file_okay=False, path_type=Path), default=Path("runs/laptop"))
-@click.option("--preset", type=click.Choice(PRESETS), default=None, help="[default: the folder's name]")
+@click.option(
+    "--preset",
+    type=click.Choice(PRESETS),
+    default=None,
+    help="[default: the folder's name, or what its claims.json says]",
+)
 @click.option("--claims-only", is_flag=True, help="Judge anew into claims.json, and write no page and no figures.")
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
 def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) -> None:
@@ -32,9 +37,12 @@ def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) 
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
     check_no_run(folder)
-    name = preset or folder.resolve().name
-    if name not in PRESETS:
-        raise InputError(f"{folder} does not say its preset; pass --preset {' or --preset '.join(PRESETS)}")
+    if any(folder.glob("*/run.json")):
+        raise InputError(
+            f"{folder} holds runs side by side, as of a sweep, whose figures `hopscope sweep` draws; give a folder "
+            "that `hopscope reproduce` wrote to"
+        )
+    name = preset or _preset(folder)
 
     from hopscope.paper.presets import named
     from hopscope.paper.reproduce import read
@@ -43,3 +51,19 @@ def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) 
     found = read(named(name), folder)
     page = folder / "claims.json" if claims_only else write_report(found)
     click.echo(json.dumps([asdict(claim) for claim in found.claims]) if as_json else str(page))
+
+
+def _preset(folder: Path) -> str:
+    """The preset that a folder is named for, or else that its claims are of.
+
+    Raises:
+        InputError: it says none.
+    """
+    from hopscope.paper.claims import read_claims
+
+    told = {folder.resolve().name} & {*PRESETS}
+    if not told and (folder / "claims.json").exists():
+        told = {claim.scale.partition(":")[0] for claim in read_claims(folder / "claims.json")} & {*PRESETS}
+    if len(told) != 1:
+        raise InputError(f"{folder} does not say its preset; pass --preset {' or --preset '.join(PRESETS)}")
+    return told.pop()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import GivenPath, for_people
+from hopscope.cli._common import GivenPath
 from hopscope.cli._engine import engine_options, say_precision
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def command(
     from hopscope.studies.work import Work
 
     say_precision(device, precision)
-    seen = for_people()
-    work = Work(workers, device, precision, compiled, study_bars if seen else None, waiting if seen else None)
+    work = Work(workers, device, precision, compiled, study_bars, waiting)
     found = reproduce(preset, out, work, held_head=held_head)
     if preset == "tiny" and not as_json:
         click.echo("tiny models learn next to nothing: no verdict below means anything, only that all of it runs")

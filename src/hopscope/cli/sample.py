@@ -46,7 +46,10 @@ def command() -> None:
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Sequences to print.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: inputs, targets, roles.")
-def vectors(hops: int | None, graph: Any, count: int, seed: int, as_json: bool, **fields: Any) -> None:
+@click.option("--out", type=GivenPath(path_type=Path), help="Write these lines into a .jsonl file instead.")
+def vectors(
+    hops: int | None, graph: Any, count: int, seed: int, as_json: bool, out: Path | None, **fields: Any
+) -> None:
     """Sequences of the vector formulation (Section 6).
 
     \b
@@ -58,10 +61,13 @@ def vectors(hops: int | None, graph: Any, count: int, seed: int, as_json: bool, 
     \b
     Examples:
       hopscope sample vectors --hops 3 --count 8 --seed 0 --json
+      hopscope sample vectors --hops 3 --count 500 --out vectors.jsonl
       hopscope sample vectors --hops 1 --chains 2
       hopscope sample vectors --graph relatives
     """
     problem = RetrievalProblem(look_ups(graph) if hops is None else hops, graph=graph, **fields)
+    if out is not None and out.suffix != ".jsonl":
+        raise InputError(f"--out must end in .jsonl, got {out.name}")
     check_fits(32 * count * problem.sequence_length * (problem.input_dim + problem.target_dim))
 
     import torch
@@ -71,13 +77,20 @@ def vectors(hops: int | None, graph: Any, count: int, seed: int, as_json: bool, 
     batch = sample(problem, count, torch.Generator().manual_seed(seed))
     chain, role = batch.chain.tolist(), batch.role.tolist()
     inputs, targets = batch.inputs.tolist(), batch.targets.tolist()
+    named = [
+        [[c, problem.roles[r]] for c, r in zip(chains, roles, strict=True)]
+        for chains, roles in zip(chain, role, strict=True)
+    ]
+    if as_json or out is not None:
+        records = [
+            {"inputs": rows, "targets": asked, "roles": roles}
+            for rows, asked, roles in zip(inputs, targets, named, strict=True)
+        ]
+        _tell(out, records)
+        return
     for i in range(count):
-        roles = [[c, problem.roles[r]] for c, r in zip(chain[i], role[i], strict=True)]
-        if as_json:
-            click.echo(json.dumps({"inputs": inputs[i], "targets": targets[i], "roles": roles}))
-            continue
         click.echo(f"sequence {i + 1}")
-        for (c, name), row in zip(roles, inputs[i], strict=True):
+        for (c, name), row in zip(named[i], inputs[i], strict=True):
             click.echo(f"  chain {c}  {name:>4}  " + " ".join(f"{value:6.2f}" for value in row))
 
 
@@ -85,20 +98,25 @@ def _formulation(form: Formulation[Any]) -> None:
     """Add the subcommand of a formulation."""
 
     def run(
-        hops: int, chains: int, count: int, seed: int, roles: bool, text: bool, out: Path | None, **extensions: Any
+        hops: int,
+        chains: int,
+        count: int,
+        seed: int,
+        roles: bool,
+        text: bool,
+        as_json: bool,
+        out: Path | None,
+        **extensions: Any,
     ) -> None:
+        if text and as_json:
+            raise InputError("--text prints for people and --json for machines; leave out either")
         dress = Extensions(**given(extensions, Extensions))
         drawn = (question(form.name, hops, seed, index, chains, dress) for index in range(count))
         if text:
             for item in drawn:
                 click.echo(f"{item.prompt}\nCorrect: {item.answer}\n")
             return
-        records = (item.record(roles) for item in drawn)
-        if out is None:
-            for record in records:
-                click.echo(json.dumps(record))
-        else:
-            _write(out, records)
+        _tell(out, (item.record(roles) for item in drawn))
 
     run.__doc__ = f"""{(form.__doc__ or "").splitlines()[0]}
 
@@ -119,12 +137,22 @@ def _formulation(form: Formulation[Any]) -> None:
         click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw."),
         click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role."),
         click.option("--text", is_flag=True, help="Print prompts for people instead."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as without it."),
         click.option("--out", type=GivenPath(path_type=Path), help="Write a .jsonl or .parquet file instead."),
         field_options(Extensions, skip=tuple({part.name for part in fields(Extensions)} - form.allowed)),
     ]
     for option in reversed(options):
         run = option(run)
     command.command(form.name)(run)
+
+
+def _tell(out: Path | None, records: Iterable[dict[str, Any]]) -> None:
+    """Print records as JSON lines, or write them into a file."""
+    if out is not None:
+        _write(out, records)
+        return
+    for record in records:
+        click.echo(json.dumps(record))
 
 
 def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
@@ -168,7 +196,7 @@ def _check_replaces(path: Path, columns: Callable[[Path], Any]) -> None:
         there = columns(path)
     except (ValueError, RecursionError, OSError):
         there = None
-    if not (isinstance(there, dict | list) and "latent" in there):
+    if not (isinstance(there, dict | list) and ("latent" in there or {"inputs", "targets", "roles"} <= {*there})):
         raise InputError(f"{path} holds no samples, which would replace it; it was left untouched, write elsewhere")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hopscope.asking import QUESTIONS, TAKE_RUNS, WITHOUT_ENGINE, study
-from hopscope.cli._common import GivenPath, for_people, refuse_given
+from hopscope.cli._common import GivenPath, refuse_given
 from hopscope.cli._engine import engine_options, say_precision
 
 _ENGINE = ("device", "precision", "compiled")
@@ -72,7 +72,7 @@ def command(
     _refuse_idle_options(name, quick, idle)
     if not idle and name not in WITHOUT_ENGINE:
         say_precision(device, precision)
-    work = Work(workers, device, precision, compiled, study_bars, waiting if for_people() else None, idle, arms)
+    work = Work(workers, device, precision, compiled, study_bars, waiting, idle, arms)
     click.echo(study(name, folder, quick=quick, runs=runs, work=work).told)
 
 

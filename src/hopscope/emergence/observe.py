@@ -80,7 +80,7 @@ def check_paths(paths: Sequence[AttentionPath], problem: RetrievalProblem, shape
         InputError: there are no paths, or one is in a layer or head, or between roles, that the model lacks.
     """
     if not paths:
-        raise InputError("the circuit has no paths, so there is nothing to follow; find one with `hopscope circuit`")
+        raise InputError("the circuit has no paths, so there is nothing to follow; pass some")
     for path in paths:
         if not (0 <= path.layer < shape.layers and 0 <= path.head < shape.heads):
             raise InputError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hopscope.circuits.kept import circuit_path, require_of
+from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.settings import Following
@@ -48,17 +48,20 @@ def emergence_of_run(
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
     settings = settings or Following()
-    if not 0 <= number < len(run.seeds):
-        raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
+    check_model(run, number)
     of_circuit = circuit_path(run.path, number, step)
     if not of_circuit.exists():
-        which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
         raise InputError(
             f"{of_circuit} does not exist, and emergence follows a known circuit; find it first "
-            f"with `hopscope circuit {run.path}{which}`"
+            f"with `{search_for(run, number, step)}`"
         )
     circuit = Circuit.load(of_circuit, run.record.content_hash)
     require_of(of_circuit, circuit, run, number, step)
+    if not circuit.found:
+        raise InputError(
+            f"model {number} of {run.path} has no circuit (`{search_for(run, number, step)} --show` says why), so "
+            "there is nothing to follow"
+        )
     path, maps_path = emergence_path(run.path, number, step), maps_over_time_path(run.path, number)
     if path.exists() and maps_path.exists() and not anew:
         known = Emergence.load(path)

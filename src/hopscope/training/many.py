@@ -67,6 +67,7 @@ def train_all(
         raise InputError(f"workers must be at least 1, got {workers}")
     device = choice.device or default_device()
     left = unfinished(setups, folder, in_order=in_order)
+    check_begun(setups, folder)
     left.sort(key=lambda setup: setup.name not in (then or {}))
     after = then if then and device == "cpu" else {}
     cores = choice.threads or available_cores()
@@ -178,6 +179,17 @@ def unfinished(setups: Sequence[Setup], folder: Path, *, in_order: bool = False)
         raise InputError("two setups have the same name; give each its own")
     left = [setup for setup in setups if not (folder / setup.name / "result.json").exists()]
     return left if in_order else sorted(left, key=lambda setup: -setup.work)
+
+
+def check_begun(setups: Iterable[Setup], folder: Path) -> None:
+    """See that what is there under the setups' names is their runs, before any is trained or told of.
+
+    Raises:
+        InputError: a run folder of that name holds another run.
+    """
+    for setup in setups:
+        if (folder / setup.name / "run.json").exists():
+            RunFolder(folder / setup.name).require(setup)
 
 
 def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:

@@ -172,7 +172,7 @@ class Metrics:
         return self._rows((self.steps > step) & (True if until is None else self.steps <= until))
 
     def frame(self) -> pandas.DataFrame:
-        """A pandas table: one row per logged step, seed and hop, with columns for these and for the four losses.
+        """A pandas table: one row per logged step, seed and hop; its columns are these, the four losses and `heads`.
 
         Raises:
             InputError: pandas is not installed.
@@ -190,6 +190,7 @@ class Metrics:
             "validation_loss": self.validation_loss[:, :, None],
             "partial_loss": self.partial_losses,
             "train_partial_loss": self.train_partial_losses,
+            "heads": self.heads[:, :, None],
         }
         return pandas.DataFrame({name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()})
 

@@ -18,7 +18,7 @@ from hopscope import own_process
 from hopscope.errors import InputError, needs_extra
 from hopscope.training.cluster import RayCluster
 from hopscope.training.engine import FASTEST, EngineChoice
-from hopscope.training.many import train_one, unfinished
+from hopscope.training.many import check_begun, train_one, unfinished
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.setup import Setup
 
@@ -49,6 +49,7 @@ def train_all_on_ray(
             folder is in use for something else.
     """
     left = unfinished(setups, folder)
+    check_begun(setups, folder)
     if left:
         each = replace(choice, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
         jobs = [(setup, folder.resolve(), each) for setup in left]

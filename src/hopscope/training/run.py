@@ -243,6 +243,23 @@ class RunFolder:
                 found[int(number)] = path
         return found
 
+    def find_checkpoint(self, step: int | None = None) -> Path:
+        """The file of weights after `step` updates, by default the last.
+
+        Raises:
+            InputError: there is none.
+        """
+        checkpoints = self.checkpoints
+        if not checkpoints:
+            raise InputError(f"{self.path} has no checkpoint yet; let the run come to one")
+        if step is not None:
+            check_count("the step of a checkpoint", step, least=0)
+        step = max(checkpoints) if step is None else step
+        if step not in checkpoints:
+            near = min(checkpoints, key=lambda known: abs(known - step))
+            raise InputError(f"{self.path} has no checkpoint at step {step}; the nearest is at step {near}")
+        return checkpoints[step]
+
     def checkpoint_path(self, step: int) -> Path:
         """Where the weights after `step` updates are kept."""
         return self.path / "checkpoints" / f"step-{step:06d}.safetensors"
@@ -280,23 +297,13 @@ class RunFolder:
         Raises:
             InputError: there is no such checkpoint, it is damaged, or it belongs to another step or another run.
         """
-        checkpoints = self.checkpoints
-        if not checkpoints:
-            raise InputError(f"{self.path} has no checkpoint yet; let the run come to one")
-        if step is not None:
-            check_count("the step of a checkpoint", step, least=0)
-        step = max(checkpoints) if step is None else step
-        if step not in checkpoints:
-            near = min(checkpoints, key=lambda known: abs(known - step))
-            raise InputError(f"{self.path} has no checkpoint at step {step}; the nearest is at step {near}")
-        weights = self._load_checkpoint(checkpoints[step])
+        path = self.find_checkpoint(step)
+        weights = self._load_checkpoint(path)
         transformer = FastTransformer(self.recipe.architecture(self.problem), len(self.seeds))
         try:
             transformer.load_state_dict(weights)
         except RuntimeError:
-            raise InputError(
-                f"{checkpoints[step]} does not hold the weights of this run; it was left untouched"
-            ) from None
+            raise InputError(f"{path} does not hold the weights of this run; it was left untouched") from None
         return transformer.requires_grad_(False)
 
     def _load_checkpoint(self, path: Path) -> dict[str, Tensor]:

@@ -1,0 +1,75 @@
+"""Progress where standard error is no terminal: a plain line for each stage, run or checkpoint that is finished."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hopscope.cli import _studies
+from hopscope.cli._progress import stage_lines
+from hopscope.cli._studies import study_bars, waiting
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.progress import Progress
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+RECIPE = Recipe(1, 1, 8, 1, 4, final_steps=1, validation_size=4, mlp=False)
+SETUPS = [Setup(name, RetrievalProblem(hops=1), RECIPE) for name in ("a", "b", "c")]
+HALF, ENDED = Progress(5, 10, ((0.5,),)), Progress(10, 10, ((0.1,),))
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What was said, without how long it took."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    return [re.sub(r"\d+(\.\d)? s$", "_ s", line) for line in err.splitlines()]
+
+
+def test_a_stage_is_told_when_it_is_over(capsys):
+    with stage_lines() as begin:
+        begin("growing-1", 1, 3)
+        assert lines(capsys) == []
+        begin("subsets", 2, 3)
+        assert lines(capsys) == ["growing-1 (2 of 3): _ s"]
+        begin("certificate: harness", 1, 1)
+    assert lines(capsys) == ["subsets (3 of 3): _ s", "certificate: harness: _ s"]
+
+
+def test_a_stage_that_was_cut_short_is_not_told(capsys):
+    def stopped() -> None:
+        with stage_lines() as begin:
+            begin("growing-1", 1, 3)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert lines(capsys) == []
+
+
+def test_a_run_is_told_once_and_not_one_that_was_finished_before(capsys):
+    with study_bars(SETUPS) as move:
+        move({"a": ENDED, "b": HALF, "c": HALF})
+        move({"a": ENDED, "b": ENDED, "c": Progress(10, 10, then=True)})
+        move({"a": ENDED, "b": ENDED, "c": ENDED})
+    assert lines(capsys) == ["b (2 of 3): after _ s", "c (3 of 3): after _ s"]
+
+
+def test_jobs_are_told_as_they_grow_more(capsys):
+    with waiting("circuits", 4) as tell:
+        for done in (0, 1, 1, 3):
+            tell(done)
+    assert lines(capsys) == ["circuits (1 of 4): after _ s", "circuits (3 of 4): after _ s"]
+
+
+def test_a_terminal_gets_bars_alone(monkeypatch, capsys):
+    monkeypatch.setattr(_studies, "for_people", lambda: True)
+    with study_bars(SETUPS) as move:
+        move({"a": HALF, "b": HALF, "c": HALF})
+        move({"a": ENDED, "b": HALF, "c": HALF})
+    with waiting("circuits", 4) as tell:
+        tell(1)
+    said = capsys.readouterr().err
+    assert "1 of 3 runs" in said
+    assert "1/4" in said
+    assert "after" not in said
