@@ -21,6 +21,8 @@ from typing import Any
 
 import torch
 
+from hopscope.own_process import flushes_denormals
+
 _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 """Sums may be taken in any order. Never -ffast-math: it would make the whole process round small numbers to zero."""
 
@@ -77,11 +79,13 @@ def shared_out(name: str, count: int, *arguments: Any) -> None:
         run(0, count, threads)
     elif threads:
         size = -(-count // threads)
-        list(_threads(threads).map(lambda first: run(first, min(first + size, count), 1), range(0, count, size)))
+        pool = _threads(threads, flushes_denormals())
+        list(pool.map(lambda first: run(first, min(first + size, count), 1), range(0, count, size)))
 
 
 @cache
-def _threads(count: int) -> ThreadPoolExecutor:
+def _threads(count: int, flushing: bool) -> ThreadPoolExecutor:
+    """Threads whose arithmetic is that of those who ask for them: they begin with it."""
     return ThreadPoolExecutor(count)
 
 
