@@ -299,7 +299,8 @@ def train(
         watch: told where the run stands after every row of metrics.
 
     Raises:
-        InputError: no recipe or setup, no seeds, repeated seeds, or a folder that holds something else or cannot be.
+        InputError: no recipe or setup, no seeds, repeated seeds, a `learned_below` that a guess comes to, or a folder
+            that holds something else or cannot be.
     """
     if isinstance(recipe, Setup):
         if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
@@ -318,6 +319,8 @@ def train(
         raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
     if watch is not None and not callable(watch):
         raise InputError(f"watch must be a function of a Progress, got {watch!r}")
+    if not (path / "run.json").exists():
+        setup.check_waiting()
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
 
 

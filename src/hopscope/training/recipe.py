@@ -41,15 +41,15 @@ class Recipe:
             it is asked for (validation loss below `learned_below`), at the latest as long as `trapezoid`, and then
             straight down to zero over as many updates as there, where it ends.
         fall: of `trapezoid` and `when-learned`, the share of `steps` over which the rate goes down to zero.
-        learned_below: see `when-learned`.
+        learned_below: see `when-learned`; less than a guess comes to, 1 - 1/N.
         prune_every: once the model has learned: steps, rounded up to the next row of metrics, from one
             time that heads are taken away for good to the next, until none can go, at the latest until the rate goes
             down; under `when-learned` that waits for it. None go while a model has forgotten a hop. `None` for never.
             See `hopscope.model.pruning`.
         prune_cost: by how much the loss may rise when heads go, as many at a time as together cost no more.
         head_dropout: the share of heads that are left out of an update at random, for each model others, until it has
-            learned every hop (loss below 0.5 at a row of metrics), so that what is learned does not hang on single
-            heads. At the least depth more models learn (`hopscope study learning`).
+            learned every hop (loss below 0.5 at a row of metrics, with four chains), so that what is learned does not
+            hang on single heads. At the least depth more models learn (`hopscope study learning`).
         head_dropout_after: so many hops, whichever, the model must have learned before that begins. With 1 the plateau
             is as short as without.
         warmup: steps over which the learning rate rises linearly.
