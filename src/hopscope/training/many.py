@@ -23,7 +23,8 @@ from hopscope.training.trainer import train
 from hopscope.words import counted
 
 Then = Callable[[Path], None]
-"""What is done with the folder of a run that is finished. Other processes must be able to import it by name."""
+"""What is done with the folder of a run that is finished. Other processes must be able to import it by name, from a
+module and not from the script that runs."""
 
 ROOM = 4
 """How many times the least memory that an ensemble takes there must be: more than that is kept on the way."""
