@@ -229,6 +229,7 @@ def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
     [
         (["--threads", "1000000"], "threads must be at most"),
         (["--device", "meta"], "device 'meta' cannot be used here"),
+        (["--device", "hpu"], "device 'hpu' cannot be used here"),
         (["--d-model", "100000000"], "of memory at the least"),
         (["--batch-size", "10000000000"], "of memory at the least"),
         (["--hops", "100000000"], "of memory at the least"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from hopscope.checks import check_count, check_items, check_number
+from hopscope.checks import check_count, check_items, check_number, make_plain
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead, check_held
@@ -122,6 +122,7 @@ class Recipe:
     held: tuple[HeldHead, ...] = ()
 
     def __post_init__(self) -> None:
+        make_plain(self)
         counts = ("layers", "heads", "d_model", "steps", "batch_size", "log_every", "final_steps", "validation_size")
         for name in (*counts, "steps_per_epoch"):
             check_count(name, getattr(self, name))
