@@ -374,7 +374,13 @@ def test_checkpoints_that_are_lost_or_under_another_name_are_found(tmp_path):
     assert "step-000005.safetensors holds the weights of step 4" in renamed
     (folder,) = found(lambda folder: ((folder / first.name).unlink(), (folder / first.name).mkdir()))
     assert f"{first.name} is not a file" in folder
-    (run.path / "state.safetensors").unlink()  # as in a small copy
+    last = run.checkpoint_path(run.result.steps).name  # as far as the state
+    state = "state.safetensors"
+    (kept,) = found(lambda folder: shutil.copyfile(folder.parent / state, folder / last))
+    assert f"{last} does not hold the weights of this run alone" in kept
+    (lean,) = found(lambda folder: shutil.copyfile(folder / last, folder.parent / state))
+    assert f"{state} does not hold a state of this run to go on from" in lean
+    (run.path / state).unlink()  # as in a small copy
     assert found(shutil.rmtree) == []
 
 
