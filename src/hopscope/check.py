@@ -8,12 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor
+
 from hopscope.circuits.kept import check_place, circuits_in
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_bytes, read_json
+from hopscope.model.fast import FastTransformer
 from hopscope.records import read_rows
 from hopscope.seals import unseal, unsealed_row, unsealed_table
 from hopscope.tensor_files import read_tensors
+from hopscope.training.adamw import MOMENTS
 from hopscope.training.run import RunFolder, check_name
 from hopscope.training.together import is_being_laid_apart
 
@@ -81,7 +86,8 @@ def _run(folder: Path) -> Iterator[Checked]:
     except InputError as error:
         yield Checked(str(first), True, str(error))
         return
-    found = [_file(path, run.record.content_hash) for path in _written(folder)]
+    weights = _weights(run)
+    found = [_file(path, run.record.content_hash, weights) for path in _written(folder)]
     strict = next(one.sealed for one in found if one.file == str(first))
     for one in found:
         if strict and not one.sealed and not one.trouble:
@@ -200,9 +206,34 @@ def _written(folder: Path) -> list[Path]:
     return [path for path in _files(folder, "*") if path.suffix in kinds]
 
 
-def _file(path: Path, run: str) -> Checked:
-    """Check one file of a run by itself."""
-    return _looked_at(path, lambda: _is_sealed(path, run))
+def _weights(run: RunFolder) -> dict[str, torch.Size]:
+    """The shapes of a run's weights, by name."""
+    with torch.device("meta"):
+        transformer = FastTransformer(run.recipe.architecture(run.problem), len(run.seeds))
+    return {name: weight.shape for name, weight in transformer.state_dict().items()}
+
+
+def _check_tensors(path: Path, tensors: dict[str, Tensor], weights: dict[str, torch.Size]) -> None:
+    """Check that a checkpoint holds the weights alone, and a state the weights and their moments, among others.
+
+    Raises:
+        InputError: the file does not, for example where one was put in the other's place.
+    """
+    there = {name: tensor.shape for name, tensor in tensors.items()}
+    if path.parent.name == "checkpoints":
+        what, fits = "the weights of this run alone", there == weights
+    elif path.name == "state.safetensors":
+        moments = {f"{moment}.{name}": shape for moment in MOMENTS for name, shape in weights.items()}
+        what, fits = "a state of this run to go on from", (weights | moments).items() <= there.items()
+    else:
+        return
+    if not fits:
+        raise InputError(f"{path} does not hold {what}; {UNTOUCHED}")
+
+
+def _file(path: Path, run: str, weights: dict[str, torch.Size] | None = None) -> Checked:
+    """Check one file by itself, one of a run with weights of these shapes."""
+    return _looked_at(path, lambda: _is_sealed(path, run, weights))
 
 
 def _looked_at(path: Path, is_sealed: Callable[[], bool]) -> Checked:
@@ -211,17 +242,19 @@ def _looked_at(path: Path, is_sealed: Callable[[], bool]) -> Checked:
     return Checked(str(path), not sealed or sealed[0], trouble)
 
 
-def _is_sealed(path: Path, run: str) -> bool:
+def _is_sealed(path: Path, run: str, weights: dict[str, torch.Size] | None) -> bool:
     """Whether a file of a run has a checksum, which is then checked.
 
     Raises:
-        InputError: the checksum does not fit, or the file belongs to another run, is named for another step, or cannot
-            be read.
+        InputError: the checksum does not fit, or the file belongs to another run, is named for another step, holds
+            other tensors, or cannot be read.
     """
     if path.suffix == ".safetensors":
         read = read_tensors(path, run)
         if path.parent.name == "checkpoints":
             check_name(path, read.step)
+        if weights is not None:
+            _check_tensors(path, read.tensors, weights)
         return read.sealed
     if path.suffix == ".jsonl":
         rows = []

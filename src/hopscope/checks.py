@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hopscope.errors import InputError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 MOST = 2**53
 """The largest count: JSON readers elsewhere keep whole numbers up to here."""
@@ -61,6 +65,15 @@ def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple | range):
         raise InputError(f"{name} must be a list or tuple of {of}, got {value!r}")
     return tuple(value)
+
+
+def make_plain(values: DataclassInstance) -> None:
+    """Make Python's own of numpy's numbers and text that a frozen dataclass was given: records take no others."""
+    for field in fields(values):
+        value = getattr(values, field.name)
+        for kind in (float, str):
+            if isinstance(value, kind) and type(value) is not kind:
+                object.__setattr__(values, field.name, kind(value))
 
 
 def check_path(what: str, value: Any) -> Path:

@@ -301,8 +301,8 @@ def train(
         watch: called with the run's `Progress` after every row of metrics.
 
     Raises:
-        InputError: an argument is of another type, there are no seeds or they repeat, or the folder holds something
-            else or cannot be made.
+        InputError: an argument is of another type, there are no seeds or they repeat, a guess comes to `learned_below`,
+            or the folder holds something else or cannot be made.
     """
     if isinstance(recipe, Setup):
         if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
@@ -321,6 +321,8 @@ def train(
         raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
     if watch is not None and not callable(watch):
         raise InputError(f"watch must be a function of a Progress, got {watch!r}")
+    if not (path / "run.json").exists():
+        setup.check_waiting()
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
@@ -36,14 +38,15 @@ def in_processes(
     new call continues.
 
     Args:
-        function: the function, which must be importable by name; its arguments and result must be picklable.
+        function: the function, which must be importable by name from a module, not from the script that runs; its
+            arguments and result must be picklable.
         jobs: the arguments of each job.
         workers: number of processes.
         tick: called now and then, while waiting, with the numbers of the jobs that are done.
     """
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
         try:
-            with deferred() as stop:  # else a worker that is just being started could be left over
+            with _without_main(), deferred() as stop:  # else a worker that is just being started could be left over
                 running = [pool.submit(_run, function, *job) for job in jobs]
             if stop():
                 raise KeyboardInterrupt
@@ -61,6 +64,22 @@ def in_processes(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         return [future.result() for future in running]
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A context in which processes that are made do not import the script that runs.
+
+    They need nothing of it, and it would run there once more, up to where it asks for processes itself.
+    """
+    main = sys.modules["__main__"]
+    hidden = {name: getattr(main, name) for name in ("__spec__", "__file__") if hasattr(main, name)}
+    main.__spec__ = None
+    vars(main).pop("__file__", None)
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
 
 
 def _end(processes: Sequence[BaseProcess]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -183,7 +185,7 @@ def test_what_is_too_large_is_refused_or_goes_the_plain_way(monkeypatch):
     quick(torch.randn(1, 2, fused_attention.MOST + 1, 20))
 
 
-def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
+def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
     compiled.kernels.cache_clear()
@@ -195,6 +197,46 @@ def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path):
         transformer.fuse()
         assert not transformer.blocks[0].fused
         assert not list(tmp_path.rglob("*.so"))
+        (told,) = caplog.messages
+        assert "(CC is 'no-such-compiler', and there is no no-such-compiler): all goes the plain way, slower" in told
+        monkeypatch.delenv("CC")
+        monkeypatch.setattr(shutil, "which", lambda name: None)
+        compiled.kernels.cache_clear()
+        assert not fused_attention.available()
+        assert len(caplog.messages) == 1  # nobody asked for one
+    finally:
+        compiled.kernels.cache_clear()
+
+
+def test_without_a_home_all_goes_the_plain_way(monkeypatch, caplog):
+    """As in a container whose user is in no list."""
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    compiled.kernels.cache_clear()
+    try:
+        assert not fused_attention.available()
+        assert "(Could not determine home directory.)" in caplog.text
+    finally:
+        compiled.kernels.cache_clear()
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [("-DNOTHING='1 2'", None), ("--no-such-option", "no-such-option"), ("'", "No closing quotation")],
+)
+def test_a_compiler_may_have_options_and_says_why_it_fails(monkeypatch, tmp_path, caplog, options, why):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiled, "FLAGS", ("-fPIC", "-Wno-psabi"))
+    monkeypatch.setenv("CC", f"cc {options}")
+    compiled.kernels.cache_clear()
+    try:
+        assert fused_attention.available() == (why is None)
+        assert [why in told for told in caplog.messages] == ([] if why is None else [True])
     finally:
         compiled.kernels.cache_clear()
 

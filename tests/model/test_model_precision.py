@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +20,12 @@ from hopscope.model import precision
 from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import EngineChoice
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+from hopscope.training.trainer import train
 
 SETUP = Setup("tiny", RetrievalProblem(hops=1), Recipe(layers=1, heads=1, d_model=8, steps=2, batch_size=2))
 TINY = ["--layers", "1", "--hops", "1", "--steps", "2", "--batch-size", "2", "--device", "cpu", "--threads", "1"]
@@ -149,6 +155,46 @@ def test_a_users_process_is_left_as_it_is(tmp_path):
 def test_the_programs_own_process_is_settled(tmp_path):
     code = f"from hopscope.cli import main\nsys.argv = ['hopscope', 'train', folder, *{TINY}]\ntry: main()\n"
     assert told(code + "except SystemExit: pass", tmp_path / "run").startswith("True ['mallopt'")
+
+
+def all_flush(small: torch.Tensor) -> list[bool]:
+    """Whether every thread of torch's that has a part in it rounds the smallest numbers to zero."""
+    return (small * 1 == 0).unique().tolist()
+
+
+@pytest.mark.parametrize("threads", sorted({1, min(2, os.cpu_count() or 1)}))
+def test_a_run_rounds_denormals_to_zero_wherever_it_is_trained(monkeypatch, tmp_path, threads):
+    """As on the command line, or it would not end in the same bits; what is computed before and after does not."""
+    small, seen, plain = torch.full((2**18,), 1e-40), [], Ensemble.update
+
+    def update(*given: object) -> object:
+        seen.append((all_flush(small), torch.get_num_threads()))
+        return plain(*given)
+
+    monkeypatch.setattr(Ensemble, "update", update)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert all_flush(small) == [False]  # and torch's threads are there
+        train(SETUP, tmp_path, engine=EngineChoice(device="cpu", threads=threads, precision="fp32"))
+        assert seen == [([True], threads)] * 2
+        assert (all_flush(small), torch.get_num_threads()) == ([False], threads)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_run_on_several_threads_fails_and_stops_as_on_one(tmp_path):
+    choice = EngineChoice(device="cpu", threads=min(2, os.cpu_count() or 1), precision="fp32")
+
+    def stop(progress: Progress) -> None:
+        raise RuntimeError(f"at step {progress.step}")
+
+    with pytest.raises(RuntimeError, match="at step 1"):
+        train(SETUP, tmp_path / "failed", engine=choice, watch=stop)
+    long = replace(SETUP, recipe=replace(SETUP.recipe, steps=10**6))
+    with pytest.raises(KeyboardInterrupt):
+        train(long, tmp_path / "run", engine=choice, watch=lambda progress: os.kill(os.getpid(), signal.SIGINT))
+    assert RunFolder(tmp_path / "run").load_state() is not None
 
 
 @pytest.mark.slow

@@ -141,7 +141,7 @@ def test_the_same_order_has_one_spelling():
     """Content hashes are of records, so what means the same must be spelled the same."""
     for written, spelled in (
         ("4,3,2,1", "deepest-first"), (" 1, 2,3 ,4", "shallowest-first"), ("01,2, 4,3", "1,2,4,3"),
-        ("shallowest-first", "shallowest-first"),
+        ("shallowest-first", "shallowest-first"), ([4, 3, 2, 1], "deepest-first"), ((1, 2, 4, 3), "1,2,4,3"),
     ):  # fmt: skip
         assert RetrievalProblem(hops=4, order=written).order == spelled
     assert RetrievalProblem(hops=1, order="shallowest-first").order == "shallowest-first"
@@ -242,7 +242,8 @@ def test_sampling_leaves_the_global_random_state_alone():
     [("hops", 0), ("hops", -3), ("hops", 2.5), ("hops", True), ("chains", 0), ("symbol_dim", 0), ("base", 1),
      ("base", float("nan")), ("position", "rotary"), ("causal", 1), ("position_dim", 0), ("order", "random"),
      ("order", "1,2"), ("order", "1,2,2"), ("order", "0,1,2"), ("order", "1,2,x"), ("order", ""), ("order", 123),
-     ("order", None), ("order", "1,2,3,4")],
+     ("order", None), ("order", "1,2,3,4"), ("order", [1, 2]), ("order", [1.0, 2, 3]), ("order", [True, 2, 3]),
+     ("order", {3: 1, 2: 2, 1: 3}), ("asked", 3), ("asked", {1: 2, 3: 4}), ("asked", {1, 3}), ("asked", "13")],
 )  # fmt: skip
 def test_bad_fields_are_named_with_their_value(field, value):
     with pytest.raises(InputError, match=field) as error:

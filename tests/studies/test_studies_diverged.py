@@ -160,7 +160,7 @@ def test_checkpoints_are_looked_at_to_where_it_diverged(tmp_path: Path) -> None:
         def metrics(self) -> Any:
             class Learned:
                 @staticmethod
-                def first_below(below: float) -> list[tuple[int]]:
+                def first_below() -> list[tuple[int]]:
                     return [(2,)]
 
             return Learned()

@@ -173,6 +173,10 @@ def test_a_run_ends_where_its_study_says():
     assert [run.seeds for run in short] == [(0,), (1,), (2,), (3,)]
     assert {run.recipe.schedule for run in short + long} == {"when-learned"}
     assert (short[0].recipe.fall, long[0].recipe.fall) == (0, LAPTOP.fall)
+    assert (short[0].recipe.learned_below, long[0].recipe.learned_below) == (0.5, LAPTOP.learned_below)
+    of_two = replace(ARM.setup, problem=replace(ARM.setup.problem, chains=2))
+    for run in arms.runs_of(of_two):  # or a guess would end it
+        run.check_waiting()
 
 
 def test_a_study_goes_on_from_its_record_alone(tmp_path):

@@ -229,6 +229,7 @@ def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
     [
         (["--threads", "1000000"], "threads must be at most"),
         (["--device", "meta"], "device 'meta' cannot be used here"),
+        (["--device", "hpu"], "device 'hpu' cannot be used here"),
         (["--d-model", "100000000"], "of memory at the least"),
         (["--batch-size", "10000000000"], "of memory at the least"),
         (["--hops", "100000000"], "of memory at the least"),
@@ -373,7 +374,13 @@ def test_checkpoints_that_are_lost_or_under_another_name_are_found(tmp_path):
     assert "step-000005.safetensors holds the weights of step 4" in renamed
     (folder,) = found(lambda folder: ((folder / first.name).unlink(), (folder / first.name).mkdir()))
     assert f"{first.name} is not a file" in folder
-    (run.path / "state.safetensors").unlink()  # as in a small copy
+    last = run.checkpoint_path(run.result.steps).name  # as far as the state
+    state = "state.safetensors"
+    (kept,) = found(lambda folder: shutil.copyfile(folder.parent / state, folder / last))
+    assert f"{last} does not hold the weights of this run alone" in kept
+    (lean,) = found(lambda folder: shutil.copyfile(folder / last, folder.parent / state))
+    assert f"{state} does not hold a state of this run to go on from" in lean
+    (run.path / state).unlink()  # as in a small copy
     assert found(shutil.rmtree) == []
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hopscope.errors import InputError
-from hopscope.training.metrics import LEARNED, Metrics, rows_of
+from hopscope.training.metrics import LEARNED, Metrics, learned_below, rows_of
 
 NAN = float("nan")
 
@@ -31,6 +32,17 @@ def test_the_first_step_below_is_below_and_the_first():
     assert FALLING.first_below(2.0) == ((10, 10), (10, 10))
     assert LEARNED == 0.5
     assert all(type(step) is int for step in FALLING.first_below()[0])
+
+
+def test_learned_is_two_thirds_of_a_guess():
+    """To the bit what it has always been with four chains; and never what a guess may come to."""
+    assert learned_below(4) == LEARNED == learned_below(1)
+    assert [learned_below(chains) for chains in (2, 3, 8)] == pytest.approx([1 / 3, 4 / 9, 7 / 12])
+    of_two = replace(FALLING, learned=learned_below(2))
+    assert of_two.first_below() == FALLING.first_below(1 / 3) == ((None, None), (30, None))
+    assert Metrics.side_by_side([of_two, of_two]).first_below() == 2 * of_two.first_below()
+    with pytest.raises(InputError, match="number of chains"):
+        Metrics.side_by_side([FALLING, of_two])
 
 
 def test_axes_are_row_model_and_hop():

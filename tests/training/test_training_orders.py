@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 
@@ -35,6 +37,22 @@ def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, t
     assert [path.name for path in (tmp_path / "arm").iterdir()] == ["seed-0"]
     train_all(runs(), tmp_path, workers=1, choice=FP32, in_order=True)
     assert len(list(tmp_path.rglob("result.json"))) == 3
+
+
+SCRIPT = """
+import os.path
+from hopscope.parallel import in_processes
+print("begun", in_processes(os.path.basename, [("a/b",), ("c",)], 2), globals().get("__file__"))
+"""
+
+
+@pytest.mark.parametrize("given", [[], ["-"]])
+def test_a_script_that_asks_for_workers_needs_no_guard(given, tmp_path):
+    """Workers do not run it once more; what it knows of itself is there again."""
+    (script := tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, *(given or [str(script)])]
+    told = subprocess.run(command, input=SCRIPT if given else None, capture_output=True, text=True, check=True)
+    assert (told.stdout, told.stderr) == (f"begun ['b', 'c'] {'<stdin>' if given else script}\n", "")
 
 
 @pytest.mark.parametrize("number", [1, 3])

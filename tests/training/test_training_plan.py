@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from click.testing import CliRunner
 from cut_short import contents, train_in_two
 from torch import Tensor
 from updates import updates
 
+import hopscope as hs
+from hopscope.cli.train import command
+from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.engine import Engine
@@ -52,6 +56,38 @@ def test_how_well_is_the_recipes_to_say(tmp_path, monkeypatch):
         setup = Setup("run", PROBLEM, replace(recipe, learned_below=below), (1,))
         run = train(setup, tmp_path / str(below), engine=ENGINE)
         assert (run.plans.models[0].learned_at, run.result.steps) == (at, min(60, (at or 60) + 30))
+
+
+def test_a_guess_between_two_chains_is_not_learned(tmp_path, monkeypatch):
+    """It costs 0.5, and by chance less. Heads are left out until both hops are learned."""
+
+    def as_if(ensemble: Ensemble, batch: Batch) -> Tensor:
+        return torch.full((1, 2), 0.49 if updates(ensemble) < 20 else 0.3)
+
+    monkeypatch.setattr(Ensemble, "evaluate", as_if)
+    recipe = replace(TINY, head_dropout=0.5, head_dropout_after=1)
+    setup = Setup("run", RetrievalProblem(hops=2, chains=2), recipe, (1,))
+    run = train(setup, tmp_path / "two", engine=ENGINE)
+    assert run.metrics.first_below() == ((20, 20),)
+    assert run.plans.models[0].all_learned_at == run.plans.models[0].some_learned_at == 20
+    four = train(replace(setup, problem=PROBLEM), tmp_path / "four", engine=ENGINE)
+    assert four.plans.models[0].all_learned_at == 5
+
+
+@pytest.mark.parametrize("waits", [{"schedule": "when-learned"}, {"prune_every": 5}])
+def test_no_run_waits_for_what_a_guess_comes_to(waits, tmp_path):
+    two = RetrievalProblem(hops=2, chains=2)
+    few = replace(TINY, steps=1, final_steps=1, **waits)
+    with pytest.raises(InputError, match=r"among 2 chains comes to, 0\.5, got 0\.5; .* learned below 0\.333"):
+        hs.train(few, two, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    told = CliRunner().invoke(command, [str(tmp_path / "run"), "--recipe", "plain", "--learned-below", "0.8"])
+    assert "among 4 chains comes to, 0.75, got 0.8" in str(told.exception)
+    begun = train(Setup("run", two, few), tmp_path / "begun", engine=ENGINE)  # as older versions did
+    assert hs.train(few, two, begun.path).path == begun.path
+    for other, problem in ((replace(few, learned_below=0.3), two), (few, PROBLEM), (few, replace(two, chains=1))):
+        Setup("run", problem, other).check_waiting()
+    Setup("run", two, TINY).check_waiting()  # nothing hangs on it
 
 
 @pytest.mark.parametrize("fall", [0.3, 0.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 from seeds_apart import PROBLEM, RECIPE
 
@@ -40,6 +41,20 @@ def test_that_goes_for_weights_and_for_nothing_else():
     assert json.dumps(asdict(weighted)["hop_weights"]) == "[1.0]"
     assert {name for name, value in asdict(replace(RECIPE, **WHOLE)).items() if isinstance(value, float)} == {*WHOLE}
     assert replace(RECIPE, clip=None).clip is None
+
+
+def test_what_numpy_made_is_the_same_recipe_problem_and_engine(tmp_path):
+    """Or a run would break off where it is written down."""
+    numbers = {name: getattr(RECIPE, name) for name in WHOLE if getattr(RECIPE, name) is not None}
+    texts = {name: np.str_(getattr(RECIPE, name)) for name in ("schedule", "optimiser", "init", "checkpoint_precision")}
+    recipe = replace(RECIPE, **{name: np.float64(one) for name, one in numbers.items()}, **texts)
+    problem = replace(PROBLEM, base=np.float64(PROBLEM.base), symbols=np.str_("gaussian"), order=np.str_(PROBLEM.order))
+    made = RunFolder.create(tmp_path / "made", Setup("run", problem, recipe), Engine(device=np.str_("cpu")))
+    plain = RunFolder.create(tmp_path / "plain", Setup("run", PROBLEM, RECIPE), Engine(device="cpu"))
+    assert (made.path / "run.json").read_text() == (plain.path / "run.json").read_text()
+    assert {type(one) for one in [*asdict(recipe).values(), *asdict(problem).values()]} <= {
+        type(one) for one in [*asdict(RECIPE).values(), *asdict(PROBLEM).values()]
+    }
 
 
 def test_a_run_whose_record_has_a_whole_number_is_read_by_its_own_hash_and_goes_on(tmp_path):

@@ -219,7 +219,7 @@ def _task(formulation: str, hops: int | None) -> TextTask:
 
 
 def _shown(path: Path, number: int, step: int | None) -> Circuit:
-    """The circuit in a run's own record, and no other's; or a record that stands by itself, as those under `results/`."""
+    """The circuit in a run's own record, and no other's; or a record that stands by itself, as under `results/`."""
     from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder

@@ -54,16 +54,21 @@ def first_crossings(
 
 
 def crossings(
-    steps: Sequence[int], curves: Float[Tensor, "curve step sequence"], *, falling: bool = False, seed: int = 0
+    steps: Sequence[int],
+    curves: Float[Tensor, "curve step sequence"],
+    *,
+    level: float = LEVEL,
+    falling: bool = False,
+    seed: int = 0,
 ) -> tuple[list[Crossing], Float[Tensor, "curve resample"]]:
     """Crossings of the means over sequences, with intervals; and the crossing of every resample, NaN for never.
 
     All curves share their resamples, so that the order in which they cross can be judged.
     """
     means = curves.double().mean(dim=-1)
-    found = first_crossings(steps, means, falling=falling)
+    found = first_crossings(steps, means, level=level, falling=falling)
     drawn = resampled_means(curves, seed)
-    resampled = first_crossings(steps, drawn.transpose(1, 2), falling=falling)
+    resampled = first_crossings(steps, drawn.transpose(1, 2), level=level, falling=falling)
     edges = resampled.nan_to_num(nan=math.inf).sort(dim=-1).values
     places = [round(share * (edges.shape[-1] - 1)) for share in (0.025, 0.975)]
     result = []

@@ -16,7 +16,8 @@ class Plateau:
         reached: the first logged step at which the validation loss is within 5% of it or below; None if never.
         left: the first logged step from which on, until hop 1 is learned, its partial loss is under 93% of the level
             (0.7 at N = 4); None while training is still on it. What comes after, a spike say, is no plateau.
-        learned: for each hop asked for, the first logged step at which its partial loss is below 0.5; None if never.
+        learned: for each hop asked for, the first logged step at which its partial loss is below 0.5 (at N = 4); None
+            if never.
     """
 
     level: float

@@ -26,6 +26,7 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
+from hopscope.training.metrics import learned_below
 from hopscope.training.run import RunFolder
 from hopscope.words import counted
 
@@ -116,7 +117,9 @@ def _history(
     attention = torch.stack([one.attention for one in seen], dim=1)  # path step sequence
     errors = torch.stack([one.errors for one in seen])  # step sequence hop
     found, resampled = crossings(steps, attention, seed=settings.seed)
-    learned, _ = crossings(steps, errors.permute(2, 0, 1), falling=True, seed=settings.seed)
+    learned, _ = crossings(
+        steps, errors.permute(2, 0, 1), level=learned_below(problem.chains), falling=True, seed=settings.seed
+    )
     progressed = torch.tensor(progress, dtype=torch.float64).T  # measure step
     return Emergence(
         run=run.record.content_hash,

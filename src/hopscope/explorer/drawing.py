@@ -57,8 +57,8 @@ def births(circuit: Circuit, emergence: Emergence | None) -> list[int]:
 
 
 def losses_svg(metrics: Metrics, number: int, chains: int, hops: Sequence[int], total: int) -> Markup:
-    """Validation loss by hop over training, with chance and 0.5."""
-    low, high, right = 190, 14, 600
+    """Validation loss by hop over training, with chance and what counts as learned."""
+    low, high, right, learned = 190, 14, 600, metrics.learned
 
     def x(step: float) -> float:
         return _LEFT + (right - _LEFT) * step / max(total, 1)
@@ -67,7 +67,8 @@ def losses_svg(metrics: Metrics, number: int, chains: int, hops: Sequence[int], 
         return low - (low - high) * min(loss, 1.1) / 1.1
 
     parts = []
-    for level, words in ((0, "0"), (0.5, "0.5"), (1 - 1 / chains, f"chance {1 - 1 / chains:.2f}"), (1, "1")):
+    chance = 1 - 1 / chains
+    for level, words in ((0, "0"), (learned, f"{learned:.3g}"), (chance, f"chance {chance:.2f}"), (1, "1")):
         dash = ' stroke-dasharray="3 3"' if level not in (0, 1) else ""
         parts.append(
             f'<line x1="{_LEFT}" x2="{right}" y1="{y(level):.1f}" y2="{y(level):.1f}" stroke="var(--line)"{dash}/>'
@@ -80,8 +81,9 @@ def losses_svg(metrics: Metrics, number: int, chains: int, hops: Sequence[int], 
         dash = f' stroke-dasharray="{_DASHES[place % 6]}"' if place % 6 else ""
         if points:
             parts.append(f'<path d="M{"L".join(points)}" fill="none" stroke="var(--ink)" stroke-width="1.4"{dash}/>')
-            fallen = next((x(step) for step, loss in zip(steps, losses, strict=True) if loss < 0.5), None)
-            across, up = (right + 16, y(1) + 16 * place) if fallen is None else (fallen + 10 + 3 * place, y(0.5) - 6)
+            fallen = next((x(step) for step, loss in zip(steps, losses, strict=True) if loss < learned), None)
+            beside = (fallen + 10 + 3 * place, y(learned) - 6) if fallen is not None else None
+            across, up = beside or (right + 16, y(1) + 16 * place)
             parts.append(_symbol(across, up, 2 * hop - 1, max(hops), size=12))
     for step in (0, total // 2, total):
         parts.append(f'<text x="{x(step):.0f}" y="{low + 18}" font-size="11" text-anchor="middle">{step:,}</text>')

@@ -11,7 +11,7 @@ from typing import Any
 from hopscope.errors import InputError
 from hopscope.records import read_record, unmarked, write_record
 from hopscope.theory.depth import depths
-from hopscope.training.metrics import LEARNED
+from hopscope.training.metrics import learned_below
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
@@ -86,7 +86,7 @@ class Group:
             final_partial_losses=tuple(model.final_partial_losses for model in models),
             held_out_loss=tuple(model.held_out_loss for model in models),
             held_out_standard_error=tuple(model.held_out_standard_error for model in models),
-            crossings=tuple(model for one in runs for model in one.metrics.first_below(LEARNED)),
+            crossings=tuple(model for one in runs for model in one.metrics.first_below()),
             run=name,
             made=made,
         )
@@ -115,7 +115,7 @@ class Group:
         """Whether a seed ends with this hop's partial loss below 0.5; hops count from 1."""
         losses = self.final_partial_losses[model]
         loss = losses[hop - self.asked[0]] if hop in self.asked else None
-        return loss is not None and loss < LEARNED
+        return loss is not None and loss < learned_below(self.chains)
 
     def forbidden(self, hop: int) -> bool:
         """Whether Theorem 1 says that so few layers cannot learn a hop, since t < log3(2D)."""

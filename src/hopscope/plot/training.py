@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
 from hopscope.plot.style import COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
-from hopscope.training.metrics import LEARNED, Metrics
+from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ def training(*of: Panel | RunFolder) -> Figure:
 
 
 def draw_panel(axes: Axes, panel: Panel) -> None:
-    """Draw a line for each seed and hop, with a mark where it falls below 0.5."""
-    axes.axhline(LEARNED, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    lines, learned = panel.lines, panel.metrics.first_below()
+    """Draw a line for each seed and hop, with a mark where it is learned."""
+    lines, learned, level = panel.lines, panel.metrics.first_below(), panel.metrics.learned
+    axes.axhline(level, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     for model in range(len(lines.seeds)) if panel.model is None else [panel.model]:
         for place, hop in enumerate(lines.hops):
             look = hop_look(hop)
@@ -99,7 +99,7 @@ def draw_panel(axes: Axes, panel: Panel) -> None:
             )  # fmt: skip
             if (step := learned[model][place]) is not None:
                 axes.plot(
-                    [step], [LEARNED], color=look.color, marker=look.marker, markersize=5, linestyle="none",
+                    [step], [level], color=look.color, marker=look.marker, markersize=5, linestyle="none",
                     markeredgecolor="white", markeredgewidth=0.7, label=f"_crossing hop {hop}", zorder=4,
                 )  # fmt: skip
     axes.set_title(panel.title)
@@ -118,7 +118,8 @@ def _legend(figure: Figure, panels: Sequence[Panel]) -> None:
                markeredgecolor="white", markeredgewidth=0.5)
         for label, look in looks
     ]  # fmt: skip
-    handles.append(Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (4, 3)), label=f"learned below {LEARNED:g}"))
+    levels = " or ".join(f"{level:.3g}" for level in sorted({panel.metrics.learned for panel in panels}))
+    handles.append(Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (4, 3)), label=f"learned below {levels}"))
     figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 4 if len(panels) == 1 else 8))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from hopscope.checks import check_count, check_number
+from hopscope.checks import check_count, check_items, check_number, make_plain
 from hopscope.errors import InputError
 from hopscope.problem.graph import CONDITIONAL, Graph, chain
 from hopscope.problem.roles import pair_of, symbol_of, text_role_names
@@ -49,7 +49,7 @@ class RetrievalProblem:
         symbol_dim: K, the dimension of a symbol's vector.
         order: order of the blocks of pairs: `deepest-first` puts the block of pairs (x{D-1}, xD) first and that of (x0,
             x1) last, as in Section 3.1 and most prompts of Appendix A; `shallowest-first` reverses it; `1,2,4,3` lists
-            the pairs (from 1), first block to last. The queries always come last.
+            the pairs (from 1), first block to last, and so does a list of numbers. The queries always come last.
         position: what a position code numbers: each `token`, each `pair` (Definition 2; both members share one code,
             and each query has its own), or nothing (`none`: zeros).
         base: the base of the rotary frequencies base^(-2i/K) whose cosines and sines make a code (Su et al. 2023).
@@ -82,6 +82,7 @@ class RetrievalProblem:
     graph: GraphName = "chain"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name in ("hops", "chains", "symbol_dim"):
             check_count(name, getattr(self, name))
         if self.position_dim is not None:
@@ -107,7 +108,7 @@ class RetrievalProblem:
         """Check the hops asked for, and spell all hops, or the last alone, as `curriculum` does."""
         if self.asked is None:
             return
-        asked = tuple(self.asked)
+        asked = check_items("asked", self.asked, f"hops from 1 to {self.hops}, as in ({self.hops},)")
         if any(isinstance(hop, bool) or not isinstance(hop, int) for hop in asked) or (
             not asked or sorted(set(asked)) != list(asked) or asked[0] < 1 or asked[-1] != self.hops
         ):
@@ -208,14 +209,15 @@ class RetrievalProblem:
 
 
 def _one_spelling(order: Any, hops: int) -> str:
-    """The order as it is spelled in records: by its name if it has one, else as numbers separated by commas.
+    """The order, text or a list of numbers, as records spell it: by its name if it has one, else as numbers and commas.
 
     Raises:
         InputError: the order is neither a name nor a permutation of 1 ... hops.
     """
-    if order in NAMED_ORDERS:
-        return str(order)
-    parts = order.split(",") if isinstance(order, str) else []
+    if isinstance(order, str) and order in NAMED_ORDERS:
+        return order
+    listed = map(str, order) if isinstance(order, list | tuple) else []
+    parts = order.split(",") if isinstance(order, str) else [*listed]
     numbers = [int(part) for part in parts if re.fullmatch(r"\s*[0-9]{1,9}\s*", part)]
     if len(numbers) != len(parts) or sorted(numbers) != list(range(1, hops + 1)):
         raise InputError(

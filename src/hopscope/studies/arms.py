@@ -2,7 +2,8 @@
 
 Each seed is a run of its own that ends at the first logged step at which it has learned all that it is asked for
 (validation loss of every hop below 0.5) or when its budget is spent. A run that never learns a hop is data: it counts
-as not learned within the budget, and so does one that diverged.
+as not learned within the budget, and so does one that diverged. With other than four chains another loss is asked for
+(`hopscope.training.metrics.learned_below`), but not of those recorded of `plateau` before that was so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hopscope.studies.judgements import Judgement, never
 from hopscope.studies.kept import kept, made_by
 from hopscope.studies.work import Work
 from hopscope.theory.depth import minimum_of_hop
-from hopscope.training.metrics import LEARNED
+from hopscope.training.metrics import learned_below
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -218,7 +219,8 @@ def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:
     that is over."""
     recipe = replace(arm.recipe, schedule="when-learned")
     if not to_the_end:
-        recipe = replace(recipe, fall=0.0, learned_below=LEARNED, final_steps=1, checkpoint_every=None)
+        below = learned_below(arm.problem.chains)
+        recipe = replace(recipe, fall=0.0, learned_below=below, final_steps=1, checkpoint_every=None)
     return [Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
 
 
@@ -228,7 +230,7 @@ def read(
     before: Sequence[ArmLearned] = (),
     *,
     to_the_end: bool = False,
-    below: float = LEARNED,
+    below: float | None = None,
 ) -> Arms:
     """Read what the seeds of which something is known have learned.
 
@@ -241,7 +243,7 @@ def read(
         folder: where the run folders are.
         before: what was known before.
         to_the_end: as in `by_seed`.
-        below: the validation loss below which a hop counts as learned.
+        below: the validation loss below which a hop counts as learned; `None` for that of the metrics.
 
     Raises:
         InputError: a run there is damaged, or belongs to another arm.

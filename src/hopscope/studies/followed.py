@@ -11,7 +11,6 @@ from statistics import mean
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.record import Circuit
 from hopscope.studies.circuits import Seen, diverged
-from hopscope.training.metrics import LEARNED
 from hopscope.training.run import RunFolder
 
 SPIKE = 0.1
@@ -85,7 +84,7 @@ class Followed:
 
 def checkpoints_after_learning(one: RunFolder) -> list[int]:
     """Steps of the checkpoints since every hop was learned, up to where the model diverged; none if a hop never was."""
-    learned = one.metrics.first_below(LEARNED)[0]
+    learned = one.metrics.first_below()[0]
     if None in learned:
         return []
     after = max(at for at in learned if at is not None)

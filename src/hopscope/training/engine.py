@@ -19,7 +19,7 @@ from typing import Literal, get_args
 
 import torch
 
-from hopscope.checks import check_count
+from hopscope.checks import check_count, make_plain
 from hopscope.errors import InputError
 from hopscope.model.kernels import fused_attention, fused_block, products
 from hopscope.model.precision import Precision, best_precision
@@ -59,6 +59,7 @@ class Engine:
     graphed: bool = False
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name in ("threads", "models_at_once"):
             check_count(name, getattr(self, name))
         for name in ("compiled", "fused", "fused_blocks", "graphed"):
@@ -77,7 +78,7 @@ class Engine:
         """
         try:
             torch.zeros(1, device=self.device).item()
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(
                 f"device {self.device!r} cannot be used here ({reason}); pass cpu, or leave it out"

@@ -23,7 +23,8 @@ from hopscope.training.trainer import train
 from hopscope.words import counted
 
 Then = Callable[[Path], None]
-"""A function that is called with the folder of a finished run. Other processes must be able to import it by name."""
+"""A function that is called with the folder of a finished run. Other processes must be able to import it by name, from
+a module and not from the script that runs."""
 
 ROOM = 4
 """The memory there must be, in multiples of the least that an ensemble takes: training also needs temporary memory."""

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import pandas
 
 LEARNED = 0.5
-"""A hop is learned when its partial loss falls below this (Section 7.2); averaging the candidates gives 0.75."""
+"""A hop of four chains is learned when its partial loss falls below this (Section 7.2); averaging the candidates gives
+0.75."""
 
 ON_PLATEAU = 0.93
 """A hop is on its plateau until its partial loss falls below this share of what averaging the candidates gives."""
@@ -24,6 +25,14 @@ ON_PLATEAU = 0.93
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LOSSES = ("train_loss", "validation_loss", "partial_losses", "train_partial_losses")
+
+
+def learned_below(chains: int) -> float:
+    """What a partial loss falls below when its hop is learned: two thirds of what averaging the candidates gives.
+
+    With two chains that is a third, since a guess comes to 0.5; with one, where nobody need guess, 0.5.
+    """
+    return LEARNED if chains == 1 else 2 * (1 - 1 / chains) / 3
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,7 @@ class Metrics:
         partial_losses: validation losses by hop asked for.
         train_partial_losses: training losses by hop asked for, averaged like `train_loss`.
         heads: number of heads left; NaN where the recipe does not prune.
+        learned: the partial loss below which a hop counts as learned.
     """
 
     seeds: tuple[int, ...]
@@ -95,9 +105,12 @@ class Metrics:
     partial_losses: Float[Array, "row model hop"]
     train_partial_losses: Float[Array, "row model hop"]
     heads: Float[Array, "row model"]
+    learned: float = LEARNED
 
     @classmethod
-    def of_rows(cls, rows: Sequence[MetricsRow], seeds: Sequence[int], hops: Sequence[int]) -> Metrics:
+    def of_rows(
+        cls, rows: Sequence[MetricsRow], seeds: Sequence[int], hops: Sequence[int], learned: float = LEARNED
+    ) -> Metrics:
         """The table of a run's rows. The last step is left out if a killed writer left it without some models.
 
         Raises:
@@ -121,6 +134,7 @@ class Metrics:
             _numbers([row.partial_losses for row in rows], (*shape, len(hops))),
             _numbers([row.train_partial_losses for row in rows], (*shape, len(hops))),
             _numbers([row.heads for row in rows], shape),
+            learned,
         )
 
     def __len__(self) -> int:
@@ -131,10 +145,12 @@ class Metrics:
         """The models of several runs in one table, with every step at which any has a row; NaN where a model has none.
 
         Raises:
-            InputError: there are no metrics, or they are of different hops.
+            InputError: there are no metrics, or they are of different hops or numbers of chains.
         """
         if len({one.hops for one in several}) != 1:
             raise InputError(f"metrics side by side must be of the same hops, got {[one.hops for one in several]}")
+        if len(levels := sorted({one.learned for one in several})) != 1:
+            raise InputError(f"metrics side by side must be of the same number of chains, got learned below {levels}")
         steps = np.unique(np.concatenate([one.steps for one in several]))
         at = [np.searchsorted(steps, one.steps) for one in several]
 
@@ -148,11 +164,15 @@ class Metrics:
             return np.concatenate(parts, axis=1)
 
         columns = {name: joined(name) for name in (*_LOSSES, "heads")}
-        return cls(tuple(seed for one in several for seed in one.seeds), several[0].hops, steps, **columns)
+        seeds = tuple(seed for one in several for seed in one.seeds)
+        return cls(seeds, several[0].hops, steps, **columns, learned=several[0].learned)
 
-    def first_below(self, threshold: float = LEARNED) -> tuple[tuple[int | None, ...], ...]:
-        """By model and hop, the first logged step whose validation partial loss is below `threshold`; None if none."""
-        below = self.partial_losses < threshold
+    def first_below(self, threshold: float | None = None) -> tuple[tuple[int | None, ...], ...]:
+        """By model and hop, the first logged step whose validation partial loss is below `threshold`; None if none.
+
+        Without a threshold, below that of a hop that is learned.
+        """
+        below = self.partial_losses < (self.learned if threshold is None else threshold)
         hops = range(len(self.hops))
         return tuple(
             tuple(first_step(self.steps, below[:, model, hop]) for hop in hops) for model in range(len(self.seeds))

@@ -29,9 +29,10 @@ class Plan:
             `learned_below`; `None` before, and where nothing depends on it.
         lean_at: the first pruning step at which no further head could be removed; `None` before, and where the recipe
             does not prune.
-        some_learned_at: the first logged step at which it had learned (loss below 0.5) as many hops as
+        some_learned_at: the first logged step at which it had learned (loss below `learned`) as many hops as
             `head_dropout_after` asks for; `None` before, and where nothing depends on it.
         all_learned_at: the same for all hops.
+        learned: the loss below which a hop counts as learned, see `hopscope.training.metrics.learned_below`.
     """
 
     recipe: Recipe
@@ -39,6 +40,7 @@ class Plan:
     lean_at: int | None = None
     some_learned_at: int | None = None
     all_learned_at: int | None = None
+    learned: float = LEARNED
 
     @classmethod
     def of(cls, recipe: Recipe, metrics: Metrics, model: int = 0) -> Plan:
@@ -54,8 +56,9 @@ class Plan:
         plan = cls(
             recipe,
             first_step(steps, below(losses, recipe.learned_below)),
-            some_learned_at=first_step(steps, below(losses, LEARNED, hops=recipe.head_dropout_after)),
-            all_learned_at=first_step(steps, below(losses, LEARNED)),
+            some_learned_at=first_step(steps, below(losses, metrics.learned, hops=recipe.head_dropout_after)),
+            all_learned_at=first_step(steps, below(losses, metrics.learned)),
+            learned=metrics.learned,
         )
         kept = metrics.none_gone(recipe.layers * recipe.heads)[own, model]
         rows = zip(steps[kept].tolist(), losses[kept], strict=True)
@@ -72,8 +75,8 @@ class Plan:
         return replace(
             self,
             learned_at=first(self.learned_at, self.recipe.learned_below),
-            some_learned_at=first(self.some_learned_at, LEARNED, self.recipe.head_dropout_after),
-            all_learned_at=first(self.all_learned_at, LEARNED),
+            some_learned_at=first(self.some_learned_at, self.learned, self.recipe.head_dropout_after),
+            all_learned_at=first(self.all_learned_at, self.learned),
         )
 
     @property

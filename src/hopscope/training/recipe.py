@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from hopscope.checks import check_count, check_items, check_number
+from hopscope.checks import check_count, check_items, check_number, make_plain
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead, check_held
@@ -41,15 +41,16 @@ class Recipe:
             model has learned every hop that it is asked for (validation loss below `learned_below`), but no longer than
             under `trapezoid`, then linearly down to zero over as many updates, which ends the run.
         fall: share of `steps` over which `trapezoid` and `when-learned` lower the learning rate to zero.
-        learned_below: validation loss below which `when-learned` and pruning count a hop as learned.
+        learned_below: validation loss below which `when-learned` and pruning count a hop as learned; below that of a
+            guess, 1 - 1/N.
         prune_every: steps between rounds of permanent head pruning, rounded up to the next row of metrics; pruning
             starts once the model has learned and pauses while a hop is forgotten; it ends when no head can go, at the
             latest when the learning rate starts to fall, which under `when-learned` waits for it. `None` disables it.
             See `hopscope.model.pruning`.
         prune_cost: largest total rise of the loss allowed in one round of pruning.
         head_dropout: share of heads dropped at random in each update, independently for each model, until it has
-            learned every hop (loss below 0.5 at a row of metrics), so that what is learned does not depend on single
-            heads. At the least depth more models learn with it (`hopscope study learning`).
+            learned every hop (loss below 0.5 at a row of metrics, for four chains), so that what is learned does not
+            depend on single heads. At the least depth more models learn with it (`hopscope study learning`).
         head_dropout_after: number of hops, whichever they are, that the model must have learned before head dropout
             starts. With 1 the plateau is as short as without head dropout.
         warmup: steps over which the learning rate rises linearly.
@@ -122,6 +123,7 @@ class Recipe:
     held: tuple[HeldHead, ...] = ()
 
     def __post_init__(self) -> None:
+        make_plain(self)
         counts = ("layers", "heads", "d_model", "steps", "batch_size", "log_every", "final_steps", "validation_size")
         for name in (*counts, "steps_per_epoch"):
             check_count(name, getattr(self, name))

@@ -35,7 +35,7 @@ from hopscope.model.fast import FastTransformer
 from hopscope.records import content_hash, read_record, read_rows, row_lines, unmarked, write_record
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
-from hopscope.training.metrics import Metrics, MetricsRow
+from hopscope.training.metrics import Metrics, MetricsRow, learned_below
 from hopscope.training.plans import Plans
 from hopscope.training.run_records import Result, RunRecord, check_hash, hash_of
 from hopscope.training.setup import Setup
@@ -153,7 +153,8 @@ class RunFolder:
         """
         finished = self.finished  # asked first: once it is, all rows are there
         try:
-            metrics = Metrics.of_rows(self.rows(), self.seeds, self.problem.target_hops)
+            learned = learned_below(self.problem.chains)
+            metrics = Metrics.of_rows(self.rows(), self.seeds, self.problem.target_hops, learned)
         except InputError as error:
             if str(self.path) in str(error):
                 raise

@@ -49,6 +49,22 @@ class Setup:
                 f"{list(weights)}"
             )
 
+    def check_waiting(self) -> None:
+        """See that a run which waits until it has learned does not take a guess among the chains for that.
+
+        Raises:
+            InputError: `learned_below` is no less than what a guess comes to, and something hangs on it.
+        """
+        recipe, chains = self.recipe, self.problem.chains
+        waits = recipe.schedule == "when-learned" or recipe.prune_every is not None
+        if waits and chains > 1 and recipe.learned_below >= 1 - 1 / chains:
+            from hopscope.training.metrics import learned_below  # with numpy, which setups are made without
+
+            raise InputError(
+                f"learned_below must be less than a guess among {chains} chains comes to, {1 - 1 / chains:.3g}, got "
+                f"{recipe.learned_below:g}; a hop counts as learned below {learned_below(chains):.3g}"
+            )
+
     @property
     def work(self) -> int:
         """Updates times blocks, over all models: the cost of the run relative to others of its width."""

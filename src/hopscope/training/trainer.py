@@ -13,6 +13,7 @@ from torch import Tensor
 from hopscope.errors import InputError
 from hopscope.files import number_or_null
 from hopscope.interrupts import deferred
+from hopscope.own_process import flushing_denormals
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import ORDER, Data, held_out
 from hopscope.training.engine import FASTEST, Engine, EngineChoice, engine_here, using_threads
@@ -80,8 +81,13 @@ def _train_to_its_end(run: RunFolder, setup: Setup, watch: Callable[[Progress], 
     """Train a run that no other process writes, with its own engine where the machine has it."""
     engine = engine_here(run.engine, setup)
     check_memory(setup, engine)
-    with using_threads(engine), deferred() as stop:
-        _continue(run, engine, watch, stop)
+
+    def work() -> None:
+        with using_threads(engine):
+            _continue(run, engine, watch, stop)
+
+    with deferred() as stop:
+        flushing_denormals(work, engine.threads) if engine.device == "cpu" else work()
         if stop():  # told to stop while the result was written: a caller that trains several runs must know
             raise KeyboardInterrupt
 

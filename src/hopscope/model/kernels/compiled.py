@@ -1,14 +1,16 @@
 """C that is compiled for the machine at hand, once per machine, in a few seconds, into the user's cache.
 
-Where there is no compiler, torch computes the same instead; nothing needs the C.
+Where there is no compiler, torch computes the same instead; nothing needs the C. One that fails is told.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import logging
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,10 +18,13 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from hopscope.own_process import flushes_denormals
 
 _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 """Flags that allow sums in any order. Never -ffast-math: it makes the whole process round denormal numbers to zero."""
@@ -37,23 +42,40 @@ _FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", 
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """The library of all C code here, from the user's cache if it is there; None if it cannot be compiled."""
+    """The library of all C code here, from the user's cache if it is there; None, with a warning, if it cannot be made."""
     if sys.platform == "win32":
         return None
     here = Path(__file__).parent
     texts = [path for path in sorted(here.iterdir()) if path.suffix in (".c", ".h")]
     made_from = [*(one.read_text() for one in texts), *FLAGS, platform.machine(), processor()]
-    path = _cache() / f"kernels-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
-    compiler = shutil.which(os.environ.get("CC") or "cc")
+    named = os.environ.get("CC", "").strip()
     try:
+        path = _cache() / f"kernels-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
         known = _loaded(path) if path.exists() else None
-        if known is not None or compiler is None:
+        compiler, *options = shlex.split(named or "cc")
+        found = shutil.which(compiler)
+        if known is not None or (found is None and not named):
             return known
+        if found is None:
+            raise OSError(f"CC is {named!r}, and there is no {compiler}")
         # The file is missing, or it is something else.
-        _compile(compiler, [one for one in texts if one.suffix == ".c"], path)
+        _compile([found, *options], [one for one in texts if one.suffix == ".c"], path)
         return _loaded(path)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:  # no home is a RuntimeError
+        _tell(error)
         return None
+
+
+def _tell(error: Exception) -> None:
+    """Say once why there are no kernels: a run that is begun without them never has them."""
+    if parent_process() is not None:  # who made this worker has said it
+        return
+    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else b""
+    why = (said.decode(errors="replace").strip() or str(error)).splitlines()[-1]
+    logging.getLogger("hopscope").warning(
+        f"kernels in C cannot be made here ({why}): all goes the plain way, slower, and runs begun now stay so; let CC "
+        "name a C compiler, and XDG_CACHE_HOME a folder to keep them in"
+    )
 
 
 def shared_out(name: str, count: int, *arguments: Any) -> None:
@@ -79,11 +101,13 @@ def shared_out(name: str, count: int, *arguments: Any) -> None:
         run(0, count, threads)
     elif threads:
         size = -(-count // threads)
-        list(_threads(threads).map(lambda first: run(first, min(first + size, count), 1), range(0, count, size)))
+        pool = _threads(threads, flushes_denormals())
+        list(pool.map(lambda first: run(first, min(first + size, count), 1), range(0, count, size)))
 
 
 @cache
-def _threads(count: int) -> ThreadPoolExecutor:
+def _threads(count: int, flushing: bool) -> ThreadPoolExecutor:
+    """Threads whose arithmetic is that of those who ask for them: they begin with it."""
     return ThreadPoolExecutor(count)
 
 
@@ -99,7 +123,7 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
         return None
 
 
-def _compile(compiler: str, sources: Sequence[Path], path: Path) -> None:
+def _compile(compiler: Sequence[str], sources: Sequence[Path], path: Path) -> None:
     """Compile the sources in parallel, beside the target, and rename the result, so that nobody loads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -107,7 +131,7 @@ def _compile(compiler: str, sources: Sequence[Path], path: Path) -> None:
         made = Path(folder) / path.name
 
         def run(more: Sequence[str], out: Path, *given: Path) -> subprocess.CompletedProcess[bytes]:
-            command = [compiler, *FLAGS, *more, "-o", str(out), *map(str, given), "-lm"]
+            command = [*compiler, *FLAGS, *more, "-o", str(out), *map(str, given), "-lm"]
             return subprocess.run(command, check=False, capture_output=True, timeout=300)
 
         for more in _ATTEMPTS:
@@ -120,6 +144,7 @@ def _compile(compiler: str, sources: Sequence[Path], path: Path) -> None:
                 return
         for one in done:
             one.check_returncode()
+        raise OSError("what the compiler makes cannot be loaded")
 
 
 def _cache() -> Path:
