@@ -42,7 +42,7 @@ _FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", 
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """The library of all C code here, from the user's cache if it is there; None, with a warning, if it cannot be made."""
+    """The library of all C code here, from the user's cache if it is there; None, after a warning, if it cannot be."""
     if sys.platform == "win32":
         return None
     here = Path(__file__).parent
