@@ -18,6 +18,7 @@ import torch
 from families import FAMILIES, decoder
 from own_small import chat_model
 from safetensors.torch import load_file, save_file
+from tokenizers_made import ending
 
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
@@ -96,6 +97,15 @@ def test_weights_are_those_of_a_slow_reading(folders: dict[str, Path]) -> None:
         assert record.weights[answer] <= expected * 1.0001
     assert record.unweighed <= 1e-4 * record.p_acceptable
     assert record.p_correct == record.weights[item.answer]
+
+
+def test_a_model_is_not_asked_behind_an_end_that_its_tokenizer_appends(
+    tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    shutil.copytree(folders["plain"], tmp_path / "ends")
+    ending(make_tokenizer(), "<end>").save_pretrained(tmp_path / "ends")
+    plain, ends = (ask(folder, 3, WEIGHING) for folder in (folders["plain"], tmp_path / "ends"))
+    assert [record.weights for record in ends] == [record.weights for record in plain]
 
 
 def test_text_that_ends_with_the_limit_is_rejected(folders: dict[str, Path]) -> None:

@@ -24,7 +24,7 @@ from hopscope.errors import InputError
 from hopscope.model.model_folder import open_model_folder
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.questions import Question
-from hopscope.problem.text.tokens import written
+from hopscope.problem.text.tokens import encode, written
 
 
 class LocalModel:
@@ -102,7 +102,7 @@ class LocalModel:
     def _encode(self, prompt: str) -> list[int]:
         """The tokens a model is given."""
         text, _ = written(prompt, self._tokenizer)
-        return list(self._tokenizer(text, add_special_tokens=not self._chat)["input_ids"])
+        return encode(text, self._tokenizer)[0]
 
     def _pad_left(self, rows: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
         """Token ids and mask, the rows ending together."""
