@@ -84,18 +84,24 @@ class Settings:
         return questions(cell.formulation, cell.hops, count, self.seed, extensions=self.extensions)
 
 
-def cells(formulations: Sequence[str] = (), equation_hops: Sequence[int] = EQUATION_HOPS) -> list[Cell]:
-    """The points to measure: equations over D, the other formulations at the paper's D.
+def cells(formulations: Sequence[str] = (), hops: Sequence[int] | None = None) -> list[Cell]:
+    """The points to measure: equations over D, 1 to 6 by default, the other formulations at the paper's D.
 
     Raises:
-        InputError: no lists, an unknown formulation, or a D that is no whole number of at least 1.
+        InputError: no lists, an unknown formulation, a D that is no whole number of at least 1, or one for nothing.
     """
     formulations = check_items("formulations", formulations, "names")
-    equation_hops = check_items("hops", equation_hops, "whole numbers")
-    for hops in equation_hops:
-        check_count("hops", hops)
+    equation_hops = EQUATION_HOPS if hops is None else check_items("hops", hops, "whole numbers")
+    for depth in equation_hops:
+        check_count("hops", depth)
     found: list[Cell] = []
-    for form in [formulation(name) for name in formulations] or list(FORMULATIONS.values()):
+    forms = [formulation(name) for name in formulations] or list(FORMULATIONS.values())
+    if hops and "equations" not in {form.name for form in forms}:
+        raise InputError(
+            f"hops are those of equations, others have the paper's, got hops for {', '.join(f.name for f in forms)}; "
+            "leave hops out, or ask equations too"
+        )
+    for form in forms:
         asked = equation_hops if form.name == "equations" else (form.paper_hops,)
         found += [Cell(form.name, d) for d in asked]
     return list(dict.fromkeys(found))
