@@ -27,6 +27,7 @@ from hopscope.benchmark.own_model.training import make_model, publish
 from hopscope.benchmark.points import summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import Cell, Settings
+from hopscope.circuits.language.model import TextModel
 from hopscope.errors import InputError
 from hopscope.model.model_folder import open_model_folder
 
@@ -166,6 +167,25 @@ def test_masks_that_older_versions_wrote_among_the_weights_are_none(tmp_path: Pa
     masks = {f"transformer.h.0.attn.{name}": torch.ones(1, 1, 64, 64) for name in ("bias", "masked_bias")}
     save_file(weights | masks, tmp_path / "model.safetensors", {"format": "pt"})
     open_model_folder(tmp_path)
+
+
+def test_what_a_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    """A question longer than its table of places, and a token that its embedding has no row for."""
+    import transformers
+
+    made = make_tokenizer()
+    config = transformers.GPT2Config(vocab_size=len(made), n_positions=30, n_embd=32, n_layer=2, n_head=4)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    assert len(ask(tmp_path, 2, WEIGHING)) == 2
+    for settings in (WEIGHING, Settings(attempts=1, max_tokens=4)):
+        with pytest.raises(InputError, match="places for 30; pass a lower max_tokens, or ask for fewer hops"):
+            ask(tmp_path, 2, settings, cell=Cell("equations", 6))
+    made.add_special_tokens({"pad_token": "[PAD]"})
+    made.save_pretrained(tmp_path)
+    for opened in (LocalModel, TextModel):
+        with pytest.raises(InputError, match=rf"the tokenizer has {len(made)} tokens and GPT2LMHeadModel knows"):
+            opened(tmp_path)
 
 
 def test_a_name_stands_for_one_model(tmp_path: Path, folders: dict[str, Path]) -> None:

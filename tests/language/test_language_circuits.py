@@ -180,6 +180,12 @@ def _random(words: int) -> object:
         return GPT2LMHeadModel(GPT2Config(vocab_size=words, n_positions=600, n_embd=16, n_layer=2, n_head=2))
 
 
+def test_questions_longer_than_a_model_has_places_for_are_refused() -> None:
+    made, task = make_tokenizer(), TextTask.of("equations", 2)
+    with pytest.raises(InputError, match=r"a question has \d+ tokens here and GPT2LMHeadModel places for 16"):
+        TextEvaluator(LanguageModel(planted()), made, task, text_batch(task, made, 2, 0))
+
+
 def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
     untrained = LanguageModel(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
     circuit = find_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), effort="quick")

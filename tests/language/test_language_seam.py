@@ -136,6 +136,14 @@ def test_an_encoder_is_refused() -> None:
         LanguageModel(model)
 
 
+def test_a_family_without_attention_is_refused_in_a_sentence() -> None:
+    import transformers
+
+    model = transformers.MambaForCausalLM(transformers.MambaConfig(vocab_size=40, hidden_size=32, num_hidden_layers=2))
+    with pytest.raises(InputError, match="the attention of MambaForCausalLM cannot be shown"):
+        LanguageModel(model)
+
+
 def test_attention_of_its_own_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = decoder("llama")
 

@@ -22,6 +22,7 @@ from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
 from hopscope.benchmark.weighing import Speller, TokenIds, weigh
 from hopscope.errors import InputError
 from hopscope.model.model_folder import open_model_folder
+from hopscope.model.room import check_words, places
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import encode, written
@@ -37,13 +38,15 @@ class LocalModel:
         trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
 
     Raises:
-        InputError: the folder holds no such model, or one that needs code of its own and is not trusted with it.
+        InputError: the folder holds no such model, one that does not know its tokenizer's tokens, or one that needs
+            code of its own and is not trusted with it.
     """
 
     def __init__(
         self, folder: Path, device: str | None = None, batch: int = 64, trust_remote_code: bool = False
     ) -> None:
         opened = open_model_folder(folder, trust_remote_code=trust_remote_code)
+        check_words(opened.model, opened.tokenizer)
         import transformers as library
 
         transformers: Any = library
@@ -66,10 +69,16 @@ class LocalModel:
             do_sample=False, pad_token_id=self._pad, eos_token_id=sorted(self._stops) or None
         )
         self._chat = self._tokenizer.chat_template is not None
+        self._places = places(self._model)
         self._takes = set(inspect.signature(self._model.forward).parameters)
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Put questions until each is settled; `keep` gets each record as it comes."""
+        """Put questions until each is settled; `keep` gets each record as it comes.
+
+        Raises:
+            InputError: a question and its reply are longer than the model has places for.
+        """
+        self._check_length(questions, settings)
         waiting = [Trial(question, settings.rule, settings.attempts) for question in reversed(questions)]
         running: list[Trial] = []
         while waiting or running:
@@ -84,7 +93,12 @@ class LocalModel:
             running = [trial for trial in running if not trial.settled]
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it."""
+        """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it.
+
+        Raises:
+            InputError: as there.
+        """
+        self._check_length(questions, settings)
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
         speller = Speller(self._decode, len(self._tokenizer), self._stops, not self._chat, settings.rule, anchor)
         for start in range(0, len(questions), self.batch):
@@ -94,6 +108,17 @@ class LocalModel:
             found = weigh([q.acceptable for q in part], following, speller, settings.max_tokens, self.batch)
             for question, (weights, left) in zip(part, found, strict=True):
                 keep(weighed(question, self.name, settings.rule, weights, left))
+
+    def _check_length(self, questions: Sequence[Question], settings: Settings) -> None:
+        """See that the model has places for the longest question and the longest reply."""
+        if self._places is None:
+            return
+        longest = max((len(self._encode(question.prompt)) for question in questions), default=0)
+        if longest + settings.max_tokens > self._places:
+            raise InputError(
+                f"a question has {longest} tokens here, its reply up to {settings.max_tokens}, and {self.name} places "
+                f"for {self._places}; pass a lower max_tokens, or ask for fewer hops"
+            )
 
     def _decode(self, tokens: Sequence[int]) -> str:
         """Text; special tokens stay visible, so that "3<pad>" is not the answer "3"."""

@@ -22,6 +22,7 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
+from hopscope.model.room import places
 
 _NAME = "hopscope"
 """Of our attention function among the library's."""
@@ -44,8 +45,22 @@ class LanguageModel:
 
     def __init__(self, model: Any) -> None:
         self._model = model.eval().requires_grad_(False)
-        self._layers = _layers(model)
         self._edit = Edit()
+        try:
+            self._open(model)
+        except InputError:
+            raise
+        except Exception as error:  # whatever comes of looking into a family that is built otherwise
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            raise InputError(f"the attention of {type(model).__name__} cannot be shown: {reason}") from error
+
+    def _open(self, model: Any) -> None:
+        """Put the seam in.
+
+        Raises:
+            InputError: its attention cannot be shown, or it looks ahead.
+        """
+        self._layers = _layers(model)
         config = model.config.get_text_config()
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -63,6 +78,16 @@ class LanguageModel:
         if config._attn_implementation != _NAME:
             raise InputError(f"{type(model).__name__} has an attention of its own kind, which cannot be shown")
         self._check(own)
+
+    def check_length(self, tokens: int) -> None:
+        """See that texts of so many tokens can be looked at.
+
+        Raises:
+            InputError: there are not so many places in the model.
+        """
+        family, most = type(self._model).__name__, places(self._model)
+        if most is not None and tokens > most:
+            raise InputError(f"a question has {tokens} tokens here and {family} places for {most}; ask for fewer hops")
 
     @property
     def size(self) -> int:
