@@ -1,8 +1,8 @@
 """A Hugging Face model folder on disk, asked in this process and in batches; nothing is fetched from anywhere.
 
 A model with a chat template is asked through it. A plain language model is given the prompt and a line break; its
-answer ends with the line or with the text. Every reply has random numbers of its own, addressed by question and
-attempt, so that neither the batch nor a restart changes it (to rounding).
+answer ends with the line or with the text, and where it is to think first with the text alone. Every reply has random
+numbers of its own, addressed by question and attempt, so that neither the batch nor a restart changes it (to rounding).
 """
 
 from __future__ import annotations
@@ -142,21 +142,24 @@ class LocalModel:
         ids, mask = self._pad_left(prompts)
         width = ids.shape[1]
         processors = [] if settings.temperature == 0 else [_Choose(draws, settings.temperature)]
-        stopping = [] if self._chat else [_LineEnd(self._tokenizer, width)]
+        lines = not self._chat and not settings.extensions.think
+        stopping = [_LineEnd(self._tokenizer, width)] if lines else []
         out = self._model.generate(
             input_ids=ids, attention_mask=mask, max_new_tokens=settings.max_tokens, logits_processor=processors,
             stopping_criteria=stopping,
         )  # fmt: skip
-        return [self._read(row, len(prompt)) for row, prompt in zip(out[:, width:].tolist(), prompts, strict=True)]
+        return [
+            self._read(row, len(prompt), lines) for row, prompt in zip(out[:, width:].tolist(), prompts, strict=True)
+        ]
 
-    def _read(self, tokens: list[int], prompt_tokens: int) -> Reply:
-        """The text before the end, and whether there was one."""
+    def _read(self, tokens: list[int], prompt_tokens: int, lines: bool) -> Reply:
+        """The text before the end, which with `lines` is that of the line too, and whether there was one."""
         end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
         written = tokens if end is None else tokens[:end]
         text = self._decode(written)
         finished = end is not None
         used = len(written) + finished
-        if not self._chat and "\n" in text:
+        if lines and "\n" in text:
             text, finished = text[: text.index("\n")], True
             used = next(n for n in range(1, used + 1) if "\n" in self._decode(written[:n]))
         return Reply(text, finished, prompt_tokens, used)

@@ -36,7 +36,7 @@ class Settings:
             log-probabilities.
         temperature: of the sampling; the model's own distribution at 1.
         attempts: replies after which a question counts as never accepted.
-        max_tokens: longest reply; a reply cut off there is no answer.
+        max_tokens: longest reply, 32 by default and 1,024 with `think`; a reply cut off there is no answer.
         reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
         extensions: departures from the paper's prompts.
 
@@ -49,13 +49,17 @@ class Settings:
     mode: Mode = "sample"
     temperature: float = 1.0
     attempts: int = 20
-    max_tokens: int = 32
+    max_tokens: int = None  # type: ignore[assignment]  # a number from `__post_init__` on
     reasoning_effort: str | None = None
     extensions: Extensions = field(default_factory=Extensions)
 
     def __post_init__(self) -> None:
         rule(self.rule)
         check_seed(self.seed, "seed")
+        if not isinstance(self.extensions, Extensions):
+            raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
+        if self.max_tokens is None:
+            object.__setattr__(self, "max_tokens", 1024 if self.extensions.think else 32)
         if self.mode not in get_args(Mode):
             raise InputError(f"mode must be one of {', '.join(get_args(Mode))}, got {self.mode!r}")
         for name in ("attempts", "max_tokens"):
@@ -65,8 +69,6 @@ class Settings:
             raise InputError(f"temperature must lie in 0..2, got {heat!r}")
         if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
             raise InputError(f"reasoning_effort must be a word such as low, or None, got {self.reasoning_effort!r}")
-        if not isinstance(self.extensions, Extensions):
-            raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
         if self.temperature == 0 and self.mode == "exact":
             raise InputError("temperature must be above 0 in exact mode, got 0; leave it at 1")
         if self.temperature == 0 and self.attempts > 1:
