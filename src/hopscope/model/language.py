@@ -22,7 +22,7 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
-from hopscope.model.room import places
+from hopscope.model.room import places, window
 
 _NAME = "hopscope"
 """Of our attention function among the library's."""
@@ -83,11 +83,18 @@ class LanguageModel:
         """See that texts of so many tokens can be looked at.
 
         Raises:
-            InputError: there are not so many places in the model.
+            InputError: there are not so many places in the model, or some layers look back in a window that is shorter:
+                an ablation would let them look where they cannot.
         """
         family, most = type(self._model).__name__, places(self._model)
         if most is not None and tokens > most:
             raise InputError(f"a question has {tokens} tokens here and {family} places for {most}; ask for fewer hops")
+        seen = window(self._model)
+        if seen is not None and tokens > seen:
+            raise InputError(
+                f"a question has {tokens} tokens here and layers of {family} look back {seen} at most, where circuits "
+                "need layers that see it whole; ask for fewer hops"
+            )
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""What a language model of Hugging Face's has room for: tokens that it knows, and places in a text."""
+"""What a language model of Hugging Face's has room for: tokens it knows, places in a text, a window to look back in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from hopscope.errors import InputError
 
 _SHIFT = 4
 """Rows at most that a table of places has besides those for tokens (OPT and BART have two)."""
+
+_WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+"""Kinds of layers that look back so far and no further, and what says how far."""
 
 
 def check_words(model: Any, tokenizer: Any) -> None:
@@ -40,3 +43,10 @@ def places(model: Any) -> int | None:
     ]
     found += [most for one in model.buffers() if one.dim() > 1 and one.shape[-2] == most]
     return min(found, default=None)
+
+
+def window(model: Any) -> int | None:
+    """How many tokens those layers see that see the fewest, in a text as long as may be; None where all see all."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
+    return min((size for kind in kinds if (size := getattr(config, _WINDOWS.get(kind, ""), None))), default=None)

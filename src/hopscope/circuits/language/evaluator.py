@@ -181,7 +181,7 @@ class TextEvaluator(Evaluator):
         batch: the questions.
 
     Raises:
-        InputError: questions longer than the model has places for.
+        InputError: questions longer than the model has places for, or than all its layers see.
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Any, task: TextTask, batch: TextBatch) -> None:
