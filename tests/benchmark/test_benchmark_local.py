@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from hopscope.benchmark.own_model.training import make_model, publish
 from hopscope.benchmark.points import summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import Cell, Settings
-from hopscope.circuits.language.model import TextModel
 from hopscope.errors import InputError
 from hopscope.model.model_folder import open_model_folder
 
@@ -77,6 +77,55 @@ def test_replies_do_not_depend_on_the_batch(folders: dict[str, Path]) -> None:
     weights = [[record.weights for record in ask(folders["plain"], 3, WEIGHING, batch)] for batch in (1, 64)]
     for first, second in zip(*weights, strict=True):
         assert first == pytest.approx(second, rel=1e-4)
+
+
+def recurrent() -> Any:
+    """It reads what is put before a shorter question, whatever the mask says."""
+    import transformers
+
+    config = transformers.RwkvConfig(
+        vocab_size=len(make_tokenizer()), hidden_size=32, num_hidden_layers=2, attention_hidden_size=32
+    )
+    return transformers.RwkvForCausalLM(config)
+
+
+def counting() -> Any:
+    """Its places are counted from the first token of a batch, whatever the mask says."""
+    import transformers
+
+    config = transformers.BartConfig(
+        vocab_size=len(make_tokenizer()), d_model=32, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=48,
+        max_position_embeddings=256,
+    )  # fmt: skip
+    return transformers.BartForCausalLM(config)
+
+
+@pytest.mark.parametrize("made", [recurrent, counting])
+def test_a_model_that_padding_would_change_is_asked_questions_of_one_length_together(
+    made: Callable[[], Any], tmp_path: Path
+) -> None:
+    model = made()
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)), alpha=0.2)
+    model.save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    items = [item for hops in (1, 3) for item in WEIGHING.questions(Cell("equations", hops), 3)]
+    one, many = LocalModel(tmp_path, "cpu", 1), LocalModel(tmp_path, "cpu", 8)
+    found: list[Any] = []
+    for asked in (one, many):
+        asked.weigh(items, WEIGHING, found.append)
+    for alone, beside in zip(found[:6], found[6:], strict=True):
+        assert alone.weights == pytest.approx(beside.weights, rel=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_models_are_asked_questions_of_any_length_together(family: str, tmp_path: Path) -> None:
+    model, made = decoder(family), make_tokenizer()
+    model.resize_token_embeddings(len(made) + 9)  # the library gives some families tokens of their own
+    model.save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    assert LocalModel(tmp_path, "cpu")._together([[1], [1, 2]]) == [[0, 1]]
 
 
 def test_weights_are_those_of_a_slow_reading(folders: dict[str, Path]) -> None:
@@ -156,7 +205,8 @@ def test_folders_of_all_families_are_whole(family: str, tied: bool, tmp_path: Pa
     model.config.tie_word_embeddings = tied
     type(model)(model.config).save_pretrained(tmp_path)
     make_tokenizer().save_pretrained(tmp_path)
-    assert ("lm_head.weight" in load_file(tmp_path / "model.safetensors")) is not tied
+    heads = {"lm_head.weight", "embed_out.weight"} & load_file(tmp_path / "model.safetensors").keys()
+    assert bool(heads) is not tied
     open_model_folder(tmp_path)
 
 
@@ -183,9 +233,8 @@ def test_what_a_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
             ask(tmp_path, 2, settings, cell=Cell("equations", 6))
     made.add_special_tokens({"pad_token": "[PAD]"})
     made.save_pretrained(tmp_path)
-    for opened in (LocalModel, TextModel):
-        with pytest.raises(InputError, match=rf"the tokenizer has {len(made)} tokens and GPT2LMHeadModel knows"):
-            opened(tmp_path)
+    with pytest.raises(InputError, match=rf"the tokenizer has {len(made)} tokens and GPT2LMHeadModel knows"):
+        LocalModel(tmp_path)
 
 
 def test_a_name_stands_for_one_model(tmp_path: Path, folders: dict[str, Path]) -> None:

@@ -71,6 +71,7 @@ class LocalModel:
         self._chat = self._tokenizer.chat_template is not None
         self._places = places(self._model)
         self._takes = set(inspect.signature(self._model.forward).parameters)
+        self._pads = self._padding_is_idle()
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
         """Put questions until each is settled; `keep` gets each record as it comes.
@@ -136,9 +137,31 @@ class LocalModel:
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
         return torch.tensor(ids, device=self.device), torch.tensor(mask, device=self.device)
 
-    @torch.no_grad()
+    def _together(self, rows: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Which rows may come in one batch: all, or those of one length where padding would change what follows."""
+        by_length: dict[int, list[int]] = {}
+        for number, row in enumerate(rows):
+            by_length.setdefault(0 if self._pads else len(row), []).append(number)
+        return list(by_length.values())
+
+    def _padding_is_idle(self) -> bool:
+        """Whether what follows a row is the same beside a longer one; recurrent models read what others mask."""
+        row = [token % self._model.config.get_text_config().vocab_size for token in range(9)]
+        alone, beside = (self._next(rows, 1.0)[0] for rows in ([row[:5]], [row[:5], row]))
+        rounding = torch.finfo(self._model.dtype).eps ** 0.5
+        return float((alone - beside).abs().max()) <= rounding * float(alone.max())
+
     def _reply(self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: Settings) -> list[Reply]:
         """One reply to each prompt."""
+        replies: dict[int, Reply] = {}
+        for part in self._together(prompts):
+            found = self._generated([prompts[n] for n in part], [draws[n] for n in part], settings)
+            replies |= zip(part, found, strict=True)
+        return [replies[number] for number in range(len(prompts))]
+
+    @torch.no_grad()
+    def _generated(self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: Settings) -> list[Reply]:
+        """One reply to each prompt of a batch."""
         ids, mask = self._pad_left(prompts)
         width = ids.shape[1]
         processors = [] if settings.temperature == 0 else [_Choose(draws, settings.temperature)]
@@ -164,16 +187,23 @@ class LocalModel:
             used = next(n for n in range(1, used + 1) if "\n" in self._decode(written[:n]))
         return Reply(text, finished, prompt_tokens, used)
 
-    @torch.no_grad()
     def _following(
         self, prompts: Sequence[list[int]], temperature: float, branches: Sequence[tuple[int, TokenIds]]
     ) -> Float[Tensor, "branch token"]:
         """The distribution over the token that follows a prompt, by number, and what was written behind it."""
-        ids, mask = self._pad_left([prompts[number] + list(tokens) for number, tokens in branches])
+        rows = [prompts[number] + list(tokens) for number, tokens in branches]
+        parts = self._together(rows)
+        chances = torch.cat([self._next([rows[n] for n in part], temperature) for part in parts])
+        return chances[torch.tensor([n for part in parts for n in part]).argsort()]
+
+    @torch.no_grad()
+    def _next(self, rows: Sequence[Sequence[int]], temperature: float) -> Float[Tensor, "row token"]:
+        """The distribution over the token that follows each row of a batch."""
+        ids, mask = self._pad_left(rows)
         extra = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0), "logits_to_keep": 1}
         taken = {name: value for name, value in extra.items() if name in self._takes}
         logits = self._model(input_ids=ids, attention_mask=mask, use_cache=False, **taken).logits
-        chances: Float[Tensor, "branch token"] = (logits[:, -1].double() / temperature).softmax(-1).cpu()
+        chances: Float[Tensor, "row token"] = (logits[:, -1].double() / temperature).softmax(-1).cpu()
         return chances
 
 
