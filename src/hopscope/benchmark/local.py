@@ -148,7 +148,7 @@ class LocalModel:
         """Whether what follows a row is the same beside a longer one; recurrent models read what others mask."""
         row = [token % self._model.config.get_text_config().vocab_size for token in range(9)]
         alone, beside = (self._next(rows, 1.0)[0] for rows in ([row[:5]], [row[:5], row]))
-        rounding = torch.finfo(self._model.dtype).eps ** 0.5
+        rounding: float = torch.finfo(self._model.dtype).eps ** 0.5
         return float((alone - beside).abs().max()) <= rounding * float(alone.max())
 
     def _reply(self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: Settings) -> list[Reply]:

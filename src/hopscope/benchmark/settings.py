@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
 from hopscope.checks import check_count, check_items, check_seed
@@ -58,7 +58,8 @@ class Settings:
         check_seed(self.seed, "seed")
         if not isinstance(self.extensions, Extensions):
             raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
-        if self.max_tokens is None:
+        longest: Any = self.max_tokens
+        if longest is None:
             object.__setattr__(self, "max_tokens", 1024 if self.extensions.think else 32)
         if self.mode not in get_args(Mode):
             raise InputError(f"mode must be one of {', '.join(get_args(Mode))}, got {self.mode!r}")
