@@ -190,7 +190,7 @@ def test_every_public_name_is_there():
         (["sample", "equations", "--hops", "7"], "got 7; pass --names extended"),
         (["explore"], "Missing argument 'RUN...'"),
         (["report", "{}/nowhere"], "is not a folder"),
-        (["report", "{}"], "--preset"),
+        (["report", "{}"], "whose figures `hopscope sweep` draws"),
         (["sample", "vectors", "--hops", "0"], "hops must be"),
     ],
 )

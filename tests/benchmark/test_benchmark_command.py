@@ -32,6 +32,7 @@ def test_help_imports_nothing_heavy(before: str, expected: str) -> None:
         (["--model", "./nowhere/model"], "is neither a folder nor a provider's model"),
         (["--model", "a/b", "--hops", "1,two"], "hops must be whole numbers of at least 1"),
         (["--model", "a/b", "--hops", "7"], "got 7; pass --names extended"),
+        (["--model", "a/b", "--hops", "2", "--formulation", "lives-with"], "got hops for lives-with; leave hops out"),
         (["--model", "a/b", "--formulation", "sums"], "there is no formulation 'sums'"),
         (["--model", "a/b", "--temperature", "0"], "temperature must be above 0"),
         (["--model", "a/b", "--seed", "-1"], "seed must be a whole number from 0 to 2^63 - 1, got -1"),

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from families import FAMILIES, decoder
 from own_small import chat_model
 from safetensors.torch import load_file, save_file
+from tokenizers_made import ending
 
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
@@ -77,6 +79,55 @@ def test_replies_do_not_depend_on_the_batch(folders: dict[str, Path]) -> None:
         assert first == pytest.approx(second, rel=1e-4)
 
 
+def recurrent() -> Any:
+    """It reads what is put before a shorter question, whatever the mask says."""
+    import transformers
+
+    config = transformers.RwkvConfig(
+        vocab_size=len(make_tokenizer()), hidden_size=32, num_hidden_layers=2, attention_hidden_size=32
+    )
+    return transformers.RwkvForCausalLM(config)
+
+
+def counting() -> Any:
+    """Its places are counted from the first token of a batch, whatever the mask says."""
+    import transformers
+
+    config = transformers.BartConfig(
+        vocab_size=len(make_tokenizer()), d_model=32, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=48,
+        max_position_embeddings=256,
+    )  # fmt: skip
+    return transformers.BartForCausalLM(config)
+
+
+@pytest.mark.parametrize("made", [recurrent, counting])
+def test_a_model_that_padding_would_change_is_asked_questions_of_one_length_together(
+    made: Callable[[], Any], tmp_path: Path
+) -> None:
+    model = made()
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)), alpha=0.2)
+    model.save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    items = [item for hops in (1, 3) for item in WEIGHING.questions(Cell("equations", hops), 3)]
+    one, many = LocalModel(tmp_path, "cpu", 1), LocalModel(tmp_path, "cpu", 8)
+    found: list[Any] = []
+    for asked in (one, many):
+        asked.weigh(items, WEIGHING, found.append)
+    for alone, beside in zip(found[:6], found[6:], strict=True):
+        assert alone.weights == pytest.approx(beside.weights, rel=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_models_are_asked_questions_of_any_length_together(family: str, tmp_path: Path) -> None:
+    model, made = decoder(family), make_tokenizer()
+    model.resize_token_embeddings(len(made) + 9)  # the library gives some families tokens of their own
+    model.save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    assert LocalModel(tmp_path, "cpu")._together([[1], [1, 2]]) == [[0, 1]]
+
+
 def test_weights_are_those_of_a_slow_reading(folders: dict[str, Path]) -> None:
     """One sequence at a time, with the library's own forward pass."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -96,6 +147,15 @@ def test_weights_are_those_of_a_slow_reading(folders: dict[str, Path]) -> None:
         assert record.weights[answer] <= expected * 1.0001
     assert record.unweighed <= 1e-4 * record.p_acceptable
     assert record.p_correct == record.weights[item.answer]
+
+
+def test_a_model_is_not_asked_behind_an_end_that_its_tokenizer_appends(
+    tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    shutil.copytree(folders["plain"], tmp_path / "ends")
+    ending(make_tokenizer(), "<end>").save_pretrained(tmp_path / "ends")
+    plain, ends = (ask(folder, 3, WEIGHING) for folder in (folders["plain"], tmp_path / "ends"))
+    assert [record.weights for record in ends] == [record.weights for record in plain]
 
 
 def test_text_that_ends_with_the_limit_is_rejected(folders: dict[str, Path]) -> None:
@@ -145,7 +205,8 @@ def test_folders_of_all_families_are_whole(family: str, tied: bool, tmp_path: Pa
     model.config.tie_word_embeddings = tied
     type(model)(model.config).save_pretrained(tmp_path)
     make_tokenizer().save_pretrained(tmp_path)
-    assert ("lm_head.weight" in load_file(tmp_path / "model.safetensors")) is not tied
+    heads = {"lm_head.weight", "embed_out.weight"} & load_file(tmp_path / "model.safetensors").keys()
+    assert bool(heads) is not tied
     open_model_folder(tmp_path)
 
 
@@ -156,6 +217,24 @@ def test_masks_that_older_versions_wrote_among_the_weights_are_none(tmp_path: Pa
     masks = {f"transformer.h.0.attn.{name}": torch.ones(1, 1, 64, 64) for name in ("bias", "masked_bias")}
     save_file(weights | masks, tmp_path / "model.safetensors", {"format": "pt"})
     open_model_folder(tmp_path)
+
+
+def test_what_a_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    """A question longer than its table of places, and a token that its embedding has no row for."""
+    import transformers
+
+    made = make_tokenizer()
+    config = transformers.GPT2Config(vocab_size=len(made), n_positions=30, n_embd=32, n_layer=2, n_head=4)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    assert len(ask(tmp_path, 2, WEIGHING)) == 2
+    for settings in (WEIGHING, Settings(attempts=1, max_tokens=4)):
+        with pytest.raises(InputError, match="places for 30; pass a lower max_tokens, or ask for fewer hops"):
+            ask(tmp_path, 2, settings, cell=Cell("equations", 6))
+    made.add_special_tokens({"pad_token": "[PAD]"})
+    made.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=rf"the tokenizer has {len(made)} tokens and GPT2LMHeadModel knows"):
+        LocalModel(tmp_path)
 
 
 def test_a_name_stands_for_one_model(tmp_path: Path, folders: dict[str, Path]) -> None:

@@ -15,7 +15,7 @@ from asked_programs import CELL, ONE, Asked, Say, half, right
 
 from hopscope.benchmark.points import Point, Summary, compare, places, summarise
 from hopscope.benchmark.run import ProgramRespondent, benchmark
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import Settings, cells
 from hopscope.benchmark.trial import Record, weighed
 from hopscope.errors import InputError
 from hopscope.plot import figure_2, save
@@ -33,6 +33,13 @@ def records(say: Say, count: int, name: str = "p", **settings: Any) -> list[Reco
 
 def point(found: Sequence[Record], **settings: Any) -> Point:
     return summarise("p", CELL, found, Settings(**settings))
+
+
+def test_hops_are_those_of_equations() -> None:
+    assert [cell.hops for cell in cells(["equations", "lives-with"], [2])] == [2, 5]
+    assert [cell.hops for cell in cells(["equations"])] == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(InputError, match="got hops for lives-with; leave hops out, or ask equations too"):
+        benchmark([ProgramRespondent("p", right)], "nowhere", ["lives-with"], [2])
 
 
 def test_a_summary_by_hand() -> None:

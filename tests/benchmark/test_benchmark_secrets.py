@@ -106,4 +106,36 @@ def test_from_python_too_what_inspect_would_log_is_refused(arguments: dict[str, 
     with pytest.raises(InputError, match=f"the argument {name} holds a secret, which Inspect would write to its logs"):
         HostedModel("openai-api/local/m", tmp_path, base_url="http://127.0.0.1:9/v1", arguments=arguments)
     model = HostedModel("openai-api/local/m", tmp_path, base_url="http://127.0.0.1:9/v1", arguments={"api_key": "x"})
-    assert model.identity == {"arguments": {}}
+    assert model.identity == {"arguments": {}, "base_url": "http://127.0.0.1:9/v1"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "address",
+    ["http://me:word@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=x", f"http://127.0.0.1:9/{KEY}/v1"],
+)
+def test_an_address_that_holds_a_secret_is_refused(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is given or stands in the environment; without telling it."""
+    pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
+    from hopscope.benchmark.hosted import HostedModel
+
+    with pytest.raises(InputError, match="base_url holds a name, password or key") as said:
+        HostedModel("openai-api/local/m", tmp_path, base_url=address)
+    assert address not in str(said.value)
+    monkeypatch.setenv("LOCAL_BASE_URL", address)
+    with pytest.raises(InputError, match="base_url holds a name, password or key"):
+        HostedModel("openai-api/local/m", tmp_path)
+
+
+def test_numbers_of_one_address_are_not_those_of_another(tmp_path: Path) -> None:
+    """Records from before addresses were kept are taken for those of the first that is asked."""
+    model = ProgramRespondent("p", lambda item: item.answer)
+    point = (["equations"], [1], 1)
+    for identity in ({"arguments": {}}, {"arguments": {}, "base_url": "http://a/v1"}):
+        model.identity = identity
+        benchmark([model], tmp_path, *point)
+    model.identity = {"arguments": {}, "base_url": "http://b/v1"}
+    with pytest.raises(InputError, match="the name p stands for another model, by its base_url; write to another"):
+        benchmark([model], tmp_path, *point)

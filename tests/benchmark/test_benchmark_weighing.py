@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hopscope.benchmark.points import summarise
 from hopscope.benchmark.settings import Cell, Settings
 from hopscope.benchmark.trial import Record
 from hopscope.benchmark.weighing import ROOM
+from hopscope.problem.text.extensions import Extensions
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
@@ -95,6 +97,19 @@ def test_replies_longer_than_the_limit_have_no_weight(tmp_path: Path) -> None:
     [record] = records(model, Settings(mode="exact", max_tokens=2), 1)
     assert record.weights == pytest.approx({"0": 0, "1": 0.4, "2": 0.2, "3": 0}, abs=1e-5)
     assert all(r.accepted in {"1", "2"} for r in records(model, Settings(max_tokens=2, attempts=50), 50))
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_a_model_that_is_to_think_may_write_lines_before_its_answer(chat: bool, tmp_path: Path) -> None:
+    """Forty tokens of them, where a direct answer has 32, and one that ends with its first line never comes to it."""
+    steps = [f"s{number}" for number in range(40)]
+    table: Table = {one: {after: 1.0} for one, after in pairwise([START, *steps, "#\n", "1"])}
+    table |= {"\n": table[START], "1": DONE}
+    model = LocalModel(bigram(tmp_path / "model", table, False, chat), "cpu")
+    thinking = Settings(extensions=Extensions(think=True), attempts=1)
+    assert [record.accepted for record in records(model, thinking, 2)] == ["1", "1"]
+    assert [record.accepted for record in records(model, Settings(attempts=1), 2)] == [None, None]
+    assert (thinking.max_tokens, Settings().max_tokens) == (1024, 32)
 
 
 @pytest.mark.parametrize("name", RULES)

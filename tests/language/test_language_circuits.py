@@ -180,6 +180,44 @@ def _random(words: int) -> object:
         return GPT2LMHeadModel(GPT2Config(vocab_size=words, n_positions=600, n_embd=16, n_layer=2, n_head=2))
 
 
+def test_questions_longer_than_a_model_has_places_for_are_refused() -> None:
+    made, task = make_tokenizer(), TextTask.of("equations", 2)
+    with pytest.raises(InputError, match=r"a question has \d+ tokens here and GPT2LMHeadModel places for 16"):
+        TextEvaluator(LanguageModel(planted()), made, task, text_batch(task, made, 2, 0))
+
+
+def test_questions_longer_than_a_window_are_refused() -> None:
+    """An ablation would let its heads look where they cannot; where no layer has the window its size is idle."""
+    from transformers import MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+    made = make_tokenizer()
+    batch, length = text_batch(TASK, made, 2, 0), text_batch(TASK, made, 2, 0).inputs.shape[1]
+    small: dict[str, Any] = {
+        "vocab_size": len(made), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 4,
+    }  # fmt: skip
+
+    def all_layers(window: int) -> Any:
+        return MistralForCausalLM(MistralConfig(**small, sliding_window=window))
+
+    def layers(window: int, *kinds: str) -> Any:
+        how = {
+            "use_sliding_window": True,
+            "sliding_window": window,
+            "layer_types": [f"{kind}_attention" for kind in kinds],
+        }
+        return Qwen2ForCausalLM(Qwen2Config(**small, **how))
+
+    def opened(model: Any) -> TextEvaluator:
+        return TextEvaluator(LanguageModel(model), made, TASK, batch)
+
+    for model in (all_layers(length - 1), layers(length - 1, "full", "sliding")):
+        with pytest.raises(InputError, match=rf"{length} tokens here and layers of \w+ look back {length - 1} at most"):
+            opened(model)
+    for model in (all_layers(length), layers(length, "full", "sliding"), layers(4, "full", "full")):
+        assert opened(model).sequences == 2
+
+
 def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
     untrained = LanguageModel(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
     circuit = find_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), effort="quick")

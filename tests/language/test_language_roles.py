@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers_made import tokenizer
+from tokenizers_made import ending, tokenizer
 
 from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.errors import InputError
@@ -109,6 +109,13 @@ def test_what_stands_between_and_after_is_told_where_a_tokenizer_tells_it() -> N
     assert by_role["x1."] == by_role["x2."] == by_role["answer"] == {"\n"}
     whole = {names[role] for role in tokens(one, make_tokenizer()).role}
     assert whole == {"x0>", ">x1", "x1>", ">x2", "x0?", "text", "answer"}
+
+
+def test_what_a_tokenizer_puts_behind_every_text_is_no_part_of_the_prompt() -> None:
+    one, plain = question("equations", 2, index=3), make_tokenizer()
+    other = ending(make_tokenizer(), plain.eos_token)
+    assert other(one.prompt)["input_ids"][-1] == plain.eos_token_id
+    assert tokens(one, other) == tokens(one, plain)
 
 
 def test_what_has_no_roles_is_refused() -> None:

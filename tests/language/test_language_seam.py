@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -137,6 +136,14 @@ def test_an_encoder_is_refused() -> None:
         LanguageModel(model)
 
 
+def test_a_family_without_attention_is_refused_in_a_sentence() -> None:
+    import transformers
+
+    model = transformers.MambaForCausalLM(transformers.MambaConfig(vocab_size=40, hidden_size=32, num_hidden_layers=2))
+    with pytest.raises(InputError, match="the attention of MambaForCausalLM cannot be shown"):
+        LanguageModel(model)
+
+
 def test_attention_of_its_own_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = decoder("llama")
 
@@ -161,13 +168,6 @@ def test_a_family_that_does_not_take_an_attention_from_outside_is_refused(name: 
         LanguageModel(getattr(transformers, f"{name}ForCausalLM")(config))
 
 
-def big_code(multi_query: bool) -> Any:
-    import transformers
-
-    config = transformers.GPTBigCodeConfig(**_SMALL, multi_query=multi_query, bos_token_id=1, eos_token_id=2)
-    return transformers.GPTBigCodeForCausalLM(config)
-
-
 def deepseek() -> Any:
     import transformers
 
@@ -179,12 +179,27 @@ def deepseek() -> Any:
     return transformers.DeepseekV2ForCausalLM(config)
 
 
-@pytest.mark.parametrize("made", [lambda: big_code(False), lambda: big_code(True), deepseek])
-def test_heads_that_stand_elsewhere_are_not_untrained_by_mistake(made: Callable[[], Any]) -> None:
+def test_heads_that_stand_elsewhere_are_not_untrained_by_mistake() -> None:
     """Projections of a known name whose numbers stand otherwise: another head's would be taken for this one's."""
-    model = LanguageModel(made())
-    with pytest.raises(InputError, match=r"no head can be untrained: \w+\.weight of \w+ has size"):
+    model = LanguageModel(deepseek())
+    with pytest.raises(InputError, match=r"no head can be untrained: \w+\.weight of \w+ has size \d+ along its heads"):
         model.with_untrained([(1, 2)], seed=0)
+
+
+def test_heads_that_hang_together_are_not_untrained() -> None:
+    """A norm over the queries of all heads: whoever changes one changes all."""
+    import transformers
+
+    config = transformers.Olmo2Config(
+        vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    model = transformers.Olmo2ForCausalLM(config)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)), alpha=0.3)
+    with pytest.raises(InputError, match="in Olmo2ForCausalLM the other heads of its layer change with it"):
+        LanguageModel(model).with_untrained([(1, 2)], seed=0)
 
 
 @pytest.mark.parametrize("shared", [1, 2])

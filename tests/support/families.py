@@ -28,6 +28,15 @@ FAMILIES: dict[str, Callable[[], Any]] = {
         transformers.Gemma2Config(**_WINDOWED, query_pre_attn_scalar=12)
     ),
     "gemma 3": lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**_WINDOWED)),
+    "gpt neox": lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**_WIDE)),
+    "gpt bigcode": lambda: transformers.GPTBigCodeForCausalLM(
+        transformers.GPTBigCodeConfig(
+            vocab_size=40, n_positions=64, n_embd=32, n_layer=3, n_head=4, multi_query=False, eos_token_id=2
+        )
+    ),
+    "gpt bigcode, keys shared": lambda: transformers.GPTBigCodeForCausalLM(
+        transformers.GPTBigCodeConfig(vocab_size=40, n_positions=64, n_embd=32, n_layer=3, n_head=4, eos_token_id=2)
+    ),
     "phi": lambda: transformers.PhiForCausalLM(transformers.PhiConfig(**_WIDE)),
     "phi 3": lambda: transformers.Phi3ForCausalLM(transformers.Phi3Config(**_GROUPED)),
 }  # fmt: skip

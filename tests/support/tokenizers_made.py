@@ -36,3 +36,13 @@ def tokenizer(kind: str) -> Any:
     if kind == "chat":
         made.chat_template = CHAT
     return made
+
+
+def ending(made: Any, end: str) -> Any:
+    """A tokenizer that from now on puts a token behind every text, as Llama's does with `add_eos_token=True`."""
+    import tokenizers
+
+    made.backend_tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"$A {end}", special_tokens=[(end, made.convert_tokens_to_ids(end))]
+    )
+    return made

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from hopscope.benchmark.names import holds_secret, redacted
 from hopscope.benchmark.settings import Settings
@@ -34,8 +35,8 @@ class HostedModel:
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
-        InputError: Inspect is not installed, or knows no such model or key; or an argument holds a secret that Inspect
-            would write to its logs.
+        InputError: Inspect is not installed, or knows no such model or key; or an argument or an address holds a secret
+            that Inspect would write to its logs.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class HostedModel:
                     "provider's variable instead"
                 )
         public = {key: str(value) for key, value in (arguments or {}).items() if key not in secret}
-        self.name, self.identity = name, {"arguments": public}
+        self.name, self.identity = name, {"arguments": public, "base_url": _public(base_url)}
         self._logs, self._display = logs, display
         self._calls = Calls(redacted(name))
         config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=6)
@@ -73,6 +74,7 @@ class HostedModel:
             )
         except Exception as error:  # whatever a provider raises while it starts
             raise InputError(f"the model {name} cannot be opened: {said(error)}") from None
+        _public(self._model.api.base_url)  # the environment may have given it
         if price is not None:
             known = get_model_info(str(self._model)) or ModelInfo()
             cost = ModelCost(input=price[0], output=price[1], input_cache_write=price[0], input_cache_read=price[0])
@@ -135,3 +137,20 @@ class HostedModel:
         if settings.temperature != 1:
             raise InputError(f"an endpoint weighs at temperature 1, got {settings.temperature}; leave it at 1")
         self.ask(questions, settings, keep)
+
+
+def _public(address: str | None) -> str | None:
+    """An endpoint's address, without what a query adds to it.
+
+    Raises:
+        InputError: it holds a secret.
+    """
+    if address is None:
+        return None
+    asked = dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
+    if "@" in address or holds_secret(address) or holds_secret(asked):
+        raise InputError(
+            "base_url holds a name, password or key, which Inspect would write to its logs; leave it out of the "
+            "address and set the provider's variable instead"
+        )
+    return address.partition("?")[0]

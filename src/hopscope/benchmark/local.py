@@ -1,8 +1,8 @@
 """A Hugging Face model folder on disk, asked in this process and in batches; nothing is fetched from anywhere.
 
 A model with a chat template is asked through it. A plain language model is given the prompt and a line break; its
-answer ends with the line or with the text. Every reply has random numbers of its own, addressed by question and
-attempt, so that neither the batch nor a restart changes it (to rounding).
+answer ends with the line or with the text, and where it is to think first with the text alone. Every reply has random
+numbers of its own, addressed by question and attempt, so that neither the batch nor a restart changes it (to rounding).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
 from hopscope.benchmark.weighing import Speller, TokenIds, weigh
 from hopscope.errors import InputError
 from hopscope.model.model_folder import open_model_folder
+from hopscope.model.room import check_words, places
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.questions import Question
-from hopscope.problem.text.tokens import written
+from hopscope.problem.text.tokens import encode, written
 
 
 class LocalModel:
@@ -37,13 +38,15 @@ class LocalModel:
         trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
 
     Raises:
-        InputError: the folder holds no such model, or one that needs code of its own and is not trusted with it.
+        InputError: the folder holds no such model, one that does not know its tokenizer's tokens, or one that needs
+            code of its own and is not trusted with it.
     """
 
     def __init__(
         self, folder: Path, device: str | None = None, batch: int = 64, trust_remote_code: bool = False
     ) -> None:
         opened = open_model_folder(folder, trust_remote_code=trust_remote_code)
+        check_words(opened.model, opened.tokenizer)
         import transformers as library
 
         transformers: Any = library
@@ -66,10 +69,17 @@ class LocalModel:
             do_sample=False, pad_token_id=self._pad, eos_token_id=sorted(self._stops) or None
         )
         self._chat = self._tokenizer.chat_template is not None
+        self._places = places(self._model)
         self._takes = set(inspect.signature(self._model.forward).parameters)
+        self._pads = self._padding_is_idle()
 
     def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Ask each question until it is settled; `keep` gets each record as it comes."""
+        """Ask each question until it is settled; `keep` gets each record as it comes.
+
+        Raises:
+            InputError: a question and its reply are longer than the model has places for.
+        """
+        self._check_length(questions, settings)
         waiting = [Trial(question, settings.rule, settings.attempts) for question in reversed(questions)]
         running: list[Trial] = []
         while waiting or running:
@@ -84,7 +94,12 @@ class LocalModel:
             running = [trial for trial in running if not trial.settled]
 
     def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
-        """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it."""
+        """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it.
+
+        Raises:
+            InputError: as there.
+        """
+        self._check_length(questions, settings)
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
         speller = Speller(self._decode, len(self._tokenizer), self._stops, not self._chat, settings.rule, anchor)
         for start in range(0, len(questions), self.batch):
@@ -95,6 +110,17 @@ class LocalModel:
             for question, (weights, left) in zip(part, found, strict=True):
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
+    def _check_length(self, questions: Sequence[Question], settings: Settings) -> None:
+        """See that the model has places for the longest question and the longest reply."""
+        if self._places is None:
+            return
+        longest = max((len(self._encode(question.prompt)) for question in questions), default=0)
+        if longest + settings.max_tokens > self._places:
+            raise InputError(
+                f"a question has {longest} tokens here, its reply up to {settings.max_tokens}, and {self.name} places "
+                f"for {self._places}; pass a lower max_tokens, or ask for fewer hops"
+            )
+
     def _decode(self, tokens: Sequence[int]) -> str:
         """The text of some tokens; special tokens stay visible, so that "3<pad>" is not the answer "3"."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
@@ -102,7 +128,7 @@ class LocalModel:
     def _encode(self, prompt: str) -> list[int]:
         """The tokens that the model is given for a prompt."""
         text, _ = written(prompt, self._tokenizer)
-        return list(self._tokenizer(text, add_special_tokens=not self._chat)["input_ids"])
+        return encode(text, self._tokenizer)[0]
 
     def _pad_left(self, rows: Sequence[Sequence[int]]) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
         """Token ids and mask, the rows padded on the left so that they end together."""
@@ -111,42 +137,74 @@ class LocalModel:
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
         return torch.tensor(ids, device=self.device), torch.tensor(mask, device=self.device)
 
-    @torch.no_grad()
+    def _together(self, rows: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Which rows may come in one batch: all, or those of one length where padding would change what follows."""
+        by_length: dict[int, list[int]] = {}
+        for number, row in enumerate(rows):
+            by_length.setdefault(0 if self._pads else len(row), []).append(number)
+        return list(by_length.values())
+
+    def _padding_is_idle(self) -> bool:
+        """Whether what follows a row is the same beside a longer one; recurrent models read what others mask."""
+        row = [token % self._model.config.get_text_config().vocab_size for token in range(9)]
+        alone, beside = (self._next(rows, 1.0)[0] for rows in ([row[:5]], [row[:5], row]))
+        rounding: float = torch.finfo(self._model.dtype).eps ** 0.5
+        return float((alone - beside).abs().max()) <= rounding * float(alone.max())
+
     def _reply(self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: Settings) -> list[Reply]:
         """One reply to each prompt."""
+        replies: dict[int, Reply] = {}
+        for part in self._together(prompts):
+            found = self._generated([prompts[n] for n in part], [draws[n] for n in part], settings)
+            replies |= zip(part, found, strict=True)
+        return [replies[number] for number in range(len(prompts))]
+
+    @torch.no_grad()
+    def _generated(self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: Settings) -> list[Reply]:
+        """One reply to each prompt of a batch."""
         ids, mask = self._pad_left(prompts)
         width = ids.shape[1]
         processors = [] if settings.temperature == 0 else [_Choose(draws, settings.temperature)]
-        stopping = [] if self._chat else [_LineEnd(self._tokenizer, width)]
+        lines = not self._chat and not settings.extensions.think
+        stopping = [_LineEnd(self._tokenizer, width)] if lines else []
         out = self._model.generate(
             input_ids=ids, attention_mask=mask, max_new_tokens=settings.max_tokens, logits_processor=processors,
             stopping_criteria=stopping,
         )  # fmt: skip
-        return [self._read(row, len(prompt)) for row, prompt in zip(out[:, width:].tolist(), prompts, strict=True)]
+        return [
+            self._read(row, len(prompt), lines) for row, prompt in zip(out[:, width:].tolist(), prompts, strict=True)
+        ]
 
-    def _read(self, tokens: list[int], prompt_tokens: int) -> Reply:
-        """The reply in these tokens: the text before the end, and whether there was an end."""
+    def _read(self, tokens: list[int], prompt_tokens: int, lines: bool) -> Reply:
+        """The reply in these tokens: the text before the end, and whether it ended; with `lines` a line ends it."""
         end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
         written = tokens if end is None else tokens[:end]
         text = self._decode(written)
         finished = end is not None
         used = len(written) + finished
-        if not self._chat and "\n" in text:
+        if lines and "\n" in text:
             text, finished = text[: text.index("\n")], True
             used = next(n for n in range(1, used + 1) if "\n" in self._decode(written[:n]))
         return Reply(text, finished, prompt_tokens, used)
 
-    @torch.no_grad()
     def _following(
         self, prompts: Sequence[list[int]], temperature: float, branches: Sequence[tuple[int, TokenIds]]
     ) -> Float[Tensor, "branch token"]:
         """For each branch, the distribution over the token after a prompt, given by number, and what was written so
         far."""
-        ids, mask = self._pad_left([prompts[number] + list(tokens) for number, tokens in branches])
+        rows = [prompts[number] + list(tokens) for number, tokens in branches]
+        parts = self._together(rows)
+        chances = torch.cat([self._next([rows[n] for n in part], temperature) for part in parts])
+        return chances[torch.tensor([n for part in parts for n in part]).argsort()]
+
+    @torch.no_grad()
+    def _next(self, rows: Sequence[Sequence[int]], temperature: float) -> Float[Tensor, "row token"]:
+        """The distribution over the token that follows each row of a batch."""
+        ids, mask = self._pad_left(rows)
         extra = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0), "logits_to_keep": 1}
         taken = {name: value for name, value in extra.items() if name in self._takes}
         logits = self._model(input_ids=ids, attention_mask=mask, use_cache=False, **taken).logits
-        chances: Float[Tensor, "branch token"] = (logits[:, -1].double() / temperature).softmax(-1).cpu()
+        chances: Float[Tensor, "row token"] = (logits[:, -1].double() / temperature).softmax(-1).cpu()
         return chances
 
 

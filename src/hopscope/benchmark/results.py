@@ -59,16 +59,19 @@ class Results:
                 )
 
     def know(self, model: str, identity: dict[str, Any]) -> None:
-        """Note what identifies a model, without the environment's secrets.
+        """Note what identifies a model, without the environment's secrets; what older records lack of it is added.
 
         Raises:
             InputError: the name stood for another model before.
         """
         identity = all_redacted(identity)
-        if self.header.models.setdefault(model, identity) != identity:
+        there = self.header.models.get(model, {})
+        if other := [name for name, value in there.items() if value != identity.get(name)]:
             raise InputError(
-                f"in {self.folder} the name {redacted(model)} stands for another model; write to another folder"
+                f"in {self.folder} the name {redacted(model)} stands for another model, by its {other[0]}; "
+                "write to another folder"
             )
+        self.header.models[model] = identity
         self._write(self.header)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results
-from hopscope.benchmark.settings import EQUATION_HOPS, Settings, cells
+from hopscope.benchmark.settings import Settings, cells
 from hopscope.benchmark.tables import write_tables
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
 from hopscope.checks import check_count, check_path
@@ -92,7 +92,7 @@ def benchmark(
     models: Sequence[Respondent | str],
     folder: Path | str = "benchmark",
     formulations: Sequence[str] = (),
-    hops: Sequence[int] = EQUATION_HOPS,
+    hops: Sequence[int] | None = None,
     count: int = 500,
     settings: Settings | None = None,
     watch: Keep = lambda record: None,
@@ -104,7 +104,7 @@ def benchmark(
         models: the models to ask, one after the other: model folders, names of Inspect AI, or a `Respondent`.
         folder: the folder of the results, old or new; `docs/benchmark.md` says what it holds.
         formulations: equations, lives-with, kingdoms, functions, relatives; all by default.
-        hops: the D of equations; the other formulations have the paper's.
+        hops: the D of equations, 1 to 6 by default; the other formulations have the paper's.
         count: the number of questions at each point.
         settings: how questions are drawn, put and judged.
         watch: called with every record, those found in the folder first.

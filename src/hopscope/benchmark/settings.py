@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
 from hopscope.checks import check_count, check_items, check_seed
@@ -36,7 +36,8 @@ class Settings:
             log-probabilities.
         temperature: the temperature of sampling; 1 gives the model's own distribution.
         attempts: replies after which a question counts as never accepted.
-        max_tokens: the longest reply, in tokens; a reply cut off there is no answer.
+        max_tokens: the longest reply, in tokens, 32 by default and 1,024 with `think`; a reply cut off there is no
+            answer.
         reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
         extensions: departures from the paper's prompts.
 
@@ -49,13 +50,18 @@ class Settings:
     mode: Mode = "sample"
     temperature: float = 1.0
     attempts: int = 20
-    max_tokens: int = 32
+    max_tokens: int = None  # type: ignore[assignment]  # a number from `__post_init__` on
     reasoning_effort: str | None = None
     extensions: Extensions = field(default_factory=Extensions)
 
     def __post_init__(self) -> None:
         rule(self.rule)
         check_seed(self.seed, "seed")
+        if not isinstance(self.extensions, Extensions):
+            raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
+        longest: Any = self.max_tokens
+        if longest is None:
+            object.__setattr__(self, "max_tokens", 1024 if self.extensions.think else 32)
         if self.mode not in get_args(Mode):
             raise InputError(f"mode must be one of {', '.join(get_args(Mode))}, got {self.mode!r}")
         for name in ("attempts", "max_tokens"):
@@ -65,8 +71,6 @@ class Settings:
             raise InputError(f"temperature must lie in 0..2, got {heat!r}")
         if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
             raise InputError(f"reasoning_effort must be a word such as low, or None, got {self.reasoning_effort!r}")
-        if not isinstance(self.extensions, Extensions):
-            raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
         if self.temperature == 0 and self.mode == "exact":
             raise InputError("temperature must be above 0 in exact mode, got 0; leave it at 1")
         if self.temperature == 0 and self.attempts > 1:
@@ -84,18 +88,25 @@ class Settings:
         return questions(cell.formulation, cell.hops, count, self.seed, extensions=self.extensions)
 
 
-def cells(formulations: Sequence[str] = (), equation_hops: Sequence[int] = EQUATION_HOPS) -> list[Cell]:
-    """The points to measure: equations over D, the other formulations at the paper's D.
+def cells(formulations: Sequence[str] = (), hops: Sequence[int] | None = None) -> list[Cell]:
+    """The points to measure: equations over D, 1 to 6 by default, the other formulations at the paper's D.
 
     Raises:
-        InputError: an argument is not a list, a formulation is unknown, or a D is not a whole number of at least 1.
+        InputError: an argument is not a list, a formulation is unknown, a D is not a whole number of at least 1, or no
+            formulation takes one.
     """
     formulations = check_items("formulations", formulations, "names")
-    equation_hops = check_items("hops", equation_hops, "whole numbers")
-    for hops in equation_hops:
-        check_count("hops", hops)
+    equation_hops = EQUATION_HOPS if hops is None else check_items("hops", hops, "whole numbers")
+    for depth in equation_hops:
+        check_count("hops", depth)
     found: list[Cell] = []
-    for form in [formulation(name) for name in formulations] or list(FORMULATIONS.values()):
+    forms = [formulation(name) for name in formulations] or list(FORMULATIONS.values())
+    if hops and "equations" not in {form.name for form in forms}:
+        raise InputError(
+            f"hops are those of equations, others have the paper's, got hops for {', '.join(f.name for f in forms)}; "
+            "leave hops out, or ask equations too"
+        )
+    for form in forms:
         asked = equation_hops if form.name == "equations" else (form.paper_hops,)
         found += [Cell(form.name, d) for d in asked]
     return list(dict.fromkeys(found))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--model", "models", multiple=True, required=True, help="A model folder, or Inspect's name of a model.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
-@click.option("--hops", default="1-6", show_default=True, help="D of equations: 3, 1-6, 1,2,4.")
+@click.option("--hops", help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
 @click.option("--count", type=click.IntRange(min=1), default=500, show_default=True, help="Questions at each point.")
 @click.option("--out", type=GivenPath(path_type=Path), default="benchmark", show_default=True, help="Results folder.")
 @click.option("--exact", is_flag=True, help="Weigh the answers by log-probabilities instead of sampling.")
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 def command(
     models: tuple[str, ...],
     formulations: tuple[str, ...],
-    hops: str,
+    hops: str | None,
     count: int,
     out: Path,
     exact: bool,
@@ -82,7 +82,7 @@ def command(
         extensions=Extensions(**given(options, Extensions)),
         **given(options, Settings),
     )
-    depths = numbers(hops, "hops")
+    depths = None if hops is None else numbers(hops, "hops")
     points = cells(formulations, depths)
     for point in points:
         formulation(point.formulation).check(point.hops, 4, settings.extensions)

@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 import click
 
-from hopscope.cli._common import GivenPath
+from hopscope.cli._common import GivenPath, refuse_given
 
 FORMS = ("transformer-lens", "huggingface")
 
@@ -52,6 +52,7 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
             "TransformerBridge.boot_transformers"
         )
     if of_text:
+        refuse_given("a folder with a model of text has one model and no checkpoints", "model", "step")
         export_model_folder(source, out)
     else:
         from hopscope.circuits.on_vectors import single

@@ -22,6 +22,7 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
+from hopscope.model.room import places, window
 
 _NAME = "hopscope"
 """The name of our attention function among the library's."""
@@ -44,8 +45,22 @@ class LanguageModel:
 
     def __init__(self, model: Any) -> None:
         self._model = model.eval().requires_grad_(False)
-        self._layers = _layers(model)
         self._edit = Edit()
+        try:
+            self._open(model)
+        except InputError:
+            raise
+        except Exception as error:  # whatever comes of looking into a family that is built otherwise
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            raise InputError(f"the attention of {type(model).__name__} cannot be shown: {reason}") from error
+
+    def _open(self, model: Any) -> None:
+        """Put the seam in.
+
+        Raises:
+            InputError: its attention cannot be shown, or it looks ahead.
+        """
+        self._layers = _layers(model)
         config = model.config.get_text_config()
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -53,8 +68,8 @@ class LanguageModel:
             d_input=config.vocab_size, d_output=config.vocab_size, reads=1, layers=len(self._layers), heads=heads,
             d_model=config.hidden_size, head_dim=width,
         )  # fmt: skip
-        probe = torch.arange(12).remainder(config.vocab_size).expand(2, -1)
-        own = self.plain_logits(probe)
+        self._probe = torch.arange(12).remainder(config.vocab_size).expand(2, -1)
+        own = self.plain_logits(self._probe)
         quicken(model)
         _register()
         for layer in self._layers:
@@ -62,7 +77,24 @@ class LanguageModel:
         model.set_attn_implementation(_NAME)
         if config._attn_implementation != _NAME:
             raise InputError(f"{type(model).__name__} has an attention of its own kind, which cannot be shown")
-        self._check(probe, own)
+        self._check(own)
+
+    def check_length(self, tokens: int) -> None:
+        """See that texts of so many tokens can be looked at.
+
+        Raises:
+            InputError: there are not so many places in the model, or some layers look back in a window that is shorter:
+                an ablation would let them look where they cannot.
+        """
+        family, most = type(self._model).__name__, places(self._model)
+        if most is not None and tokens > most:
+            raise InputError(f"a question has {tokens} tokens here and {family} places for {most}; ask for fewer hops")
+        seen = window(self._model)
+        if seen is not None and tokens > seen:
+            raise InputError(
+                f"a question has {tokens} tokens here and layers of {family} look back {seen} at most, where circuits "
+                "need layers that see it whole; ask for fewer hops"
+            )
 
     @property
     def size(self) -> int:
@@ -115,9 +147,10 @@ class LanguageModel:
         values where these are not shared with other heads. All other layers share their weights with this model.
 
         Raises:
-            InputError: the projections of this family are not known, or not of the size that known ones have.
+            InputError: the projections of this family are not known, or not of the size that known ones have, or other
+                heads change with one.
         """
-        touched = {layer for layer, _ in heads}
+        touched = sorted({layer for layer, _ in heads})
         changed = {id(weight) for number in touched for weight in self._layers[number].parameters()}
         mixed = deepcopy(self._model, {id(one): one for one in self._model.parameters() if id(one) not in changed})
         with torch.random.fork_rng(devices=[]):
@@ -126,7 +159,25 @@ class LanguageModel:
         for layer, head in heads:
             mine, theirs = (_attention(_layers(model)[layer]) for model in (mixed, fresh))
             copy_head(mine, theirs, head, self.shape)
-        return LanguageModel(mixed)
+        other = LanguageModel(mixed)
+        for layer in touched:
+            self._see_alone(other, layer, [head for at, head in heads if at == layer])
+        return other
+
+    def _see_alone(self, other: LanguageModel, layer: int, heads: Sequence[int]) -> None:
+        """See that in a layer nothing but some heads is another: with these silent, both models do the same there.
+
+        Raises:
+            InputError: it is, as where a norm goes over the queries of all heads together.
+        """
+        entering = self.run(self.embed(self._probe[None]), stop=layer)
+        mine, theirs = (
+            model.run(entering, start=layer, stop=layer + 1, edit=_Without(heads)) for model in (self, other)
+        )
+        if not torch.allclose(mine, theirs, rtol=1e-4, atol=1e-5):
+            raise InputError(
+                f"no head can be untrained: in {type(self._model).__name__} the other heads of its layer change with it"
+            )
 
     def _through(
         self, ids: Int[Tensor, "batch pos"], x: Stream | None, start: int, stop: int, edit: Edit | None
@@ -186,15 +237,15 @@ class LanguageModel:
         return self._edit.pattern(layer, pattern[None])[0]
 
     @torch.no_grad()
-    def _check(self, probe: Int[Tensor, "batch pos"], own: Float[Tensor, "batch pos vocabulary"]) -> None:
+    def _check(self, own: Float[Tensor, "batch pos vocabulary"]) -> None:
         """Check that the seam changes nothing, and that no position looks ahead."""
         family, middle = type(self._model).__name__, len(self._layers) // 2
-        entering = self.embed(probe[None])
+        entering = self.embed(self._probe[None])
         ways = [self.run(entering), self.run(self.run(entering, stop=middle), start=middle)]
         worst = max(float((self.answers(x)[0] - own).abs().max()) for x in ways)
         if not worst <= _SAME * max(1.0, float(own.abs().max())):
             raise InputError(f"the attention of {family} cannot be shown as it is (its logits change by {worst:.2g})")
-        patterns = self.patterns(probe[None])
+        patterns = self.patterns(self._probe[None])
         if len(patterns) != len(self._layers) or any(bool(one.triu(1).any()) for one in patterns):
             raise InputError(f"{family} is no decoder: its positions look ahead, or not through its layers one by one")
 
@@ -220,6 +271,17 @@ def attend(
         scores = scores + attention_mask[..., : key.shape[-2]]
     pattern = module.hopscope_seam.shown(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype))
     return (pattern @ value).transpose(1, 2).contiguous(), pattern
+
+
+class _Without(Edit):
+    """Some heads of every layer look nowhere."""
+
+    def __init__(self, heads: Sequence[int]) -> None:
+        self._heads = heads
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern without theirs."""
+        return pattern.index_fill(2, torch.tensor(self._heads, device=pattern.device), 0.0)
 
 
 class _Caught(Exception):

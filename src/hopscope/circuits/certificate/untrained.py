@@ -8,6 +8,7 @@ from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
 from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.evaluator import Evaluator
+from hopscope.errors import InputError
 from hopscope.theory.path import Row
 
 
@@ -17,13 +18,16 @@ def untrained(evidence: Evidence) -> Part:
     A head's query, key, value and output weights are drawn as before training: what they had learned was needed or was
     not. In the natural sense all rows in use make their own patterns; in the strict sense patterns are imposed, save
     for heads of `exempt` rows untrained alone. Passes if each time the loss lies above the bar for sure, and above the
-    circuit's own by a fifth of the bar.
+    circuit's own by a fifth of the bar. Where no head can be untrained nobody knows, and it does not pass.
     """
     of_head = {(row.layer, row.head): row for row in evidence.rows}
     heads = sorted(of_head)
     some: list[tuple[list[tuple[int, int]], Row | None]] = [([head], of_head[head]) for head in heads] + [(heads, None)]
     seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
-    lost = [_untrained(evidence, chosen, row, seed) for chosen, row in some]
+    try:
+        lost = [_untrained(evidence, chosen, row, seed) for chosen, row in some]
+    except InputError as error:
+        return Part(False, str(error), {})
     measured = evidence.measured([one.without for one in lost])
     rises = evidence.measured([one.rise for one in lost])
     needed = [

@@ -179,9 +179,13 @@ class TextEvaluator(Evaluator):
         tokenizer: its tokenizer.
         task: what is asked.
         batch: the questions.
+
+    Raises:
+        InputError: questions longer than the model has places for, or than all its layers see.
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Any, task: TextTask, batch: TextBatch) -> None:
+        model.check_length(batch.inputs.shape[1])
         super().__init__(model, task.problem, batch)
         self._model, self._tokenizer, self.task, self._batch = model, tokenizer, task, batch
 

@@ -68,7 +68,9 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
             f"repeat is {question.extensions.repeat}: a role would stand in several places; circuits need repeat 1"
         )
     text, first = written(question.prompt, tokenizer)
-    ids, offsets = _encoded(text, tokenizer)
+    if not getattr(tokenizer, "is_fast", False):
+        raise InputError("the tokenizer does not say where its tokens stand; circuits need a fast tokenizer")
+    ids, offsets = encode(text, tokenizer)
     hops, known = question.hops, spans(question)
     held = [[span for span in known if start < span.end + first and end > span.start + first] for start, end in offsets]
     role, chain = [text_role(hops)] * len(ids), [-1] * len(ids)
@@ -126,13 +128,18 @@ def _line(character: int, question: Question) -> int:
     return begun if begun < len(question.starts) else 0
 
 
-def _encoded(text: str, tokenizer: Any) -> tuple[list[int], list[tuple[int, int]]]:
-    """The tokens of a text, and the characters that each covers."""
-    if not getattr(tokenizer, "is_fast", False):
-        raise InputError("the tokenizer does not say where its tokens stand; circuits need a fast tokenizer")
+def encode(text: str, tokenizer: Any) -> tuple[list[int], list[tuple[int, int]]]:
+    """The tokens of a text as a model is given it, and with a fast tokenizer the characters that each covers.
+
+    Tokens that a tokenizer adds after every text are left out: a model goes on from the prompt, not from its end.
+    """
+    fast = bool(getattr(tokenizer, "is_fast", False))
     special = tokenizer.chat_template is None  # a template has added them already
-    encoded = tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
-    return list(encoded["input_ids"]), [(int(start), int(end)) for start, end in encoded["offset_mapping"]]
+    found = tokenizer(text, add_special_tokens=special, return_special_tokens_mask=True, return_offsets_mapping=fast)
+    ids, end = list(found["input_ids"]), len(found["input_ids"])
+    while end and found["special_tokens_mask"][end - 1]:
+        end -= 1
+    return ids[:end], [(int(start), int(stop)) for start, stop in found["offset_mapping"][:end]] if fast else []
 
 
 def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any) -> int:
@@ -141,9 +148,8 @@ def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any) -> in
     Raises:
         InputError: the answer is more than one token, or changes the prompt's tokens.
     """
-    longer, _ = _encoded(text + answer, tokenizer)
-    ends = len(longer) - 1 - len(ids)  # more than 0 if the tokenizer adds tokens after every text
-    if longer[: len(ids)] == list(ids) and ends == 0:
+    longer, _ = encode(text + answer, tokenizer)
+    if longer[:-1] == list(ids):
         return longer[-1]
     raise InputError(
         f"the answer {answer!r} is not one token of this tokenizer behind the prompt, and circuits need that; ask for "

@@ -1,0 +1,52 @@
+"""What a language model of Hugging Face's has room for: tokens it knows, places in a text, a window to look back in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from hopscope.errors import InputError
+
+_SHIFT = 4
+"""Rows at most that a table of places has besides those for tokens (OPT and BART have two)."""
+
+_WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+"""Kinds of layers that look back so far and no further, and what says how far."""
+
+
+def check_words(model: Any, tokenizer: Any) -> None:
+    """See that a model knows every token of its tokenizer.
+
+    Raises:
+        InputError: it does not.
+    """
+    words, known = len(tokenizer), len(model.get_input_embeddings().weight)
+    if words > known:
+        raise InputError(
+            f"the tokenizer has {words} tokens and {type(model).__name__} knows {known}; save the model again after "
+            f"model.resize_token_embeddings({words}), or a tokenizer without what was added"
+        )
+
+
+def places(model: Any) -> int | None:
+    """The tokens that a text may have at most where places are looked up in a table; None where they are computed."""
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if not isinstance(most, int):
+        return None
+    words = model.get_input_embeddings()
+    tables = [one for one in model.modules() if isinstance(one, nn.Embedding) and one is not words]
+    found = [
+        min(most, one.num_embeddings - (0 if one.padding_idx is None else one.padding_idx + 1))
+        for one in tables
+        if most <= one.num_embeddings <= most + _SHIFT
+    ]
+    found += [most for one in model.buffers() if one.dim() > 1 and one.shape[-2] == most]
+    return min(found, default=None)
+
+
+def window(model: Any) -> int | None:
+    """How many tokens those layers see that see the fewest, in a text as long as may be; None where all see all."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
+    return min((size for kind in kinds if (size := getattr(config, _WINDOWS.get(kind, ""), None))), default=None)
