@@ -48,6 +48,7 @@ def test_simulation_and_training_that_agree_are_reproduced() -> None:
     assert {finding.verdict for finding in found.values()} == {"reproduced"}
     assert "solved in 0 of" in found["C1"].ours
     assert "0 of 6 hops with t < log3(2D) learned, in 3 runs put to the test, and 0 others" in found["C1"].ours
+    assert "residual streams 0 are not one run and 0 are longer than 3^t + 1" in found["C2"].ours
     assert "2, 4, 10" in found["C2"].ours
     assert (found["C1"].n, found["C2"].n) == (3, 3)
     assert found["C1"].interval == "exceptions in 0% to 71% of runs"
@@ -63,6 +64,20 @@ def test_a_simulation_that_leaks_fails_both(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(section_5, "spread", leak)
     assert [finding.verdict for finding in judged(*AS_THEORY_SAYS).values()] == ["not reproduced"] * 2
+
+
+def test_a_stream_with_a_hole_refutes_c2_whatever_was_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One piece too few in the middle, so that no stream is too long."""
+    whole = section_5.spread
+
+    def holed(scene: section_5.Scene) -> list[tuple[int, ...]]:
+        return [tuple(one & ~0b10 if one & 0b111 == 0b111 else one for one in held) for held in whole(scene)]
+
+    monkeypatch.setattr(section_5, "spread", holed)
+    found = judged(*AS_THEORY_SAYS)["C2"]
+    assert found.verdict == "not reproduced"
+    assert "and 0 are longer" in found.ours
+    assert "streams 0 are" not in found.ours
 
 
 def test_one_run_that_learns_beyond_its_depth_refutes_both() -> None:

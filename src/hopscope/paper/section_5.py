@@ -174,9 +174,9 @@ def _lemmas(result: TheoryResult) -> Finding:
     for group in result.trained:
         for model in range(len(group.seeds)) if group.curriculum else ():
             learned = [hop for hop in group.asked if group.learned(model, hop)]
-            broken = learned != list(range(1, len(learned) + 1)) or any(map(group.forbidden, learned))
-            exceptions += broken
-            telling += broken or len(learned) > 1 or (bool(learned) and any(map(group.forbidden, group.asked)))
+            against = learned != list(range(1, len(learned) + 1)) or any(map(group.forbidden, learned))
+            exceptions += against
+            telling += against or len(learned) > 1 or (bool(learned) and any(map(group.forbidden, group.asked)))
     ours = (
         f"simulated: of {sum(run.streams for run in runs)} residual streams {broken} are not one run and {too_long} "
         f"are longer than 3^t + 1; longest after t = 0, 1, 2, ... layers: {', '.join(map(str, longest))}, ...; "
