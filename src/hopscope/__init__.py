@@ -33,6 +33,12 @@ _HOMES = {
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
     "TextModel": "hopscope.circuits.language.model",
+    "BenchmarkSettings": "hopscope.benchmark.settings",
+    "Budget": "hopscope.circuits.search.budget",
+    "Extensions": "hopscope.problem.text.extensions",
+    "Following": "hopscope.emergence.settings",
+    "Proof": "hopscope.circuits.certificate.proof",
+    "Work": "hopscope.studies.work",
 }
 _MODULES = {
     "benchmark": "hopscope.benchmark",
@@ -48,9 +54,13 @@ if TYPE_CHECKING:
     import hopscope.theory as theory
     from hopscope.asking import study as study
     from hopscope.benchmark.run import benchmark as benchmark
+    from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
+    from hopscope.circuits.certificate.proof import Proof as Proof
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.language.model import TextModel as TextModel
     from hopscope.circuits.record import Circuit as Circuit
+    from hopscope.circuits.search.budget import Budget as Budget
+    from hopscope.emergence.settings import Following as Following
     from hopscope.errors import InputError as InputError
     from hopscope.lab import Model as Model
     from hopscope.lab import Run as Run
@@ -61,10 +71,12 @@ if TYPE_CHECKING:
     from hopscope.paper import recipes as recipes
     from hopscope.paper.reproduce import reproduce as reproduce
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
+    from hopscope.problem.text.extensions import Extensions as Extensions
     from hopscope.problem.text.questions import questions as questions
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
+    from hopscope.studies.work import Work as Work
     from hopscope.training.engine import EngineChoice as EngineChoice
     from hopscope.training.recipe import Recipe as Recipe
     from hopscope.training.setup import Setup as Setup
@@ -72,18 +84,24 @@ if TYPE_CHECKING:
 __all__ = [
     "Architecture",
     "Batch",
+    "BenchmarkSettings",
+    "Budget",
     "Circuit",
     "EngineChoice",
     "Examples",
+    "Extensions",
+    "Following",
     "InputError",
     "Model",
     "Parts",
+    "Proof",
     "Recipe",
     "RetrievalProblem",
     "Run",
     "Setup",
     "TextModel",
     "Transformer",
+    "Work",
     "benchmark",
     "find_circuit",
     "paper",

@@ -26,7 +26,7 @@ from hopscope.benchmark.guard import said
 from hopscope.benchmark.hosted import HostedModel
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.run import ProgramRespondent, benchmark
-from hopscope.benchmark.settings import Cell, Settings, cells
+from hopscope.benchmark.settings import BenchmarkSettings, Cell, cells
 from hopscope.benchmark.tables import cells as cells_of
 from hopscope.errors import InputError, MachineError
 from hopscope.problem.text.extensions import Extensions
@@ -50,7 +50,7 @@ SECRET = "sk-very-secret-key-0123456789"
 
 
 def all_questions(count: int) -> list[Question]:
-    return [item for cell in CELLS for item in Settings().questions(cell, count)]
+    return [item for cell in CELLS for item in BenchmarkSettings().questions(cell, count)]
 
 
 def say(item: Question, rng: random.Random) -> str:
@@ -76,7 +76,7 @@ def check_closed_form(point: Point, limit: int) -> None:
 
 
 def test_closed_form_of_a_known_reliability(tmp_path: Path) -> None:
-    settings = Settings(attempts=3)
+    settings = BenchmarkSettings(attempts=3)
     rng = random.Random(0)
     program = ProgramRespondent("program", lambda item: say(item, rng))
     summary = benchmark([program], tmp_path / "out", ["equations"], [3], 2500, settings)
@@ -106,7 +106,7 @@ BY_PROMPT: dict[str, Question] = {}
 
 def test_tasks_by_entry_point_with_known_reliability(tmp_path: Path) -> None:
     """`hopscope/equations` as `inspect eval` finds it, its arguments arriving as text."""
-    shuffled = Settings(extensions=Extensions(lines="shuffled"))
+    shuffled = BenchmarkSettings(extensions=Extensions(lines="shuffled"))
     BY_PROMPT.update({item.prompt: item for d in (1, 2) for item in shuffled.questions(Cell("equations", d), 40)})
     [log] = evaluate(
         "hopscope/equations",
@@ -219,7 +219,7 @@ def test_an_endpoint_that_never_replies_is_given_up_soon(tmp_path: Path, monkeyp
 
 
 def test_a_reply_is_stored_up_to_a_length_and_tokens_are_counted_upwards(tmp_path: Path) -> None:
-    settings = Settings(attempts=2)
+    settings = BenchmarkSettings(attempts=2)
     with serving(Server(all_questions(2), direct=True)) as server:
         server.long, server.tokens = 2_000_000, -1_000_000
         [point] = benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 2, settings).points
@@ -235,7 +235,7 @@ def test_hidden_reasoning_is_noticed(tmp_path: Path) -> None:
 
 
 def test_exact_mode_of_an_endpoint(tmp_path: Path) -> None:
-    settings = Settings(mode="exact")
+    settings = BenchmarkSettings(mode="exact")
     with serving(Server(all_questions(6), every=35)) as server:
         summary = benchmark([hosted(server, tmp_path)], tmp_path, *POINTS, 6, settings)
     weights = {item.id: dict(zip(item.acceptable, WEIGHTS, strict=True)) for item in all_questions(6)}
@@ -248,7 +248,7 @@ def test_exact_mode_of_an_endpoint(tmp_path: Path) -> None:
         assert (point.unanswered, point.one_spelling) == (0, 6)
     with pytest.raises(InputError, match="an endpoint weighs at temperature 1"):
         HostedModel("openai-api/local/m", tmp_path, base_url=server.url).weigh(
-            [], Settings(mode="exact", temperature=0.5), print
+            [], BenchmarkSettings(mode="exact", temperature=0.5), print
         )
 
 
@@ -260,7 +260,7 @@ def test_endpoints_that_cannot_weigh_say_so(tmp_path: Path, monkeypatch: pytest.
         serving(Server(all_questions(2))) as server,
         pytest.raises(InputError, match="gives no probabilities of a prompt"),
     ):
-        benchmark([hosted(server, tmp_path)], tmp_path, *POINTS, 2, Settings(mode="exact"))
+        benchmark([hosted(server, tmp_path)], tmp_path, *POINTS, 2, BenchmarkSettings(mode="exact"))
 
 
 def test_kill_and_resume_asks_nothing_twice(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_an_untaught_model_is_at_chance(trained: tuple[Path, Any]) -> None:
     from lm_eval.tasks import TaskManager
 
     from hopscope.benchmark.local import LocalModel
-    from hopscope.benchmark.settings import Cell, Settings
+    from hopscope.benchmark.settings import BenchmarkSettings, Cell
     from hopscope.statistics import wilson
 
     folder, count = trained[0], 100
@@ -61,7 +61,7 @@ def test_an_untaught_model_is_at_chance(trained: tuple[Path, Any]) -> None:
     # Exact mode weighs the end too: without it, each answer's weight is as a slow reading gives it.
     import torch
 
-    items = [q for d in (1, 2) for q in Settings().questions(Cell("equations", d), count)]
+    items = [q for d in (1, 2) for q in BenchmarkSettings().questions(Cell("equations", d), count)]
     local = LocalModel(folder, "cpu")
     for sample in found["samples"]["hopscope_equations"][:3]:
         item = items[sample["doc_id"]]

@@ -27,15 +27,15 @@ from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.own_model.training import make_model, publish
 from hopscope.benchmark.points import summarise
 from hopscope.benchmark.run import benchmark
-from hopscope.benchmark.settings import Cell, Settings
+from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import InputError
 from hopscope.model.model_folder import open_model_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
 DIGITS = ("0", "1", "2", "3")
-SAMPLING = Settings(attempts=300, max_tokens=4, temperature=2.0)
-WEIGHING = Settings(mode="exact", attempts=300, max_tokens=4, temperature=2.0)
+SAMPLING = BenchmarkSettings(attempts=300, max_tokens=4, temperature=2.0)
+WEIGHING = BenchmarkSettings(mode="exact", attempts=300, max_tokens=4, temperature=2.0)
 """Hot, so that replies are rejected too."""
 
 
@@ -47,7 +47,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, trained: tuple[Path, Any])
 TWO_HOPS = Cell("equations", 2)
 
 
-def ask(folder: Path, count: int, settings: Settings, batch: int = 64, cell: Cell = TWO_HOPS) -> list[Any]:
+def ask(folder: Path, count: int, settings: BenchmarkSettings, batch: int = 64, cell: Cell = TWO_HOPS) -> list[Any]:
     model, records = LocalModel(folder, "cpu", batch), []  # type: ignore[var-annotated]
     (model.weigh if settings.mode == "exact" else model.ask)(settings.questions(cell, count), settings, records.append)
     return sorted(records, key=lambda record: record.index)
@@ -160,7 +160,7 @@ def test_a_model_is_not_asked_behind_an_end_that_its_tokenizer_appends(
 
 def test_text_that_ends_with_the_limit_is_rejected(folders: dict[str, Path]) -> None:
     """With one token there is no room for an end, so only an empty reply can end by itself."""
-    records = ask(folders["plain"], 5, Settings(attempts=5, max_tokens=1))
+    records = ask(folders["plain"], 5, BenchmarkSettings(attempts=5, max_tokens=1))
     assert all(record.accepted is None for record in records)
     assert any(text in DIGITS for record in records for text in record.rejected)
 
@@ -228,7 +228,7 @@ def test_what_a_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
     transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
     made.save_pretrained(tmp_path)
     assert len(ask(tmp_path, 2, WEIGHING)) == 2
-    for settings in (WEIGHING, Settings(attempts=1, max_tokens=4)):
+    for settings in (WEIGHING, BenchmarkSettings(attempts=1, max_tokens=4)):
         with pytest.raises(InputError, match="places for 30; pass a lower max_tokens, or ask for fewer hops"):
             ask(tmp_path, 2, settings, cell=Cell("equations", 6))
     made.add_special_tokens({"pad_token": "[PAD]"})

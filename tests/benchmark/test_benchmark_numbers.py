@@ -15,7 +15,7 @@ from asked_programs import CELL, ONE, Asked, Say, half, right
 
 from hopscope.benchmark.points import Point, Summary, compare, places, summarise
 from hopscope.benchmark.run import ProgramRespondent, benchmark
-from hopscope.benchmark.settings import Settings, cells
+from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.benchmark.trial import Record, weighed
 from hopscope.errors import InputError
 from hopscope.plot import figure_2, save
@@ -26,13 +26,13 @@ from hopscope.statistics import wilson
 
 def records(say: Say, count: int, name: str = "p", **settings: Any) -> list[Record]:
     found: list[Record] = []
-    chosen = Settings(**settings)
+    chosen = BenchmarkSettings(**settings)
     ProgramRespondent(name, say).ask(chosen.questions(CELL, count), chosen, found.append)
     return found
 
 
 def point(found: Sequence[Record], **settings: Any) -> Point:
-    return summarise("p", CELL, found, Settings(**settings))
+    return summarise("p", CELL, found, BenchmarkSettings(**settings))
 
 
 def test_hops_are_those_of_equations() -> None:
@@ -60,22 +60,24 @@ def test_a_summary_by_hand() -> None:
 
 def test_places_and_pairs() -> None:
     found = records(lambda q: right(q) if q.lines[0] == 8 else next(a for a in q.acceptable if a != q.answer), 60)
-    by_line = {p.line: p.accuracy for p in places("p", CELL, found, Settings()) if p.lookup == 1}
+    by_line = {p.line: p.accuracy for p in places("p", CELL, found, BenchmarkSettings()) if p.lookup == 1}
     assert by_line == {5: 0.0, 6: 0.0, 7: 0.0, 8: 1.0}
-    assert {p.line for p in places("p", CELL, found, Settings()) if p.lookup == 2} == {1, 2, 3, 4}
-    assert sum(p.accepted for p in places("p", CELL, found, Settings()) if p.lookup == 2) == 60
-    pair = compare(records(right, 20), records(half, 30, "q"), Settings())
+    assert {p.line for p in places("p", CELL, found, BenchmarkSettings()) if p.lookup == 2} == {1, 2, 3, 4}
+    assert sum(p.accepted for p in places("p", CELL, found, BenchmarkSettings()) if p.lookup == 2) == 60
+    pair = compare(records(right, 20), records(half, 30, "q"), BenchmarkSettings())
     assert pair is not None
     assert (pair.both, pair.only_first, pair.only_second, pair.difference) == (20, 10, 0, 0.5)
     assert pair.p == pytest.approx(2 * 0.5**10)
     assert pair.low is not None
     assert pair.high is not None
     assert 0.2 < pair.low < 0.5 < pair.high < 0.8
-    assert compare(records(right, 3), records(right, 3, seed=5), Settings()) is None
+    assert compare(records(right, 3), records(right, 3, seed=5), BenchmarkSettings()) is None
 
 
 def test_exact_mode_summary(tmp_path: Path) -> None:
-    summary = benchmark([Asked("p", right), Asked("q", half)], tmp_path, *ONE, 10, Settings(mode="exact", attempts=3))
+    summary = benchmark(
+        [Asked("p", right), Asked("q", half)], tmp_path, *ONE, 10, BenchmarkSettings(mode="exact", attempts=3)
+    )
     found = summary.points[0]
     assert found.accuracy == pytest.approx(0.6 / 0.9)
     assert found.limit == pytest.approx(0.6 / 0.9)
@@ -102,7 +104,7 @@ def chances(item: Question) -> dict[str, float]:
 @pytest.mark.parametrize("attempts", [1, 3, 20])
 def test_both_modes_count_hard_questions_alike_under_the_attempt_cap(attempts: int) -> None:
     """A cap drops hard questions; exact mode gives the expectation of just that, and its limit without a cap."""
-    settings = Settings(attempts=attempts)
+    settings = BenchmarkSettings(attempts=attempts)
     items, rng = settings.questions(CELL, 6000), random.Random(0)
 
     def say(item: Question) -> str:
@@ -145,12 +147,12 @@ def test_both_modes_count_hard_questions_alike_under_the_attempt_cap(attempts: i
 def test_comparisons_keep_pairs_together() -> None:
     """Two models right on the same half differ by nothing; the interval of unpaired shares would be a fifth wide."""
     half_right, same = records(half, 100), records(half, 100, "q")
-    pair = compare(half_right, same, Settings())
+    pair = compare(half_right, same, BenchmarkSettings())
     assert pair is not None
     assert (pair.difference, pair.p) == (0, 1)
     assert pair.low == pytest.approx(-wilson(0, 100)[1])
     nearly = records(lambda q: right(q) if q.index < 4 else half(q), 100, "q")
-    pair = compare(nearly, half_right, Settings())
+    pair = compare(nearly, half_right, BenchmarkSettings())
     assert pair is not None
     assert (pair.only_first, pair.only_second, pair.difference) == (2, 0, pytest.approx(0.02))
     assert pair.low is not None
@@ -161,7 +163,7 @@ def test_comparisons_keep_pairs_together() -> None:
 def test_tables_and_figure(tmp_path: Path) -> None:
     names = ["=cmd|'/c'!A1", "a$b$^{x}\n| --- |", "plain/model"]
     programs = [Asked(name, say) for name, say in zip(names, (right, half, lambda _: "never"), strict=True)]
-    benchmark(programs, tmp_path, count=4, settings=Settings(attempts=2))
+    benchmark(programs, tmp_path, count=4, settings=BenchmarkSettings(attempts=2))
     rows = list(csv.DictReader(io.StringIO((tmp_path / "accuracy.csv").read_text())))
     assert len(rows) == 3 * 10
     assert rows[0]["model"] == "'" + names[0]

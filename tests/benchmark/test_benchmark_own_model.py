@@ -26,7 +26,7 @@ from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import ASKED, IGNORED, Texts, make_tokenizer, structure_of, write
 from hopscope.benchmark.own_model.training import schedule, train_text_model
 from hopscope.benchmark.run import benchmark
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
 from hopscope.problem.text.questions import question, questions
 
@@ -304,12 +304,12 @@ def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
     assert history[-1]["lines"] == 1.0  # retrieval itself takes minutes: see results/own-model
     shutil.rmtree(tmp_path / "own" / "training")  # the folder stands without it
     model = LocalModel(tmp_path / "own", "cpu")
-    for settings in (Settings(mode="exact"), Settings(max_tokens=4)):
+    for settings in (BenchmarkSettings(mode="exact"), BenchmarkSettings(max_tokens=4)):
         [point] = benchmark([model], tmp_path / settings.mode, ["equations"], [1], 100, settings).points
         assert point.first_acceptance is not None
         assert point.first_acceptance > 0.9, point
         assert point.accepted == pytest.approx(100)
-    [other] = benchmark([model], tmp_path / "kingdoms", ["kingdoms"], [], 3, Settings(mode="exact")).points
+    [other] = benchmark([model], tmp_path / "kingdoms", ["kingdoms"], [], 3, BenchmarkSettings(mode="exact")).points
     assert other.asked == 3  # unknown words are no error
 
 

@@ -18,7 +18,7 @@ from hopscope.benchmark.names import file_name, redacted
 from hopscope.benchmark.points import Summary, summarise
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Reply, Trial
 from hopscope.check import check
 from hopscope.errors import InputError
@@ -29,16 +29,16 @@ from hopscope.problem.text.questions import Question
 def test_resume_asks_only_what_is_missing(tmp_path: Path) -> None:
     first = Asked("p", half, stop_after=7)
     with pytest.raises(KeyboardInterrupt):
-        benchmark([first], tmp_path, *ONE, 20, Settings())
+        benchmark([first], tmp_path, *ONE, 20, BenchmarkSettings())
     second, seen = Asked("p", half), []  # type: ignore[var-annotated]
-    summary = benchmark([second], tmp_path, *ONE, 20, Settings(), seen.append)
+    summary = benchmark([second], tmp_path, *ONE, 20, BenchmarkSettings(), seen.append)
     assert not set(first.asked) & set(second.asked)
     assert len(first.asked) + len(second.asked) == 20
     assert len(seen) == 20
     third = Asked("p", half)
-    assert benchmark([third], tmp_path, *ONE, 20, Settings()) == summary
+    assert benchmark([third], tmp_path, *ONE, 20, BenchmarkSettings()) == summary
     assert third.asked == []
-    benchmark([third], tmp_path, ["equations", "kingdoms"], [2], 25, Settings())
+    benchmark([third], tmp_path, ["equations", "kingdoms"], [2], 25, BenchmarkSettings())
     assert len(third.asked) == 5 + 25
 
 
@@ -97,7 +97,7 @@ def test_a_reply_that_is_no_text_is_an_error_of_its_question(reply: Any, kind: s
 
 def test_what_a_question_cost_before_it_was_asked_again_is_counted(tmp_path: Path) -> None:
     """Three replies and an error, then one: four were paid for; a record that knows no price takes none away."""
-    results, item = Results(tmp_path, Settings()), Settings().questions(CELL, 1)[0]
+    results, item = Results(tmp_path, BenchmarkSettings()), BenchmarkSettings().questions(CELL, 1)[0]
     results.know("p", {})
     results.mend("p")
 
@@ -109,24 +109,24 @@ def test_what_a_question_cost_before_it_was_asked_again_is_counted(tmp_path: Pat
     results.append(Trial(item, "exact", 20, [paid(item.answer, 0.5)]).record("p"))
     [record] = Results(tmp_path).records("p").values()
     assert (record.error, record.attempts, record.first_correct) == (None, 1, True)
-    point = summarise("p", CELL, [record], Settings())
+    point = summarise("p", CELL, [record], BenchmarkSettings())
     assert (point.input_tokens, point.output_tokens, point.reasoning_tokens, point.cost) == (400, 8, 4, 3.5)
     assert (point.mean_attempts, point.unanswered) == (1, 0)
 
 
 def test_settings_that_are_none_are_refused(tmp_path: Path) -> None:
     for settings in (3, 0, {"attempts": 5}):
-        with pytest.raises(InputError, match="settings must be Settings, as"):
+        with pytest.raises(InputError, match="settings must be BenchmarkSettings, as"):
             benchmark([Asked("p", right)], tmp_path / "out", *ONE, 3, settings)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 
 
 def test_settings_of_a_folder_are_kept(tmp_path: Path) -> None:
-    benchmark([Asked("p", right)], tmp_path, *ONE, 2, Settings())
+    benchmark([Asked("p", right)], tmp_path, *ONE, 2, BenchmarkSettings())
     for other, name in (
-        (Settings(seed=1), "seed 0, got 1"),
-        (Settings(rule="lenient"), "rule 'exact', got 'lenient'"),
-        (Settings(extensions=Extensions(lines="shuffled")), "extensions {}, got {'lines': 'shuffled'}"),
+        (BenchmarkSettings(seed=1), "seed 0, got 1"),
+        (BenchmarkSettings(rule="lenient"), "rule 'exact', got 'lenient'"),
+        (BenchmarkSettings(extensions=Extensions(lines="shuffled")), "extensions {}, got {'lines': 'shuffled'}"),
     ):
         with pytest.raises(InputError, match=re.escape(name)):
             benchmark([Asked("p", right)], tmp_path, *ONE, 2, other)
@@ -152,7 +152,7 @@ def test_settings_of_a_folder_are_kept(tmp_path: Path) -> None:
 def test_damaged_and_foreign_folders_are_named_and_left_alone(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "benchmark.json").write_text(text)
     with pytest.raises(InputError, match=re.escape(words)) as error:
-        benchmark([Asked("p", right)], tmp_path, *ONE, 2, Settings())
+        benchmark([Asked("p", right)], tmp_path, *ONE, 2, BenchmarkSettings())
     assert "left untouched" in str(error.value)
     assert (tmp_path / "benchmark.json").read_text() == text
     assert not (tmp_path / "summary.json").exists()
@@ -166,7 +166,7 @@ def test_a_folder_of_the_first_schema_goes_on(tmp_path: Path) -> None:
     settings |= {"reasoning_effort": None, "extensions": {}}
     header = {"schema": 1, "hopscope": "0.1.0", "settings": settings, "models": {"p": {"program": "p"}}}
     (tmp_path / "benchmark.json").write_text(json.dumps(header))
-    item = Settings().questions(CELL, 1)[0]
+    item = BenchmarkSettings().questions(CELL, 1)[0]
     weights = {a: 0.4 if a == item.answer else 0.1 for a in item.acceptable}
     record = {"model": "p", "id": item.id, "formulation": "equations", "hops": 2, "index": 0, "guess": 0.25}
     record |= {"prompt_hash": item.prompt_hash, "answer": item.answer, "shortcut": 0.25, "lines": list(item.lines)}
@@ -175,7 +175,7 @@ def test_a_folder_of_the_first_schema_goes_on(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps(record | {"error": None}) + "\n")
     model = Asked("p", right)
-    [found] = benchmark([model], tmp_path, *ONE, 1, Settings(mode="exact")).points
+    [found] = benchmark([model], tmp_path, *ONE, 1, BenchmarkSettings(mode="exact")).points
     assert found.limit == pytest.approx(4 / 7)
     assert found.accuracy == pytest.approx(4 / 7)
     assert found.one_spelling == 1  # weighed as 0.1.0 did
@@ -191,26 +191,26 @@ def test_the_stored_results_of_our_own_model_are_read() -> None:
     ]
     assert all(p.lowest == p.highest == p.accuracy for p in sampled.points)
     assert all(p.limit == p.accuracy for p in weighed.points)
-    assert sampled.settings == Settings()
+    assert sampled.settings == BenchmarkSettings()
     assert sampled.comparisons[0].p == 1.0
 
 
 def test_half_a_line_is_dropped_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    benchmark([Asked("p", right)], tmp_path, *ONE, 3, Settings())
+    benchmark([Asked("p", right)], tmp_path, *ONE, 3, BenchmarkSettings())
     [path] = (tmp_path / "records").iterdir()
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     again = Asked("p", right)
-    benchmark([again], tmp_path, *ONE, 3, Settings())
+    benchmark([again], tmp_path, *ONE, 3, BenchmarkSettings())
     assert len(again.asked) == 1
     assert path.read_bytes() == whole
     path.write_bytes(b"nonsense\n" + whole)
     damaged = path.read_bytes()
     with pytest.raises(InputError, match=r"line 1 of .* is not a benchmark's results"):
-        benchmark([again], tmp_path, *ONE, 3, Settings())
+        benchmark([again], tmp_path, *ONE, 3, BenchmarkSettings())
     path.write_bytes(whole.replace(b'"attempts": 1', b'"attempts": "one"', 1))
     with pytest.raises(InputError, match=r"line 1 of .* is not a benchmark's results .*checksum"):
-        benchmark([again], tmp_path, *ONE, 3, Settings())
+        benchmark([again], tmp_path, *ONE, 3, BenchmarkSettings())
     assert damaged.endswith(whole)
 
 
@@ -218,7 +218,7 @@ def test_records_that_are_lost_are_found(tmp_path: Path) -> None:
     def troubles() -> list[str]:
         return [one.trouble for one in check(tmp_path) if one.trouble]
 
-    benchmark([Asked("p", half), Asked("q", right)], tmp_path, *ONE, 3, Settings())
+    benchmark([Asked("p", half), Asked("q", right)], tmp_path, *ONE, 3, BenchmarkSettings())
     records = Results(tmp_path).path("q")
     kept = records.read_text()
     assert troubles() == []
@@ -234,25 +234,25 @@ def test_records_that_are_lost_are_found(tmp_path: Path) -> None:
 def test_a_benchmark_that_was_stopped_has_lost_nothing(tmp_path: Path) -> None:
     for after in (0, 2):
         with pytest.raises(KeyboardInterrupt):
-            benchmark([Asked("p", half, stop_after=after), Asked("q", right)], tmp_path, *ONE, 20, Settings())
+            benchmark([Asked("p", half, stop_after=after), Asked("q", right)], tmp_path, *ONE, 20, BenchmarkSettings())
         assert not [one for one in check(tmp_path) if one.trouble]
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    results = Results(tmp_path, Settings())
+    results = Results(tmp_path, BenchmarkSettings())
     with results.writing(), pytest.raises(InputError, match="another program writes to"):
-        benchmark([Asked("p", right)], tmp_path, *ONE, 1, Settings())
+        benchmark([Asked("p", right)], tmp_path, *ONE, 1, BenchmarkSettings())
 
 
 def test_what_a_model_drops_is_counted_and_asked_again(tmp_path: Path) -> None:
     class Lossy(ProgramRespondent):
-        def ask(self, questions: Sequence[Question], settings: Settings, keep: Any) -> None:
+        def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Any) -> None:
             super().ask(questions[::2], settings, keep)
 
-    summary = benchmark([Lossy("p", right)], tmp_path, *ONE, 10, Settings())
+    summary = benchmark([Lossy("p", right)], tmp_path, *ONE, 10, BenchmarkSettings())
     assert (summary.points[0].asked, summary.points[0].unanswered) == (10, 5)
     assert summary.points[0].accuracy == 1.0
-    summary = benchmark([Asked("p", right)], tmp_path, *ONE, 10, Settings())
+    summary = benchmark([Asked("p", right)], tmp_path, *ONE, 10, BenchmarkSettings())
     assert summary.points[0].unanswered == 0
 
 
@@ -267,7 +267,7 @@ def test_secrets_are_taken_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("SOME_API_KEY", "abcdefgh-secret")
     monkeypatch.setenv("SHORT_TOKEN", "1")
     assert redacted("x abcdefgh-secret 1") == "x [secret] 1"
-    benchmark([Asked("p", lambda q: "abcdefgh-secret")], tmp_path, *ONE, 2, Settings(attempts=1))
+    benchmark([Asked("p", lambda q: "abcdefgh-secret")], tmp_path, *ONE, 2, BenchmarkSettings(attempts=1))
     assert not any("abcdefgh" in path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
 
@@ -278,15 +278,15 @@ def test_secrets_that_json_escapes_are_taken_out_too(
     monkeypatch.setenv("SERVICE_PASSWORD", secret)
     for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         assert redacted(f"x {text} 1") == "x [secret] 1"
-    benchmark([Asked("p", lambda q: f"is {secret}?")], tmp_path, *ONE, 2, Settings(attempts=2))
+    benchmark([Asked("p", lambda q: f"is {secret}?")], tmp_path, *ONE, 2, BenchmarkSettings(attempts=2))
     records = Results(tmp_path).records("p").values()
     assert [record.rejected for record in records] == [("is [secret]?",) * 2] * 2
 
 
 def test_a_secret_that_is_a_word_of_ours_changes_no_field(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    plainly = benchmark([Asked("p", right)], tmp_path / "plainly", *ONE, 2, Settings())
+    plainly = benchmark([Asked("p", right)], tmp_path / "plainly", *ONE, 2, BenchmarkSettings())
     monkeypatch.setenv("KEY_STYLE", "equations")
-    assert benchmark([Asked("p", right)], tmp_path / "named", *ONE, 2, Settings()) == plainly
+    assert benchmark([Asked("p", right)], tmp_path / "named", *ONE, 2, BenchmarkSettings()) == plainly
     there = [Results(tmp_path / name).records("p") for name in ("plainly", "named")]
     assert there[0] == there[1]
 
@@ -311,8 +311,8 @@ def test_a_secret_that_is_a_word_of_ours_changes_no_field(monkeypatch: pytest.Mo
 )
 def test_bad_settings(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
-        Settings(**values)
-    assert replace(Settings(), temperature=0, attempts=1).temperature == 0
+        BenchmarkSettings(**values)
+    assert replace(BenchmarkSettings(), temperature=0, attempts=1).temperature == 0
 
 
 def test_the_example_runs() -> None:
@@ -330,6 +330,8 @@ def test_by_its_short_name(tmp_path: Path) -> None:
     assert [(p.formulation, p.hops, p.accuracy) for p in summary.points] == [("kingdoms", 5, 1.0)]
     assert hopscope.benchmark.run.__name__ == "hopscope.benchmark.run"
     with pytest.raises(InputError, match="is a program and gives no probabilities"):
-        hs.benchmark([ProgramRespondent("m", right)], tmp_path / "exact", ["kingdoms"], settings=Settings(mode="exact"))
+        hs.benchmark(
+            [ProgramRespondent("m", right)], tmp_path / "exact", ["kingdoms"], settings=BenchmarkSettings(mode="exact")
+        )
     with pytest.raises(InputError, match="is neither a folder nor a provider's model"):
         hs.benchmark(["nobody"], tmp_path)

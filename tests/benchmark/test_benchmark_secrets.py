@@ -10,7 +10,7 @@ import pytest
 from hopscope.benchmark.names import all_redacted, holds_secret, is_secret
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli.benchmark import _arguments
 from hopscope.errors import InputError
 
@@ -69,7 +69,7 @@ def test_what_a_model_is_is_kept_without_them(tmp_path: Path) -> None:
     model = ProgramRespondent("p", lambda item: item.answer)
     model.identity = {"arguments": {"headers": str({"x": f"Bearer {KEY}"})}, "list": [KEY]}
     for count in (1, 2):
-        benchmark([model], tmp_path, ["equations"], [1], count, Settings())
+        benchmark([model], tmp_path, ["equations"], [1], count, BenchmarkSettings())
     assert Results(tmp_path).header.models["p"] == {
         "arguments": {"headers": "{'x': 'Bearer [secret]'}"},
         "list": ["[secret]"],
@@ -77,7 +77,7 @@ def test_what_a_model_is_is_kept_without_them(tmp_path: Path) -> None:
     assert KEY not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     model.identity = {"arguments": {}}
     with pytest.raises(InputError, match="the name p stands for another model"):
-        benchmark([model], tmp_path, ["equations"], [1], 1, Settings())
+        benchmark([model], tmp_path, ["equations"], [1], 1, BenchmarkSettings())
 
 
 @pytest.mark.filterwarnings("ignore")  # of Inspect and what it imports

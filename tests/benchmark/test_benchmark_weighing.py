@@ -15,7 +15,7 @@ from bigrams import END, START, Table, bigram
 from hopscope.benchmark.answers import RULES, hopeful
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.points import summarise
-from hopscope.benchmark.settings import Cell, Settings
+from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.benchmark.trial import Record
 from hopscope.benchmark.weighing import ROOM
 from hopscope.problem.text.extensions import Extensions
@@ -54,7 +54,7 @@ LINES: Table = {
 """Without a chat template a line break ends the reply, alone, behind a space, or in one token with the answer."""
 
 
-def records(model: LocalModel, settings: Settings, count: int) -> list[Record]:
+def records(model: LocalModel, settings: BenchmarkSettings, count: int) -> list[Record]:
     found: list[Record] = []
     ask = model.weigh if settings.mode == "exact" else model.ask
     ask(settings.questions(CELL, count), settings, found.append)
@@ -75,11 +75,11 @@ def test_both_modes_agree_where_spellings_differ(
     table: Table, metaspace: bool, chat: bool, rule: str, weights: dict[str, float], tmp_path: Path
 ) -> None:
     model = LocalModel(bigram(tmp_path / "model", table, metaspace, chat), "cpu")
-    exact = records(model, Settings(mode="exact", rule=rule, max_tokens=12), 40)
+    exact = records(model, BenchmarkSettings(mode="exact", rule=rule, max_tokens=12), 40)
     for record in exact:
         assert record.weights == pytest.approx({"0": 0.0, "3": 0.0, **weights}, abs=1e-3)
         assert record.unweighed <= ROOM
-    tried = records(model, Settings(rule=rule, max_tokens=12, attempts=50), 400)
+    tried = records(model, BenchmarkSettings(rule=rule, max_tokens=12, attempts=50), 400)
     replies = sum(record.attempts for record in tried)
     accepted = Counter(record.accepted for record in tried)
     total = sum(weights.values())
@@ -87,16 +87,16 @@ def test_both_modes_agree_where_spellings_differ(
         share = weight / total
         assert abs(accepted[answer] - 400 * share) <= 5 * (400 * share * (1 - share)) ** 0.5 + 1e-9
     assert abs(400 - replies * total) <= 5 * (replies * total * (1 - total)) ** 0.5 + 1e-9
-    point = summarise("m", CELL, exact, Settings(mode="exact", attempts=50))
+    point = summarise("m", CELL, exact, BenchmarkSettings(mode="exact", attempts=50))
     assert point.limit == pytest.approx(sum(weights.get(r.answer, 0) / total for r in exact) / 40, abs=1e-3)
 
 
 def test_replies_longer_than_the_limit_have_no_weight(tmp_path: Path) -> None:
     """A space and "2" and the end are three tokens; with two allowed, sampling cuts them off too."""
     model = LocalModel(bigram(tmp_path / "model", SPACES), "cpu")
-    [record] = records(model, Settings(mode="exact", max_tokens=2), 1)
+    [record] = records(model, BenchmarkSettings(mode="exact", max_tokens=2), 1)
     assert record.weights == pytest.approx({"0": 0, "1": 0.4, "2": 0.2, "3": 0}, abs=1e-5)
-    assert all(r.accepted in {"1", "2"} for r in records(model, Settings(max_tokens=2, attempts=50), 50))
+    assert all(r.accepted in {"1", "2"} for r in records(model, BenchmarkSettings(max_tokens=2, attempts=50), 50))
 
 
 @pytest.mark.parametrize("chat", [True, False])
@@ -106,10 +106,10 @@ def test_a_model_that_is_to_think_may_write_lines_before_its_answer(chat: bool, 
     table: Table = {one: {after: 1.0} for one, after in pairwise([START, *steps, "#\n", "1"])}
     table |= {"\n": table[START], "1": DONE}
     model = LocalModel(bigram(tmp_path / "model", table, False, chat), "cpu")
-    thinking = Settings(extensions=Extensions(think=True), attempts=1)
+    thinking = BenchmarkSettings(extensions=Extensions(think=True), attempts=1)
     assert [record.accepted for record in records(model, thinking, 2)] == ["1", "1"]
-    assert [record.accepted for record in records(model, Settings(attempts=1), 2)] == [None, None]
-    assert (thinking.max_tokens, Settings().max_tokens) == (1024, 32)
+    assert [record.accepted for record in records(model, BenchmarkSettings(attempts=1), 2)] == [None, None]
+    assert (thinking.max_tokens, BenchmarkSettings().max_tokens) == (1024, 32)
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -9,7 +9,7 @@ import pytest
 
 from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.benchmark.points import Point, Summary
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding
 from hopscope.paper.section_4 import GUESS, BenchmarkResult, BenchmarkStudy, judge, run
 from hopscope.problem.text.extensions import Extensions
@@ -38,8 +38,8 @@ def nine(model: str = "m", **changes: Any) -> list[Point]:
     return [point(formulation, hops, model, **changes) for formulation, hops in NINE]
 
 
-def c14(points: list[Point], settings: Settings | None = None) -> Finding:
-    summary = Summary(settings or Settings(), tuple(points), ())
+def c14(points: list[Point], settings: BenchmarkSettings | None = None) -> Finding:
+    summary = Summary(settings or BenchmarkSettings(), tuple(points), ())
     return judge(BenchmarkResult(summary, (), ()))[0] if points else judge(BenchmarkResult(None, (), ()))[0]
 
 
@@ -65,13 +65,18 @@ def test_acceptable_answers_to_95_of_100(accepted: int, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [Settings(extensions=Extensions(shots=2)), Settings(extensions=Extensions(think=True)), Settings(rule="lenient"),
-     Settings(extensions=Extensions(lines="shuffled")), Settings(reasoning_effort="high")],
-)  # fmt: skip
-def test_what_is_not_the_papers_way_to_ask_says_nothing(settings: Settings) -> None:
-    assert c14(nine(), settings).verdict == "inconclusive"
-    assert c14(nine(), Settings(reasoning_effort="none")).verdict == "reproduced"
+    "changed",
+    [
+        {"extensions": Extensions(shots=2)},
+        {"extensions": Extensions(think=True)},
+        {"extensions": Extensions(lines="shuffled")},
+        {"rule": "lenient"},
+        {"reasoning_effort": "high"},
+    ],
+)
+def test_what_is_not_the_papers_way_to_ask_says_nothing(changed: dict[str, Any]) -> None:
+    assert c14(nine(), BenchmarkSettings(**changed)).verdict == "inconclusive"
+    assert c14(nine(), BenchmarkSettings(reasoning_effort="none")).verdict == "reproduced"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hopscope.benchmark.run import ProgramRespondent
-from hopscope.benchmark.settings import Cell, Settings
+from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.benchmark.trial import weighed
 from hopscope.problem.text.questions import Question
 
@@ -21,14 +21,14 @@ class Asked(ProgramRespondent):
         self.stop_after = stop_after
         self.asked: list[str] = []
 
-    def ask(self, questions: Sequence[Question], settings: Settings, keep: Any) -> None:
+    def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Any) -> None:
         for item in questions:
             if self.stop_after is not None and len(self.asked) >= self.stop_after:
                 raise KeyboardInterrupt
             self.asked.append(item.id)
             super().ask([item], settings, keep)
 
-    def weigh(self, questions: Sequence[Question], settings: Settings, keep: Any) -> None:
+    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Any) -> None:
         for item in questions:
             weights = {a: 0.6 if a == item.answer else 0.1 for a in item.acceptable}
             keep(weighed(item, self.name, settings.rule, weights))

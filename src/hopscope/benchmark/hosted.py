@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from hopscope.benchmark.names import holds_secret, redacted
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Keep
 from hopscope.errors import InputError, MachineError, needs_extra
 from hopscope.problem.text.questions import FORMULATIONS, Question
@@ -80,7 +80,7 @@ class HostedModel:
             cost = ModelCost(input=price[0], output=price[1], input_cache_write=price[0], input_cache_read=price[0])
             set_model_info(str(self._model), known.model_copy(update={"cost": cost}))
 
-    def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+    def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Ask each question until it is settled, or weigh its answers; `keep` gets each record as it comes.
 
         Raises:
@@ -128,7 +128,7 @@ class HostedModel:
             raise InputError(f"{self._calls.name} refuses every question: {self._calls.words}; mend that and ask again")
         raise MachineError(f"{self._calls.name} never replied: {self._calls.words}")
 
-    def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Exact mode, with an endpoint that weighs a text that it is given.
 
         Raises:

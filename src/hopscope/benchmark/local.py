@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
 from hopscope.benchmark.weighing import Speller, TokenIds, weigh
 from hopscope.errors import InputError
@@ -73,7 +73,7 @@ class LocalModel:
         self._takes = set(inspect.signature(self._model.forward).parameters)
         self._pads = self._padding_is_idle()
 
-    def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+    def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Ask each question until it is settled; `keep` gets each record as it comes.
 
         Raises:
@@ -93,7 +93,7 @@ class LocalModel:
                     keep(trial.record(self.name))
             running = [trial for trial in running if not trial.settled]
 
-    def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it.
 
         Raises:
@@ -110,7 +110,7 @@ class LocalModel:
             for question, (weights, left) in zip(part, found, strict=True):
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
-    def _check_length(self, questions: Sequence[Question], settings: Settings) -> None:
+    def _check_length(self, questions: Sequence[Question], settings: BenchmarkSettings) -> None:
         """See that the model has places for the longest question and the longest reply."""
         if self._places is None:
             return
@@ -151,7 +151,9 @@ class LocalModel:
         rounding: float = torch.finfo(self._model.dtype).eps ** 0.5
         return float((alone - beside).abs().max()) <= rounding * float(alone.max())
 
-    def _reply(self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: Settings) -> list[Reply]:
+    def _reply(
+        self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: BenchmarkSettings
+    ) -> list[Reply]:
         """One reply to each prompt."""
         replies: dict[int, Reply] = {}
         for part in self._together(prompts):
@@ -160,7 +162,9 @@ class LocalModel:
         return [replies[number] for number in range(len(prompts))]
 
     @torch.no_grad()
-    def _generated(self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: Settings) -> list[Reply]:
+    def _generated(
+        self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: BenchmarkSettings
+    ) -> list[Reply]:
         """One reply to each prompt of a batch."""
         ids, mask = self._pad_left(prompts)
         width = ids.shape[1]

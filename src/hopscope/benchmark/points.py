@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.benchmark.settings import Cell, Mode, Settings
+from hopscope.benchmark.settings import BenchmarkSettings, Cell, Mode
 from hopscope.benchmark.statistics import at_least, mcnemar, paired_interval
 from hopscope.benchmark.trial import Record
 from hopscope.records import content_hash, plain, read_record, write_record
@@ -137,7 +137,7 @@ class Summary:
         comparisons: pairs of models at each point that both were asked.
     """
 
-    settings: Settings
+    settings: BenchmarkSettings
     points: tuple[Point, ...]
     comparisons: tuple[Pair, ...]
 
@@ -170,7 +170,7 @@ def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
     return there
 
 
-def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Settings) -> Point:
+def summarise(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> Point:
     """The point of one model and cell, from its records, at least one."""
     exact, first = settings.mode == "exact", records[0]
     answered = [record for record in records if record.error is None]
@@ -222,7 +222,7 @@ def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
     return found
 
 
-def places(model: str, cell: Cell, records: Sequence[Record], settings: Settings) -> list[Place]:
+def places(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> list[Place]:
     """Accuracy by line position of the queried chain's facts."""
     there: dict[tuple[int, int], list[Record]] = {}
     for record in records:
@@ -236,7 +236,7 @@ def places(model: str, cell: Cell, records: Sequence[Record], settings: Settings
     ]
 
 
-def compare(first: Sequence[Record], second: Sequence[Record], settings: Settings) -> Pair | None:
+def compare(first: Sequence[Record], second: Sequence[Record], settings: BenchmarkSettings) -> Pair | None:
     """Compare two models' records at one point, paired by question; None where no question was answered by both."""
     there, attempts = {record.id: record for record in second}, settings.attempts
     pairs = [(a, b, a.acceptance(attempts) * b.acceptance(attempts)) for a in first if (b := there.get(a.id))]

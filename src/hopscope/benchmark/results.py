@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.benchmark.names import all_redacted, file_name, redacted
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Record
 from hopscope.errors import InputError
 from hopscope.files import holding
@@ -33,7 +33,7 @@ class Header:
         models: by name, what identifies each model.
     """
 
-    settings: Settings
+    settings: BenchmarkSettings
     models: dict[str, dict[str, Any]]
 
 
@@ -44,7 +44,7 @@ class Results:
         InputError: the folder holds something else, or results made with other settings.
     """
 
-    def __init__(self, folder: Path, settings: Settings | None = None) -> None:
+    def __init__(self, folder: Path, settings: BenchmarkSettings | None = None) -> None:
         self.folder, self._path = folder, folder / "benchmark.json"
         if settings is not None and not self._path.exists():
             self._write(Header(settings, {}))
@@ -156,7 +156,7 @@ def _free_of_secrets(record: Record) -> Record:
     )
 
 
-def _name(settings: Settings) -> str:
+def _name(settings: BenchmarkSettings) -> str:
     return content_hash(plain(settings))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results
-from hopscope.benchmark.settings import Settings, cells
+from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.benchmark.tables import write_tables
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
 from hopscope.checks import check_count, check_path
@@ -25,10 +25,10 @@ class Respondent(Protocol):
     name: str
     identity: dict[str, Any]
 
-    def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+    def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Ask each question until it is settled; `keep` gets each record as it comes."""
 
-    def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Exact mode: weigh the acceptable answers of each question; `keep` gets each record as it comes."""
 
 
@@ -42,7 +42,7 @@ class ProgramRespondent:
         self.name, self.say = name, say
         self.identity: dict[str, Any] = {"program": name}
 
-    def ask(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+    def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Ask each question until it is settled; `keep` gets each record as it comes."""
         for question in questions:
             trial = Trial(question, settings.rule, settings.attempts)
@@ -54,7 +54,7 @@ class ProgramRespondent:
                     trial.error = f"{self.name} gave {type(said).__name__} where a reply is text"
             keep(trial.record(self.name))
 
-    def weigh(self, questions: Sequence[Question], settings: Settings, keep: Keep) -> None:
+    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Refuse, since a program gives no probabilities."""
         raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
 
@@ -94,7 +94,7 @@ def benchmark(
     formulations: Sequence[str] = (),
     hops: Sequence[int] | None = None,
     count: int = 500,
-    settings: Settings | None = None,
+    settings: BenchmarkSettings | None = None,
     watch: Keep = lambda record: None,
     trust_remote_code: bool = False,
 ) -> Summary:
@@ -129,9 +129,9 @@ def benchmark(
     for model in models:
         if not isinstance(model, str | Respondent):
             raise InputError(f"a model must be a folder or name as text, or a Respondent, got {model!r}")
-    settings = Settings() if settings is None else settings
-    if not isinstance(settings, Settings):
-        raise InputError(f"settings must be Settings, as Settings(attempts=5), got {settings!r}")
+    settings = BenchmarkSettings() if settings is None else settings
+    if not isinstance(settings, BenchmarkSettings):
+        raise InputError(f"settings must be BenchmarkSettings, as BenchmarkSettings(attempts=5), got {settings!r}")
     folder, points = check_path("the folder of results", folder), cells(formulations, hops)
     check_folder(folder)
     check_count("count", count)
@@ -154,7 +154,9 @@ def benchmark(
     return write_tables(results)
 
 
-def _one(model: Respondent, questions: Sequence[Question], settings: Settings, results: Results, watch: Keep) -> None:
+def _one(
+    model: Respondent, questions: Sequence[Question], settings: BenchmarkSettings, results: Results, watch: Keep
+) -> None:
     """Ask one model the questions that it has not answered."""
     results.mend(model.name)
     there = results.records(model.name)

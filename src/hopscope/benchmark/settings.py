@@ -26,8 +26,11 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchmarkSettings:
     """How questions are drawn, put and judged.
+
+        >>> hs.BenchmarkSettings(mode="exact", attempts=5).max_tokens
+        32
 
     Args:
         seed: the seed of the questions.

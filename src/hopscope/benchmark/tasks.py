@@ -32,7 +32,7 @@ from inspect_ai.util import LimitExceededError
 from hopscope.benchmark.guard import MOST, Unreachable
 from hopscope.benchmark.names import redacted
 from hopscope.benchmark.points import group, summarise
-from hopscope.benchmark.settings import EQUATION_HOPS, Cell, Settings
+from hopscope.benchmark.settings import EQUATION_HOPS, BenchmarkSettings, Cell
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
@@ -60,7 +60,7 @@ class Asking:
     """
 
     questions: dict[str, Question]
-    settings: Settings
+    settings: BenchmarkSettings
     keep: Keep = lambda record: None
     name: str | None = None
     trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
@@ -187,7 +187,7 @@ def resample(asking: Asking) -> Solver:
     return solve
 
 
-def _answer(settings: Settings) -> Scorer:
+def _answer(settings: BenchmarkSettings) -> Scorer:
     @metric(name="points")
     def points() -> Metric:
         """Accuracy given acceptance, first-try accuracy and acceptance for each D, as `D3_accuracy`."""
@@ -235,9 +235,9 @@ def _formulation(name: str) -> Callable[..., Task]:
 
     def make(hops: Any = usual, count: Any = 500, **options: Any) -> Task:
         dress = {part.name: options.pop(part.name) for part in fields(Extensions) if part.name in options}
-        if unknown := set(options) - {part.name for part in fields(Settings)}:
+        if unknown := set(options) - {part.name for part in fields(BenchmarkSettings)}:
             raise InputError(f"there is no option {min(unknown)!r}")
-        settings = _from_text(options | {"extensions": dress}, Settings)
+        settings = _from_text(options | {"extensions": dress}, BenchmarkSettings)
         depths = _from_text(hops.split(",") if isinstance(hops, str) else hops, list[int] | int)
         cells = [Cell(name, d) for d in ([depths] if isinstance(depths, int) else depths)]
         questions = [question for cell in cells for question in settings.questions(cell, _from_text(count, int))]

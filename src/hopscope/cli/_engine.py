@@ -18,7 +18,7 @@ def engine_options(function: Any) -> Any:
             type=click.Choice(["auto", "fp32", "bf16"]),
             default="auto",
             show_default=True,
-            help="Of matrix products and the stream; auto for bf16 where the processor has a unit for it.",
+            help="Precision of matrix products and stream; auto for bf16 where the processor has a unit for it.",
         ),
         click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]"),
     ):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.benchmark.names import holds_secret, redacted, shown
-from hopscope.benchmark.settings import Settings, cells
+from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.cli._common import GivenPath, field_options, for_people, given, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.files import check_folder
@@ -29,24 +29,38 @@ if TYPE_CHECKING:
 @click.option("--model", "models", multiple=True, required=True, help="A model folder, or Inspect's name of a model.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
-@click.option("--count", type=click.IntRange(min=1), default=500, show_default=True, help="Questions at each point.")
+@click.option(
+    "--count", type=click.IntRange(min=1), default=500, show_default=True, help="Number of questions at each point."
+)
 @click.option("--out", type=GivenPath(path_type=Path), default="benchmark", show_default=True, help="Results folder.")
-@click.option("--exact", is_flag=True, help="Weigh the answers by log-probabilities instead of sampling.")
-@field_options(Settings, skip=("mode", "reasoning_effort", "extensions"))
-@click.option("--reasoning-effort", help="Passed to providers that know it; `none` to switch reasoning off.")
+@click.option("--exact", is_flag=True, help="Compute the accuracy from log-probabilities instead of sampling.")
+@field_options(BenchmarkSettings, skip=("mode", "reasoning_effort", "extensions"))
+@click.option("--reasoning-effort", help="Reasoning effort, for providers that know it; `none` switches reasoning off.")
 @field_options(Extensions)
 @click.option("--base-url", help="Address of an OpenAI-compatible endpoint.")
 @click.option(
     "-M", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of the provider (Inspect's -M)."
 )
-@click.option("--connections", type=click.IntRange(min=1), default=16, show_default=True, help="Calls at a time.")
 @click.option(
-    "--timeout", type=click.IntRange(min=1), default=60, show_default=True, help="Seconds a call may be silent."
+    "--connections", type=click.IntRange(min=1), default=16, show_default=True, help="Calls in flight at a time."
 )
-@click.option("--price", metavar="IN,OUT", help="Dollars for a million tokens, where Inspect does not know.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    help="Seconds to wait for a reply to a call.",
+)
+@click.option(
+    "--price", metavar="IN,OUT", help="Dollars per million tokens, for models whose price Inspect does not know."
+)
 @click.option("--device", help="Where a model folder runs.  [default: a GPU if there is one]")
 @click.option(
-    "--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Sequences of a model folder at a time."
+    "--batch",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Sequences that a model folder reads at a time.",
 )
 @click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @click.option("--json", "as_json", is_flag=True, help="Print what summary.json holds.")
@@ -76,11 +90,11 @@ def command(
       hopscope benchmark --model openai-api/local/my-model --base-url http://localhost:8000/v1
       hopscope benchmark --model hf/gpt2 --formulation equations --hops 1,2 --count 50
     """
-    settings = Settings(
+    settings = BenchmarkSettings(
         mode="exact" if exact else "sample",
         reasoning_effort=reasoning_effort,
         extensions=Extensions(**given(options, Extensions)),
-        **given(options, Settings),
+        **given(options, BenchmarkSettings),
     )
     depths = None if hops is None else numbers(hops, "hops")
     points = cells(formulations, depths)

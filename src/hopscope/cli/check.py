@@ -15,7 +15,7 @@ from hopscope.words import counted
 
 @click.command()
 @click.argument("folder", type=GivenPath(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="For machines: every file and what was found.")
+@click.option("--json", "as_json", is_flag=True, help="Print every file and what was found, as JSON.")
 def command(folder: Path, as_json: bool) -> int:
     """See that every file of FOLDER, a run or what holds runs or a benchmark, is what was written there.
 

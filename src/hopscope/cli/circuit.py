@@ -41,29 +41,37 @@ command.add_command(census)
 
 @command.command("find")
 @click.argument("run", type=GivenPath())
-@click.option("--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the run.")
-@click.option("--checkpoint", "step", type=click.IntRange(min=0), help="Step at which to look [default: the last].")
+@click.option(
+    "--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which model of the run."
+)
+@click.option(
+    "--checkpoint", "step", type=click.IntRange(min=0), help="Step of the checkpoint to look at [default: the last]."
+)
 @click.option(
     "--effort",
     type=click.Choice(["quick", "thorough"]),
     default="thorough",
     show_default=True,
-    help="Of the search: for one circuit, or for the different ones that the model holds.",
+    help="Effort of the search: for one circuit, or for the different ones that the model holds.",
 )
 @click.option(
     "--bar",
     type=FieldType((tuple[float, ...],)),
-    help="Loss a circuit may have at most; of several, as in 0.05,0.1, where its circuit stands clearest [0.05].",
+    help="Largest loss a circuit may have; of several, as in 0.05,0.1, the one at which it is clearest [0.05].",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
-@click.option("--show", is_flag=True, help="Print the circuit that is there; search nothing.")
-@click.option("--anew", is_flag=True, help="Search again even if a circuit is there.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the search.")
+@click.option("--show", is_flag=True, help="Print the circuit that was found before; do not search.")
+@click.option("--anew", is_flag=True, help="Search again even if a circuit was found before.")
 @click.option(
     "--figures/--no-figures", default=None, help="Draw the circuit and attention maps [default: after a search]."
 )
-@click.option("--formulation", help="Of the questions that a language model is asked: equations, ...")
+@click.option("--formulation", help="Formulation of the questions that a language model is asked: equations, ...")
 @click.option("--hops", type=click.IntRange(min=1), help="D of those questions [default: the paper's].")
-@click.option("--faithfulness", type=float, help="Way from guessing to a language model that its circuit goes [0.95].")
+@click.option(
+    "--faithfulness",
+    type=float,
+    help="Share of the way from guessing to the language model that its circuit must go [0.95].",
+)
 @click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @click.option("--json", "as_json", is_flag=True, help="Print circuit.json.")
 def find(

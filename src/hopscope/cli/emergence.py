@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("folder", metavar="RUN", type=GivenPath(file_okay=False, path_type=Path))
 @click.option("--model", default=0, show_default=True, help="Which model of the run, from 0.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
-@click.option("--anew", is_flag=True, help="Measure again what is already there.")
+@click.option("--anew", is_flag=True, help="Measure again even if it was measured before.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @field_options(Following, show_defaults=True)
 def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, **fields: Any) -> None:

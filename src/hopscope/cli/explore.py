@@ -26,7 +26,9 @@ from hopscope.cli._common import GivenPath, for_people
     "half precision.",
 )
 @click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
-@click.option("--json", "as_json", is_flag=True, help="Print path, bytes and what the bytes are, as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the path, its size in bytes and what they are made of, as JSON."
+)
 def command(
     folders: tuple[Path, ...], out: Path | None, model: int | None, keepsake: Path | None, large: bool, as_json: bool
 ) -> None:

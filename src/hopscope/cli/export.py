@@ -14,10 +14,10 @@ FORMS = ("transformer-lens", "huggingface")
 
 @click.command()
 @click.argument("source", metavar="RUN", type=GivenPath(file_okay=False, path_type=Path))
-@click.option("--to", "form", type=click.Choice(FORMS), required=True, help="The library that is to open it.")
+@click.option("--to", "form", type=click.Choice(FORMS), required=True, help="The library that will open it.")
 @click.option("--out", type=GivenPath(file_okay=False, path_type=Path), required=True, help="A new or empty folder.")
 @click.option("--model", type=int, default=0, help="Which model of the run, from 0.", show_default=True)
-@click.option("--step", type=int, default=None, help="At which checkpoint [default: the last]")
+@click.option("--step", type=int, default=None, help="Step of the checkpoint [default: the last]")
 def command(source: Path, form: str, out: Path, model: int, step: int | None) -> None:
     """Write a model for another library.
 

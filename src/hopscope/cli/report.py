@@ -22,7 +22,9 @@ from hopscope.keeping import check_no_run
     default=None,
     help="[default: the folder's name, or what its claims.json says]",
 )
-@click.option("--claims-only", is_flag=True, help="Judge anew into claims.json, and write no page and no figures.")
+@click.option(
+    "--claims-only", is_flag=True, help="Judge the claims anew into claims.json; write no page and no figures."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
 def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) -> None:
     """Write FOLDER/report.html, claims.json and figures from the runs that are finished there; train nothing.

@@ -24,9 +24,9 @@ PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 @click.option(
     "--out", type=GivenPath(file_okay=False, path_type=Path), default=None, help="Folder [default: runs/PRESET]"
 )
-@click.option("--workers", type=int, default=None, help="Processes that train [default: one a core]")
+@click.option("--workers", type=int, default=None, help="Processes that train [default: one per core]")
 @engine_options
-@click.option("--held-head", is_flag=True, help="Train also with the first head handed over: is the plateau gone?")
+@click.option("--held-head", is_flag=True, help="Also train models whose first head is given: is the plateau gone?")
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
 def command(
     preset: str,

@@ -34,10 +34,10 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--hops", type=int, default=None, help="D, retrieval steps a chain. [default: 3, or the graph's]")
+@click.option("--hops", type=int, default=None, help="D, retrieval steps per chain. [default: 3, or the graph's]")
 @click.option("--graph", default="chain", show_default=True, help="chain, functions or relatives.")
-@click.option("--chains", type=int, default=4, show_default=True, help="N, interleaved chains.")
-@click.option("--symbol-dim", type=int, default=4, show_default=True, help="K, numbers in a symbol.")
+@click.option("--chains", type=int, default=4, show_default=True, help="N, the number of interleaved chains.")
+@click.option("--symbol-dim", type=int, default=4, show_default=True, help="K, the dimension of a symbol.")
 @click.option(
     "--order", default="deepest-first", show_default=True, help="deepest-first, shallowest-first or as in 1,3,2."
 )
@@ -45,7 +45,7 @@ def command() -> None:
 @click.option("--curriculum/--no-curriculum", default=True, show_default=True, help="Ask for every hop, or the last.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Sequences to print.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: inputs, targets, roles.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line: inputs, targets, roles.")
 @click.option("--out", type=GivenPath(path_type=Path), help="Write these lines into a .jsonl file instead.")
 def vectors(
     hops: int | None, graph: Any, count: int, seed: int, as_json: bool, out: Path | None, **fields: Any
@@ -131,12 +131,14 @@ def _formulation(form: Formulation[Any]) -> None:
       hopscope sample {form.name} --count 500 --out {form.name}.parquet
     """
     options = [
-        click.option("--hops", type=int, default=form.paper_hops, show_default=True, help="D, retrieval steps."),
-        click.option("--chains", type=int, default=4, show_default=True, help="Interleaved chains."),
-        click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Questions."),
+        click.option(
+            "--hops", type=int, default=form.paper_hops, show_default=True, help="D, the number of retrieval steps."
+        ),
+        click.option("--chains", type=int, default=4, show_default=True, help="Number of interleaved chains."),
+        click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Number of questions."),
         click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw."),
         click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role."),
-        click.option("--text", is_flag=True, help="Print prompts for people instead."),
+        click.option("--text", is_flag=True, help="Print the prompts as plain text instead."),
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as without it."),
         click.option("--out", type=GivenPath(path_type=Path), help="Write a .jsonl or .parquet file instead."),
         field_options(Extensions, skip=tuple({part.name for part in fields(Extensions)} - form.allowed)),

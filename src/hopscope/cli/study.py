@@ -17,26 +17,26 @@ _ENGINE = ("device", "precision", "compiled")
 @click.command(epilog="Studies: " + "; ".join(f"{name} ({asks})" for name, asks in QUESTIONS.items()))
 @click.argument("name", type=click.Choice(list(QUESTIONS)))
 @click.argument("folder", type=GivenPath(file_okay=False, path_type=Path), required=False)
-@click.option("--quick", is_flag=True, help="Few and small models: that it works, in a minute or two.")
+@click.option("--quick", is_flag=True, help="A few small models, to see in a minute or two that it works.")
 @click.option(
     "--run",
     "runs",
     multiple=True,
     type=GivenPath(file_okay=False, path_type=Path),
-    help="A trained run to ask as well, for calibration and searches; may be repeated.",
+    help="A trained run to include, for calibration and searches; may be repeated.",
 )
 @click.option(
     "--arms",
     multiple=True,
     metavar="NAME",
-    help="Train nothing but the arms of that name, or of such names, as in 'K/*'; may be repeated.",
+    help="Train only the arms whose names match, as in 'K/*'; may be repeated.",
 )
-@click.option("--judge", "idle", is_flag=True, help="Run nothing: judge what is finished.")
+@click.option("--judge", "idle", is_flag=True, help="Train nothing; judge what is finished.")
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     default=None,
-    help="Processes that train [default: one a core, or on a GPU one]",
+    help="Processes that train [default: one per core; on a GPU, one]",
 )
 @engine_options
 def command(

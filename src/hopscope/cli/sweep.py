@@ -26,14 +26,18 @@ from hopscope.training.recipe import Recipe
     type=click.Choice(list(recipes.BY_NAME)),
     default="laptop",
     show_default=True,
-    help="Start from.",
+    help="The recipe to start from.",
 )
 @click.option("--depths", default="1-4", show_default=True, help="Numbers of layers: 3, 1-8, 1,2,4.")
 @click.option("--hops", default=3, show_default=True, help="D with the implicit curriculum.")
-@click.option("--plain-hops", default=3, show_default=True, help="D without it.")
-@click.option("--seeds", default="0-1", show_default=True, help="With the curriculum, one model a seed.")
-@click.option("--plain-seeds", default=None, help="Without it; `none` to leave it out. [default: as --seeds]")
-@click.option("--workers", type=int, default=None, help="Here: processes that train [default: one a core]")
+@click.option("--plain-hops", default=3, show_default=True, help="D without the curriculum.")
+@click.option("--seeds", default="0-1", show_default=True, help="Seeds with the curriculum, one model for each.")
+@click.option(
+    "--plain-seeds",
+    default=None,
+    help="Seeds without the curriculum; `none` to leave these runs out. [default: as --seeds]",
+)
+@click.option("--workers", type=int, default=None, help="On this machine: processes that train [default: one per core]")
 @click.option(
     "--engine",
     type=click.Choice(["here", "ray"]),
@@ -43,7 +47,7 @@ from hopscope.training.recipe import Recipe
 )
 @field_options(RayCluster, show_defaults=True)
 @engine_options
-@click.option("--json", "as_json", is_flag=True, help="Print what every run came to, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results of every run as JSON.")
 @field_options(Recipe, skip=("layers",))
 def command(
     folder: Path,

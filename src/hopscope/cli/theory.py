@@ -26,15 +26,19 @@ _EXACT = "Exact under Assumptions 1 and 2 of Section 5, for chains interleaved i
 
 @click.command()
 @click.option("--hops", default="1-16", show_default=True, help="5, a range 1-64, or a list 1,2,4.")
-@click.option("--show", is_flag=True, help="Draw the flow of one chain: what the query knows, and who looks where.")
-@click.option("--figure", type=GivenPath(dir_okay=False, path_type=Path), help="Save it as .png, .svg or .pdf.")
+@click.option(
+    "--show",
+    is_flag=True,
+    help="Draw the information flow of one chain: what the query knows after each layer, and what attends to what.",
+)
+@click.option("--figure", type=GivenPath(dir_okay=False, path_type=Path), help="Save the figure as .png, .svg or .pdf.")
 @click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show and --witness.")
 @click.option("--order", help="Order of the pairs: deepest-first, shallowest-first, or as in 1,2,4,3.")
 @click.option("--best-order", is_flag=True, help="An order of the pairs that needs the fewest layers, and how many.")
-@click.option("--one-head", is_flag=True, help="Only one place a position and layer, for --show.")
+@click.option("--one-head", is_flag=True, help="Each position may attend to only one place in each layer, for --show.")
 @click.option("--witness", is_flag=True, help="Build a transformer by hand at the exact minimum and run it.")
 @click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of lookups.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(
     hops: str,
     show: bool,

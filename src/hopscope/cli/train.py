@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     type=click.Choice(list(recipes.BY_NAME)),
     default="laptop",
     show_default=True,
-    help="Start from.",
+    help="The recipe to start from.",
 )
-@click.option("--seeds", default=None, help="One model a seed: 0, 0-7, 1,3,5. [default: the recipe's, 0 for most]")
+@click.option(
+    "--seeds", default=None, help="Seeds, one model for each: 0, 0-7, 1,3,5. [default: the recipe's, 0 for most]"
+)
 @click.option(
     "--threads",
     type=int,
     default=None,
-    help="CPU threads; 1 where other work is on the cores, since threads wait for one another. [default: all]",
+    help="CPU threads; choose 1 if other programs use the cores, since threads wait for one another. [default: all]",
 )
 @engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

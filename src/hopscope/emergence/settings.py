@@ -19,6 +19,9 @@ _MOST = 100_000
 class Following:
     """How a circuit is followed.
 
+        >>> hs.Following(ablation="knock_out").sequences
+        32
+
     Args:
         sequences: how many sequences are measured, the same at every checkpoint; the paper's number is 32.
         seed: the seed of the sequences and the resampling.

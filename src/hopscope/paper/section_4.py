@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
 from hopscope.benchmark.points import Point, Summary
-from hopscope.benchmark.settings import Settings
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.problem.text.questions import FORMULATIONS, questions
 from hopscope.statistics import holm, wilson
@@ -115,7 +115,7 @@ def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
     return [there[key] for key in wanted] if all(key in there for key in wanted) else None
 
 
-def _fault(points: Sequence[Point], extensions: str, settings: Settings) -> str:
+def _fault(points: Sequence[Point], extensions: str, settings: BenchmarkSettings) -> str:
     """Why these answers say nothing about the claim; empty if they say something."""
     if extensions:
         return f"not the paper's prompts ({extensions})"

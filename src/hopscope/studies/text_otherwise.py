@@ -139,12 +139,12 @@ def ask_otherwise(arm: str, seed: int, most_hops: int, model: Path) -> list[Othe
         InputError: the folder holds no model.
     """
     from hopscope.benchmark.local import LocalModel
-    from hopscope.benchmark.settings import Settings
+    from hopscope.benchmark.settings import BenchmarkSettings
 
     asked, found = LocalModel(model, device="cpu"), []
     for way, hops, those in put(most_hops):
         records: list[Record] = []
-        asked.weigh(those, Settings(mode="exact", seed=SEED), records.append)
+        asked.weigh(those, BenchmarkSettings(mode="exact", seed=SEED), records.append)
         right = sum(answered(record) == record.answer for record in records)
         found.append(Otherwise(arm, seed, way, hops, len(records), right))
     return found

@@ -22,6 +22,9 @@ WatchRuns = Callable[["dict[str, Progress]"], None]
 class Work:
     """How work is done.
 
+        >>> hs.Work(workers=1, precision="fp32").workers
+        1
+
     Attributes:
         workers: the number of processes; None for one per core.
         device: the device to train on; None for a GPU if there is one.

@@ -12,6 +12,9 @@ from hopscope.errors import InputError
 class Proof:
     """How many sequences and random draws stand behind a certificate.
 
+        >>> run[0].circuit(effort="quick", proof=hs.Proof(draws=500), anew=True).certified
+        ()
+
     Attributes:
         sequences: how many sequences the losses of the circuit and of its rows are measured on.
         deciding: how many other sequences decide on losses which those leave on either side of a limit.

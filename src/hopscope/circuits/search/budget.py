@@ -59,6 +59,9 @@ Effort = Literal["quick", "thorough"]
 class Budget:
     """How a search is done.
 
+        >>> run[0].circuit(effort=hs.Budget(orders=1, growing=0), anew=True).search["orders"]
+        1
+
     Args:
         bar: the loss a circuit may have at most; the paper's 0.05.
         orders: how many ways down are tried, the first by least cost, the others at random.

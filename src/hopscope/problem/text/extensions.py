@@ -16,6 +16,8 @@ Links = Literal["drawn", "fixed"]
 class Extensions:
     """Departures from the formats of Appendix A; the defaults depart from nothing.
 
+        >>> (shuffled,) = hs.questions("equations", hops=2, count=1, extensions=hs.Extensions(lines="shuffled"))
+
     Args:
         names: which names are used: `paper`, the published names; `extended`, as many names as needed, in blocks like
             the paper's (more hops, any number of chains); `random`, names in random order, so that they do not reveal
