@@ -16,7 +16,7 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.places import _Moved
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, POSITIONAL, Form, knock_out
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 
 PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.certificate.{name}"] for name in ("places", "outside"))
 
@@ -68,7 +68,7 @@ def test_places_does_not_decide_on_a_few_sequences(monkeypatch: pytest.MonkeyPat
     """Planted: what is lost shows in one sequence of eight, and in none of the first."""
     evidence = evidence_of(witness(1))
 
-    def moved(evidence: Evidence, evaluator: Evaluator, program: Rows) -> list[_Moved]:
+    def moved(evidence: Evidence, evaluator: Evaluator, program: Draft) -> list[_Moved]:
         rise = torch.zeros(evaluator.sequences).double()
         rise[evidence.proof.rough :: 8] = 0.6
         return [_Moved(1, 0, 1, evidence.measured([rise])[0])]

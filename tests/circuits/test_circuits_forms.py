@@ -11,7 +11,7 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.hypotheses import Hypotheses, Rows
+from hopscope.circuits.hypotheses import Draft, Hypotheses
 from hopscope.circuits.search.forms import in_forms
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
@@ -38,13 +38,13 @@ class Planted(Gauge):
     def limit(self, share: float = 1.0) -> float:
         return 0.05
 
-    def score(self, program: Rows) -> float:
+    def score(self, program: Draft) -> float:
         if UNIFORM in (program[ONE], program[TWO]):
             return 1.0
         return 0.25 if program[TWO] == one_hot(1) and program[ONE] == KEEP else 0.0
 
     def costs(
-        self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
+        self, program: Draft, near: Sequence[Draft], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
         return [self.score(one) - self.score(program) for one in near], []
 
@@ -62,7 +62,7 @@ class Known(Hypotheses):
         return [1.0 - self._weight, self._weight, 0.0]
 
 
-def found(weight: float) -> Rows:
+def found(weight: float) -> Draft:
     """The forms of the two rows."""
     return in_forms(Planted(), Units(Known(weight), (ONE, TWO), {ONE: KEEP, TWO: KEEP}))
 

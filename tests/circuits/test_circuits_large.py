@@ -17,7 +17,7 @@ from hopscope.circuits import evaluator as evaluators
 from hopscope.circuits.certificate import Evidence, Proof, certify
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Program, one_hot
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.role_maps import role_maps
@@ -77,9 +77,9 @@ def test_heads_are_halved_until_the_planted_circuit_is_left(monkeypatch: pytest.
 
 
 def _few_at_most(eliminated: Any, most: int) -> Any:
-    def checked(gauge: Gauge, program: Rows, moves: list[Rows], *rest: Any) -> Rows:
+    def checked(gauge: Gauge, program: Draft, moves: list[Draft], *rest: Any) -> Draft:
         assert len(moves) <= most, "each of many is scored alone"
-        found: Rows = eliminated(gauge, program, moves, *rest)
+        found: Draft = eliminated(gauge, program, moves, *rest)
         return found
 
     return checked
@@ -174,7 +174,7 @@ def test_many_questions_are_asked_only_where_it_hangs_on_them(monkeypatch: pytes
     made = shared_answer()
     evaluator = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 32, 0, "circuit search"))
     gauge = Gauge.confirming(evaluator, Budget(sequences=16, confirming=32, deciding=64))
-    program: Rows = {Row(made.circuit[-1].layer, made.circuit[-1].head, made.circuit[-1].query): UNIFORM}
+    program: Draft = {Row(made.circuit[-1].layer, made.circuit[-1].head, made.circuit[-1].query): UNIFORM}
     score = gauge.score(program)
     low = 2 * float(gauge._losses(program).mean()) - score
     assert low < score
@@ -211,7 +211,7 @@ def test_a_search_interrupted_within_an_order_goes_on_from_its_last_stage() -> N
 def test_a_certificate_goes_on_from_its_last_part() -> None:
     evaluator, made = on_vectors(), disguised_witness(2)
     hypotheses = Units.of(evaluator).hypotheses
-    program: Rows = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
+    program: Draft = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
     proof = Proof(sequences=32, deciding=32, few=16, draws=6)
 
     def evidence() -> Evidence:
@@ -230,10 +230,10 @@ def test_a_certificate_goes_on_from_its_last_part() -> None:
 def test_what_is_in_doubt_is_seen_on_twice_as_many_until_it_is_clear() -> None:
     """Two hundred random circuits on all questions would take an hour in a large model."""
     evaluator = on_text(32)
-    program: Rows = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
+    program: Draft = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
     proof = Proof(sequences=32, deciding=32, few=32, rough=4)
     evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, proof)
-    nothing: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
+    nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
     (of_all,) = evidence.few.mse([nothing])
     assert evidence.settled([nothing], of_all) == [pytest.approx(of_all)]
     seen = [one.sequences for one in evidence._rising]

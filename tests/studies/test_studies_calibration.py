@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hopscope.check import check
 from hopscope.circuits.certificate import Sense
 from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.cli.study import command
@@ -251,7 +251,7 @@ def test_a_trained_model_is_the_same_from_what_is_kept(tmp_path: Path, monkeypat
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
     path = train(recipe, RetrievalProblem(hops=1), tmp_path / "a", engine=Engine()).path
 
-    def found(evaluator: VectorEvaluator, sense: object) -> Rows:
+    def found(evaluator: VectorEvaluator, sense: object) -> Draft:
         return dict.fromkeys(evaluator.rows, UNIFORM) | {Row(0, 0, 2): one_hot(0)}
 
     monkeypatch.setattr(calibration, "_search", found)

@@ -111,7 +111,7 @@ class LocalModel:
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
     def _check_length(self, questions: Sequence[Question], settings: BenchmarkSettings) -> None:
-        """See that the model has places for the longest question and the longest reply."""
+        """Check that the model has places for the longest question and the longest reply."""
         if self._places is None:
             return
         longest = max((len(self._encode(question.prompt)) for question in questions), default=0)

@@ -12,8 +12,8 @@ from hopscope.circuits.role_maps import RoleMaps
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 
-Rows = dict[Row, Form]
-"""A program under construction."""
+Draft = dict[Row, Form]
+"""A program that is being drawn up: unlike a `Program`, it may be changed."""
 
 _LEAST_WEIGHT = 0.1
 """How much more mean weight a role must get than the same role of another chain to count as attended to."""
@@ -54,17 +54,17 @@ class Hypotheses:
         """
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 
-    def is_off(self, row: Row, edit: Form) -> bool:
+    def is_off(self, row: Row, form: Form) -> bool:
         """Whether a row in this form carries nothing from one position of a chain to another."""
-        if edit.kind in (Intervention.MEAN, Intervention.POSITIONAL):
+        if form.kind in (Intervention.MEAN, Intervention.POSITIONAL):
             return self.chainless(row)
-        return edit in (UNIFORM, IDENTITY, ZERO)
+        return form in (UNIFORM, IDENTITY, ZERO)
 
-    def in_use(self, program: Rows, rows: Iterable[Row]) -> list[Row]:
+    def in_use(self, program: Draft, rows: Iterable[Row]) -> list[Row]:
         """Those of the given rows that a program does not switch off."""
         return [row for row in rows if not self.is_off(row, program[row])]
 
-    def natural(self, program: Rows) -> Rows:
+    def natural(self, program: Draft) -> Draft:
         """The natural reading of a program: rows in use make their own patterns, others are off as they are in it."""
         return {row: form if self.is_off(row, form) else KEEP for row, form in program.items()}
 
@@ -97,19 +97,19 @@ class Hypotheses:
 
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
-    def keys(self, row: Row, edit: Form) -> list[tuple[int, float]]:
+    def keys(self, row: Row, form: Form) -> list[tuple[int, float]]:
         """The key roles that a row in this form attends to besides the query itself, each with its weight.
 
         Empty if the row is off. In its mean pattern, its positional one and its own, a row attends to the roles of
         `heavy`.
         """
-        if edit.kind is Intervention.ONE_HOT:
-            return [(edit.keys[0], 1.0)]
-        if edit.kind is Intervention.MIXTURE:
-            total = sum(edit.weights)
-            pairs = [(key, weight / total) for key, weight in zip(edit.keys, edit.weights, strict=True)]
+        if form.kind is Intervention.ONE_HOT:
+            return [(form.keys[0], 1.0)]
+        if form.kind is Intervention.MIXTURE:
+            total = sum(form.weights)
+            pairs = [(key, weight / total) for key, weight in zip(form.keys, form.weights, strict=True)]
             return [(key, weight) for key, weight in pairs if key != row.query]
-        if self.is_off(row, edit):
+        if self.is_off(row, form):
             return []
         weight = self.weights(row)
         return [(key, weight[key]) for key in sorted(self.heavy(row), key=lambda key: -weight[key])]

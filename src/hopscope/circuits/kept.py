@@ -35,7 +35,7 @@ def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path
 
 
 def check_model(run: RunFolder, number: int) -> None:
-    """See that a run has a model of that number.
+    """Check that a run has a model of that number.
 
     Raises:
         InputError: it has not.

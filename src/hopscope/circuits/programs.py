@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from hopscope.circuits.form import UNIFORM, Form, Intervention
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.theory.path import Row
 
 
-def to_json(program: Rows, problem: RetrievalProblem) -> list[dict[str, Any]]:
+def to_json(program: Draft, problem: RetrievalProblem) -> list[dict[str, Any]]:
     """A program's rows, with layer and head from 1 and roles by name; rows at `uniform` are left out."""
     names = problem.all_roles
     return [
@@ -20,34 +20,34 @@ def to_json(program: Rows, problem: RetrievalProblem) -> list[dict[str, Any]]:
             "layer": row.layer + 1,
             "head": row.head + 1,
             "query": names[row.query],
-            "form": edit.kind.value,
-            "keys": [names[key] for key in edit.keys],
-            "weights": list(edit.weights),
+            "form": form.kind.value,
+            "keys": [names[key] for key in form.keys],
+            "weights": list(form.weights),
         }
-        for row, edit in sorted(program.items(), key=lambda item: item[0])
-        if edit != UNIFORM
+        for row, form in sorted(program.items(), key=lambda item: item[0])
+        if form != UNIFORM
     ]
 
 
-def from_json(rows: Any, problem: RetrievalProblem) -> Rows:
+def from_json(rows: Any, problem: RetrievalProblem) -> Draft:
     """The program that `to_json` wrote.
 
     Raises:
         InputError: a field is missing or not what it should be.
     """
-    program: Rows = {}
+    program: Draft = {}
     try:
         for row in rows:
             kinds = {kind.value: kind for kind in Intervention}
             if row["form"] not in kinds:
                 raise InputError(f"{row['form']!r} is no form of a row; the forms are {', '.join(kinds)}")
-            edit = Form(
+            form = Form(
                 kinds[row["form"]],
                 tuple(role_number(key, problem.all_roles) for key in row["keys"]),
                 tuple(float(weight) for weight in row["weights"]),
             )
             query = role_number(row["query"], problem.all_roles)
-            program[Row(int(row["layer"]) - 1, int(row["head"]) - 1, query)] = edit
+            program[Row(int(row["layer"]) - 1, int(row["head"]) - 1, query)] = form
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

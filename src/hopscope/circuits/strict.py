@@ -8,14 +8,14 @@ from typing import get_args
 
 from hopscope.circuits.certificate import Certificate, Evidence, certify
 from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.imposed import Imposed
 from hopscope.circuits.search.strict_orders import FILLS
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.strict_reading import Fill, Loss, StrictPath, StrictReading
 
 
-def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence: Evidence) -> StrictReading:
+def strict_reading(ends: Sequence[Imposed], heads: Draft, units: Units, evidence: Evidence) -> StrictReading:
     """Measure and certify what the strict search ended in.
 
     Args:
@@ -45,7 +45,7 @@ def strict_reading(ends: Sequence[Imposed], heads: Rows, units: Units, evidence:
     )
 
 
-def _losses(evidence: Evidence, programs: Sequence[Rows]) -> list[Loss]:
+def _losses(evidence: Evidence, programs: Sequence[Draft]) -> list[Loss]:
     """Losses on fresh sequences, with their intervals."""
     errors = evidence.evaluator.errors(programs).double().mean(dim=2)
     return [Loss(*measured) for measured in evidence.measured(list(errors))]

@@ -17,7 +17,7 @@ from hopscope.words import counted
 @click.argument("folder", type=GivenPath(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print every file and what was found, as JSON.")
 def command(folder: Path, as_json: bool) -> int:
-    """See that every file of FOLDER, a run or what holds runs or a benchmark, is what was written there.
+    """Check that every file of FOLDER, a run or what holds runs or a benchmark, is what was written there.
 
     Ends with status 1 where one is damaged, missing, of another run or under another's name. Nothing is changed. Files
     from before hopscope wrote checksums are read and counted; figures and tables that follow from the rest are not

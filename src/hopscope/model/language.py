@@ -80,7 +80,7 @@ class LanguageModel:
         self._check(own)
 
     def check_length(self, tokens: int) -> None:
-        """See that texts of so many tokens can be looked at.
+        """Check that texts of so many tokens can be looked at.
 
         Raises:
             InputError: there are not so many places in the model, or some layers look back in a window that is shorter:
@@ -165,7 +165,7 @@ class LanguageModel:
         return other
 
     def _see_alone(self, other: LanguageModel, layer: int, heads: Sequence[int]) -> None:
-        """See that in a layer nothing but some heads is another: with these silent, both models do the same there.
+        """Check that in a layer nothing but some heads is another: with these silent, both models do the same there.
 
         Raises:
             InputError: it is, as where a norm goes over the queries of all heads together.

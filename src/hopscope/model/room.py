@@ -16,7 +16,7 @@ _WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attenti
 
 
 def check_words(model: Any, tokenizer: Any) -> None:
-    """See that a model knows every token of its tokenizer.
+    """Check that a model knows every token of its tokenizer.
 
     Raises:
         InputError: it does not.

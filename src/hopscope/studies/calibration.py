@@ -23,7 +23,7 @@ import torch
 
 from hopscope.circuits.certificate import RULES, Evidence, Proof, Sense, certify
 from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.search.budget import Budget
@@ -255,7 +255,7 @@ def _keep_hosts(study: CalibrationStudy, folder: Path, path: Path) -> None:
             write_record(kept, held, kind=_HOST, schema=2, run=run.record.content_hash)
 
 
-def _search(evaluator: VectorEvaluator, sense: Sense) -> Rows | None:
+def _search(evaluator: VectorEvaluator, sense: Sense) -> Draft | None:
     units, budget = Units.of(evaluator), Budget.of("quick")
     if sense == "strict":
         ends = StrictOrders(evaluator, units, budget, 0).run()

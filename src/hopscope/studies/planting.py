@@ -12,7 +12,7 @@ from hopscope.circuits.certificate.rivals import random_deliverable
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.studies.hosts import MARGIN, Deaf, Host
@@ -56,7 +56,7 @@ class Planted(NamedTuple):
         evaluator: the tools to judge it with, where they are not the model's own.
     """
 
-    program: Rows
+    program: Draft
     what: str
     row: Row | None = None
     evaluator: Evaluator | None = None

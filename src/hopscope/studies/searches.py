@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.kept import model_hash
 from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.search import orders
@@ -38,7 +38,7 @@ from hopscope.training.run import RunFolder
 _FRESH = 1024
 """Sequences on which the circuits that were found are measured."""
 
-SEARCHES: dict[str, tuple[Callable[..., Rows], Budget]] = {
+SEARCHES: dict[str, tuple[Callable[..., Draft], Budget]] = {
     "ours, quick": (orders.search, Budget.of("quick")),
     "ours, thorough": (orders.search, Budget.of("thorough")),
     "ACDC's rule": (acdc, Budget.of("quick")),

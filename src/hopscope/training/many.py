@@ -183,7 +183,7 @@ def unfinished(setups: Sequence[Setup], folder: Path, *, in_order: bool = False)
 
 
 def check_begun(setups: Iterable[Setup], folder: Path) -> None:
-    """See that what is there under the setups' names is their runs, before any is trained or told of.
+    """Check that what is there under the setups' names is their runs, before any is trained or told of.
 
     Raises:
         InputError: a run folder of that name holds another run.

@@ -50,7 +50,7 @@ class Setup:
             )
 
     def check_waiting(self) -> None:
-        """See that a run which waits until it has learned does not take a guess among the chains for that.
+        """Check that a run which waits until it has learned does not take a guess among the chains for that.
 
         Raises:
             InputError: `learned_below` is no less than what a guess comes to, and something hangs on it.

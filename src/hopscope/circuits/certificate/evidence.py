@@ -18,7 +18,7 @@ from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
-from hopscope.circuits.hypotheses import Hypotheses, Rows
+from hopscope.circuits.hypotheses import Draft, Hypotheses
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
 
@@ -51,7 +51,7 @@ class Evidence:
         self,
         evaluator: Evaluator,
         hypotheses: Hypotheses,
-        program: Rows,
+        program: Draft,
         bar: float,
         seed: int,
         proof: Proof,
@@ -63,7 +63,7 @@ class Evidence:
         self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
         self.program = program
         self.natural = hypotheses.natural(program)
-        self.nothing: Rows = dict.fromkeys(evaluator.rows, UNIFORM)
+        self.nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
         self.base = self.natural if sense == "natural" else program
         self._known: dict[Evaluator, Float[Tensor, "program sequence hop"]] = {}
 
@@ -123,7 +123,7 @@ class Evidence:
         return [row for row in self.outside if self.program[row] in (UNIFORM, ZERO)]
 
     @cached_property
-    def idle(self) -> Rows:
+    def idle(self) -> Draft:
         """The rows that carry nothing according to the circuit (`free`, and those at themselves), with their forms."""
         at_themselves = [row for row in self.outside if self.program[row] == IDENTITY]
         return dict.fromkeys(self.free, UNIFORM) | dict.fromkeys(at_themselves, IDENTITY)
@@ -137,11 +137,11 @@ class Evidence:
         first = min((row.layer for row in self.rows), default=0)
         return frozenset(row for row in self.rows if self.sense == "strict" and row.layer == first)
 
-    def around(self, row: Row | None) -> Rows:
+    def around(self, row: Row | None) -> Draft:
         """The program in which a row is judged; without a row, the one in which the circuit is judged."""
         return self.natural if row in self.exempt else self.base
 
-    def without(self, path: AttentionPath) -> Rows:
+    def without(self, path: AttentionPath) -> Draft:
         """The imposed circuit without one path: its row uniform or, if that looks elsewhere too, without this key."""
         return {**self.program, path.row: self._removed(self.program[path.row], path)}
 
@@ -212,13 +212,13 @@ class Evidence:
 
     def _without(self, changes: Sequence[tuple[Row, Form]]) -> list[Lost]:
         """The losses with one row put into another form, for each of the changes alone."""
-        programs: list[Rows] = [{**self.around(row), row: form} for row, form in changes]
+        programs: list[Draft] = [{**self.around(row), row: form} for row, form in changes]
         for evaluator in (self.few, self.evaluator):
             evaluator.depart_from(self.base)
         found = by_sequence(self.few, programs)
         return [self._lost(row, few, program) for (row, _), few, program in zip(changes, found, programs, strict=True)]
 
-    def _lost(self, row: Row, few: Float[Tensor, " sequence"], program: Rows) -> Lost:
+    def _lost(self, row: Row, few: Float[Tensor, " sequence"], program: Draft) -> Lost:
         doubt = _SURE * float(few.std()) / self.few.sequences**0.5
         if float(few.mean()) - doubt > 2 * self.bar:
             return Lost(few, self.own(self.few, row))
@@ -267,7 +267,7 @@ class Evidence:
             found = measure(self.evaluator)
         return measure(self.more) if doubtful(found) else found
 
-    def sure(self, program: Rows) -> Measured:
+    def sure(self, program: Draft) -> Measured:
         """The loss of a program; on more sequences if the interval of the loss contains the bar."""
         losses = self.until_clear(
             lambda evaluator: by_sequence(evaluator, [program]), lambda losses: self.in_doubt(list(losses)), few=False
@@ -296,7 +296,7 @@ class Evidence:
         losses = self.settled([{row: self.off[row]} for row in self.rows], full + counts, {})
         return {row: loss - full for row, loss in zip(self.rows, losses, strict=True)}
 
-    def settled(self, programs: list[Rows], limit: float, near: Rows | None = None) -> list[float]:
+    def settled(self, programs: list[Draft], limit: float, near: Draft | None = None) -> list[float]:
         """Mean losses; on twice as many sequences, up to `few`, while it is open on which side of `limit` a loss is.
 
         Args:
@@ -306,7 +306,9 @@ class Evidence:
         """
         return [loss for loss, _ in self.settled_or_open(programs, limit, near)]
 
-    def settled_or_open(self, programs: list[Rows], limit: float, near: Rows | None = None) -> list[tuple[float, bool]]:
+    def settled_or_open(
+        self, programs: list[Draft], limit: float, near: Draft | None = None
+    ) -> list[tuple[float, bool]]:
         """The losses of `settled`, each with whether it is still open on `few` sequences."""
         near = self.base if near is None else near
         losses, close = [0.0] * len(programs), [*range(len(programs))]
@@ -344,6 +346,6 @@ class Evidence:
         return f"layer {row.layer + 1} head {row.head + 1} {self.evaluator.names[row.query]}"
 
 
-def by_sequence(evaluator: Evaluator, programs: list[Rows]) -> Float[Tensor, "program sequence"]:
+def by_sequence(evaluator: Evaluator, programs: list[Draft]) -> Float[Tensor, "program sequence"]:
     """The losses of programs by sequence."""
     return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.form import one_hot
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 
 _MOST = 0.9
 """How much of the way from nothing to the model the circuit must keep with a row in its own form."""
@@ -34,7 +34,7 @@ def random_keys(evidence: Evidence) -> Part:
             for key in range(evidence.evaluator.where.roles)
             if key not in claimed and key != row.query and bool(evidence.evaluator.where.visible[row.query, key])
         ]
-        programs: list[Rows] = [{**evidence.around(row), row: one_hot(key)} for key in others]
+        programs: list[Draft] = [{**evidence.around(row), row: one_hot(key)} for key in others]
         loss = float(own.mean())
         losses = evidence.settled(programs, max(loss, evidence.bar))
         better = [key for key, other in zip(others, losses, strict=True) if other < loss - margin]

@@ -14,7 +14,7 @@ from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.rivals import rivals
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Form, knock_out
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.theory.path import AttentionPath, Row
 
 _MOST = 0.9
@@ -44,8 +44,8 @@ def recovery(evidence: Evidence) -> Part:
         evidence.evaluator.scene, heavy, frozenset(evidence.rows), evidence.proof.draws, evidence.random("circuits")
     )
     levels = evidence.levels
-    around: Rows = {**evidence.base, **evidence.off}
-    kept: list[Rows] = [{**around, **dict.fromkeys(rows, KEEP)} for rows in drawn]
+    around: Draft = {**evidence.base, **evidence.off}
+    kept: list[Draft] = [{**around, **dict.fromkeys(rows, KEEP)} for rows in drawn]
     losses = evidence.settled(kept, levels.own, around)
     mine, *others = (tidy(levels.faithfulness(loss)) for loss in (levels.own, *losses))
     as_good = sum(loss <= levels.own for loss in losses)
@@ -72,12 +72,12 @@ def families(evidence: Evidence) -> Part:
     but none that could be ablated otherwise, this says nothing, and so it does not pass.
     """
     ways = {"uniform": UNIFORM, "average": POSITIONAL, "resample": RESAMPLE, "all_identity": IDENTITY}
-    programs: list[Rows] = [{**evidence.base, **dict.fromkeys(evidence.free, form)} for form in ways.values()]
-    used, unused = {(row.layer, row.head) for row in evidence.rows}, defaultdict[tuple[int, int], Rows](dict)
+    programs: list[Draft] = [{**evidence.base, **dict.fromkeys(evidence.free, form)} for form in ways.values()]
+    used, unused = {(row.layer, row.head) for row in evidence.rows}, defaultdict[tuple[int, int], Draft](dict)
     for row in evidence.free:
         if (row.layer, row.head) not in used:
             unused[row.layer, row.head][row] = IDENTITY
-    alone: list[Rows] = [{**evidence.base, **rows} for rows in unused.values()]
+    alone: list[Draft] = [{**evidence.base, **rows} for rows in unused.values()]
     losses = evidence.settled(programs, evidence.levels.at(_MOST)) + evidence.settled(alone, evidence.levels.at(_HALF))
     by_way = {**dict(zip(ways, losses, strict=False)), "identity": max(losses[len(ways) :], default=losses[0])}
     kept = {name: tidy(evidence.levels.faithfulness(loss)) for name, loss in by_way.items()}
@@ -100,12 +100,12 @@ def outside(evidence: Evidence) -> Part:
     without the worst half: the interval of its loss ends below.
     """
     generator, idle = evidence.random("outside"), list(evidence.idle.items())
-    halves: list[Rows] = []
+    halves: list[Draft] = []
     for _ in range(evidence.proof.halves // 2):
         order = torch.randperm(len(idle), generator=generator).tolist()
         halves += [dict(idle[number] for number in order[start::2]) for start in (0, 1)]
-    imposed: Rows = {row: evidence.program[row] for row in evidence.rows} if evidence.sense == "strict" else {}
-    programs: list[Rows] = [imposed | half for half in halves]
+    imposed: Draft = {row: evidence.program[row] for row in evidence.rows} if evidence.sense == "strict" else {}
+    programs: list[Draft] = [imposed | half for half in halves]
     losses = evidence.settled(programs, evidence.bar, imposed)
     worst = max(range(len(losses)), key=losses.__getitem__)
     loss = evidence.sure(programs[worst])
@@ -125,7 +125,7 @@ def completeness(evidence: Evidence) -> Part:
     does some damage; less means that something outside steps in: another head, or, for a key, another key of its row.
     """
     generator, rows = evidence.random("completeness"), evidence.rows
-    sets: list[Rows] = []
+    sets: list[Draft] = []
     for _ in range(evidence.proof.halves // 4):
         chosen = torch.rand(len(rows), generator=generator) < 0.5
         some = {row: evidence.off[row] for row, knocked in zip(rows, chosen.tolist(), strict=True) if knocked}
@@ -176,7 +176,7 @@ class _Damage(NamedTuple):
 
 def _knocked_out(evidence: Evidence, row: Row, in_model: Form, in_circuit: Form) -> _Damage:
     """What is lost with a row in these forms, on as many sequences as it takes to see whether the model feels it."""
-    programs: list[Rows] = [{row: in_model}, {**evidence.around(row), row: in_circuit}]
+    programs: list[Draft] = [{row: in_model}, {**evidence.around(row), row: in_circuit}]
 
     def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
         own = torch.stack([evidence.full(evaluator), evidence.own(evaluator, row)])

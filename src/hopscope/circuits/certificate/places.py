@@ -13,7 +13,7 @@ from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.taken import taken_from_elsewhere
 
 
@@ -41,7 +41,7 @@ def places(evidence: Evidence) -> Part:
     that tells them apart by place loses something. Passes if the loss of no hop rises by the bar: the interval ends
     below. With one chain there is no other place, so this says nothing and does not pass.
     """
-    program: Rows = evidence.natural if evidence.sense == "natural" else {}
+    program: Draft = evidence.natural if evidence.sense == "natural" else {}
 
     def measure(evaluator: Evaluator) -> list[_Moved]:
         return list(_moved(evidence, evaluator, program))
@@ -63,7 +63,7 @@ def places(evidence: Evidence) -> Part:
     return Part(passed, said + what, {"rise": worst.rise.mean, "moved": told})
 
 
-def _moved(evidence: Evidence, evaluator: Evaluator, program: Rows) -> Iterator[_Moved]:
+def _moved(evidence: Evidence, evaluator: Evaluator, program: Draft) -> Iterator[_Moved]:
     """The rise for every pair, layer and hop asked for; in a circuit, layers without a row in use are left out."""
     problem, used = evaluator.problem, sorted({row.layer for row in evidence.rows}) if program else None
     own = evaluator.errors([program])[0]

@@ -1,6 +1,6 @@
 """Algorithms that search for circuits, one in each file, all with one signature.
 
-    search(evaluator, units, budget, generator) -> Rows
+    search(evaluator, units, budget, generator) -> Draft
 
 A search starts from `units.base` and returns a program with fewer rows in use. `evaluator` has the model and the
 sequences, `units` the rows and the hypotheses about them, `budget` says how much loss may be spent and how much work is

@@ -6,7 +6,7 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
@@ -15,7 +15,7 @@ _THRESHOLDS = (0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0)
 """Thresholds as shares of the bar, the largest first: ACDC leaves its threshold open, so it gets the best of a grid."""
 
 
-def acdc(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def acdc(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """From the last layer to the first, a row is removed for good if the loss rises by less than a threshold.
 
     The result of the largest threshold that is within the limit is returned; `units.base` if none is. The rule is
@@ -29,7 +29,7 @@ def acdc(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Ge
     return units.base
 
 
-def _swept(evaluator: Evaluator, units: Units, threshold: float) -> Rows:
+def _swept(evaluator: Evaluator, units: Units, threshold: float) -> Draft:
     program = units.base
     (now,) = evaluator.mse([program])
     for row in sorted(units.on(program), reverse=True):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.gradients import row_scores
 from hopscope.circuits.search.units import Units
 
 
-def attribution(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def attribution(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """The fewest rows, taken by highest estimated effect (integrated gradients), that are within the limit.
 
     `units.base` if not even all rows are. `generator` is not used: gradients give the order.

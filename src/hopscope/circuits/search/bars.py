@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders, Outcome
@@ -106,6 +106,6 @@ def _seen(evaluator: Evaluator, units: Units, bar: float, outcome: Outcome) -> A
         return AtBar(bar)
     found = outcome.found[0]
     natural = units.natural(found.program)
-    without: list[Rows] = [{**natural, row: off} for row in units.on(found.program) for off in units.offs(row)]
+    without: list[Draft] = [{**natural, row: off} for row in units.on(found.program) for off in units.offs(row)]
     own, *losses = evaluator.mse([natural, *without])
     return AtBar(bar, found.paths, own, min(losses, default=own))

@@ -13,7 +13,7 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import POSITIONAL, UNIFORM
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import HEADS, LAST, ROUGHLY, ROWS, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.gradients import head_order
@@ -27,10 +27,10 @@ _AT_ONCE = 4
 """How many of these sizes are tried at a time, before it is decided whether to go on."""
 
 
-def heads_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def heads_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """Switch off the heads that are easily done without, the least costly first, many at a time."""
     gauge, heads = Gauge.scanning(evaluator, budget), evaluator.shape.heads
-    by_head: dict[int, Rows] = {}
+    by_head: dict[int, Draft] = {}
     for row in units.on(units.base):
         by_head.setdefault(row.layer * heads + row.head, {})[row] = UNIFORM
     moves = [by_head[head] for head in head_order(gauge.evaluator) if head in by_head]
@@ -41,7 +41,7 @@ def heads_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: 
     return _eliminated(gauge, units.base, list(by_head.values()), gauge.limit(HEADS), generator)
 
 
-def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """Switch off the rows that are easily done without, likewise, in the heads that are left."""
     gauge, program = Gauge.scanning(evaluator, budget), units.base
     rows = units.on(program)
@@ -52,13 +52,13 @@ def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: t
     return program
 
 
-def one_by_one(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def one_by_one(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """Switch rows off one at a time until no row in use can be switched off."""
     gauge = Gauge.scanning(evaluator, budget)
     return minimal(gauge, units, units.base, generator, gauge.limit(LAST))
 
 
-def trimmed(gauge: Gauge, units: Units, program: Rows, limit: float, generator: torch.Generator | None) -> Rows:
+def trimmed(gauge: Gauge, units: Units, program: Draft, limit: float, generator: torch.Generator | None) -> Draft:
     """Switch rows off, several at a time: by `uniform`, or by their average if they never tell their own chain."""
     program = _eliminated(gauge, program, [{row: UNIFORM} for row in units.on(program)], limit, generator)
     for off in (units.hypotheses.mean, lambda row: POSITIONAL):
@@ -67,7 +67,7 @@ def trimmed(gauge: Gauge, units: Units, program: Rows, limit: float, generator: 
     return program
 
 
-def minimal(gauge: Gauge, units: Units, program: Rows, generator: torch.Generator | None, limit: float) -> Rows:
+def minimal(gauge: Gauge, units: Units, program: Draft, generator: torch.Generator | None, limit: float) -> Draft:
     """Switch rows off until no row in use can be switched off within the limit.
 
     Rows are tried one at a time, the least costly first, by `uniform` before other ways. What can go goes, and when all
@@ -88,8 +88,8 @@ def minimal(gauge: Gauge, units: Units, program: Rows, generator: torch.Generato
 
 
 def _eliminated(
-    gauge: Gauge, program: Rows, moves: list[Rows], limit: float, generator: torch.Generator | None
-) -> Rows:
+    gauge: Gauge, program: Draft, moves: list[Draft], limit: float, generator: torch.Generator | None
+) -> Draft:
     """Make as many of the moves as the limit allows, the least costly first, several at a time."""
     while moves:
         gauge.rough.depart_from(program)
@@ -107,7 +107,7 @@ def _eliminated(
     return program
 
 
-def _in_order(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> Rows:
+def _in_order(gauge: Gauge, program: Draft, moves: list[Draft], limit: float) -> Draft:
     """Make the moves in the given order; a move that does not fit is left out and the next ones are tried."""
     while moves:
         program, taken = _longest_prefix(gauge, program, moves, limit)
@@ -115,7 +115,7 @@ def _in_order(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> R
     return program
 
 
-def _in_halves(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> Rows:
+def _in_halves(gauge: Gauge, program: Draft, moves: list[Draft], limit: float) -> Draft:
     """Make as many of very many moves, in the given order, as the limit allows; where some do not fit, by halves.
 
     Few sequences decide which moves are worth trying; these are then tried together on more. So to leave out k moves
@@ -126,7 +126,7 @@ def _in_halves(gauge: Gauge, program: Rows, moves: list[Rows], limit: float) -> 
     return _halved(gauge, program, chosen, limit)
 
 
-def _halved(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) -> Rows:
+def _halved(gauge: Gauge, program: Draft, moves: Sequence[Draft], limit: float) -> Draft:
     """Make all moves together if the limit allows it, else those of the first half that it allows, then the second."""
     together = dict(program)
     for move in moves:
@@ -140,7 +140,7 @@ def _halved(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) ->
     return _halved(gauge, _halved(gauge, program, moves[:middle], limit), moves[middle:], limit)
 
 
-def _longest_prefix(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: float) -> tuple[Rows, int]:
+def _longest_prefix(gauge: Gauge, program: Draft, moves: Sequence[Draft], limit: float) -> tuple[Draft, int]:
     """The program with the longest prefix of `moves` that the limit allows, of some lengths, and that length.
 
     Prefixes are tried a few at a time, shorter ones first, until none of a few is allowed.
@@ -149,7 +149,7 @@ def _longest_prefix(gauge: Gauge, program: Rows, moves: Sequence[Rows], limit: f
     best, taken = program, 0
     for first in range(0, len(sizes), _AT_ONCE):
         some = sizes[first : first + _AT_ONCE]
-        programs: list[Rows] = []
+        programs: list[Draft] = []
         for size in some:
             together = dict(program)
             for move in moves[:size]:

@@ -6,21 +6,21 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, Form, Intervention
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 from hopscope.theory.path import Row
 
 
-def simplest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def simplest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """Every row in use in its simplest form, by the first sequences or, if that does not hold the bar, by all."""
     formed = in_forms(Gauge.scanning(evaluator, budget), units)
     gauge = Gauge.confirming(evaluator, budget)
     return formed if gauge.passes(formed, gauge.bar) else in_forms(gauge, units)
 
 
-def in_forms(gauge: Gauge, units: Units) -> Rows:
+def in_forms(gauge: Gauge, units: Units) -> Draft:
     """Each row in use in the simplest form that is nearly as good as its best.
 
     Rows are gone through from the first layer to the last, so that those above still make their own patterns out of
@@ -36,7 +36,7 @@ def in_forms(gauge: Gauge, units: Units) -> Rows:
     return program
 
 
-def _form(gauge: Gauge, units: Units, program: Rows, row: Row, natural: Rows, among_others: float) -> Form:
+def _form(gauge: Gauge, units: Units, program: Draft, row: Row, natural: Draft, among_others: float) -> Form:
     """The first form that few sequences find nearly as good as the best one and all confirm; `KEEP` if there is none.
 
     Nor may the loss be above `among_others` with this form alone imposed, where the other rows make their own patterns:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 
 FIRST, LARGEST = 256, 1024
 """How many sequences are measured first; then as many again as so far, but at most `LARGEST` at once."""
@@ -35,7 +35,7 @@ class Further:
 
     def __init__(self, evaluator: Evaluator, sequences: int, doubt: float) -> None:
         self._evaluator, self._most, self._doubt = evaluator, sequences, doubt
-        self._program: Rows = {}
+        self._program: Draft = {}
         self._losses: Float[Tensor, " sequence"] = torch.empty(0, dtype=torch.float64)
 
     @cached_property
@@ -61,7 +61,7 @@ class Further:
         """The mean loss, with its standard error, of the program that was last measured."""
         return mean_and_error(self._losses)
 
-    def measured(self, program: Rows, limit: float | None = None) -> tuple[float, float]:
+    def measured(self, program: Draft, limit: float | None = None) -> tuple[float, float]:
         """Mean loss of a program and its standard error; what was measured of the last one is not measured again.
 
         Args:

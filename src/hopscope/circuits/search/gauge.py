@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import CONFIRM_DOUBT, HOPELESS, JITTERED, ROOM, SCAN_DOUBT, Budget
 from hopscope.circuits.search.further import Further, mean_and_error
 from hopscope.circuits.search.jitter import jitter
@@ -45,7 +45,7 @@ class Gauge:
         self.evaluator, self.rough, self.bar, self._doubt, self._anchor = evaluator, rough, bar, doubt, full
         self.middle, self.further = middle, further
         self._last: Float[Tensor, " sequence"] | None = None
-        self._known: tuple[Rows, Float[Tensor, " sequence"]] = {}, self.evaluator.own
+        self._known: tuple[Draft, Float[Tensor, " sequence"]] = {}, self.evaluator.own
         self._full = float(self._scores(self.evaluator.own[None])[0])
 
     @classmethod
@@ -70,14 +70,14 @@ class Gauge:
         """The score that uses this share of what may be spent."""
         return self._full + share * ROOM * (self.bar - self._full)
 
-    def scores(self, programs: Sequence[Rows]) -> list[float]:
+    def scores(self, programs: Sequence[Draft]) -> list[float]:
         """The scores of programs: mean squared errors with the doubt on top."""
         if not programs:
             return []
         found: list[float] = self._scores(self.evaluator.errors(programs).double().mean(dim=2)).tolist()
         return found
 
-    def score(self, program: Rows) -> float:
+    def score(self, program: Draft) -> float:
         """The score of one program; not measured again if it was the last one asked for."""
         return float(self._scores(self._losses(program)[None])[0])
 
@@ -87,7 +87,7 @@ class Gauge:
             scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._doubt))
         return scores
 
-    def passes(self, program: Rows, limit: float | None = None) -> bool:
+    def passes(self, program: Draft, limit: float | None = None) -> bool:
         """Whether a program is within a limit; by default the limit that uses all that may be spent.
 
         Where only the doubt puts it above, more sequences decide, if there are any: first by the loss of the program
@@ -104,14 +104,14 @@ class Gauge:
             mean, error = self._measured(program, limit)
         return mean + self._doubt * error <= limit
 
-    def sharp(self, program: Rows) -> float:
+    def sharp(self, program: Draft) -> float:
         """The score of a program on as many sequences as there are."""
         if self.further is None:
             return self.score(program)
         mean, error = self._measured(program)
         return min(self.score(program), mean + self._doubt * error)
 
-    def hopeful(self, program: Rows, least: Sequence[float], limit: float) -> list[int]:
+    def hopeful(self, program: Draft, least: Sequence[float], limit: float) -> list[int]:
         """Numbers of the changes of a program that may be within a limit.
 
         More sequences are measured only if it depends on the doubt whether a change may be.
@@ -126,7 +126,7 @@ class Gauge:
             high = self.sharp(program)
         return [number for number, one in enumerate(least) if high + one <= limit]
 
-    def _losses(self, program: Rows) -> Float[Tensor, " sequence"]:
+    def _losses(self, program: Draft) -> Float[Tensor, " sequence"]:
         """The losses of one program; not measured again if it was the last one asked for."""
         known, losses = self._known
         if known != program:
@@ -134,7 +134,7 @@ class Gauge:
             self._known = program, losses
         return losses
 
-    def _measured(self, program: Rows, limit: float | None = None) -> tuple[float, float]:
+    def _measured(self, program: Draft, limit: float | None = None) -> tuple[float, float]:
         """The loss on further sequences with its standard error: on all, or on enough to be clear of a limit."""
         assert self.further is not None
         self._last = self._losses(program)
@@ -152,7 +152,7 @@ class Gauge:
         return mean + difference, (error**2 + added**2) ** 0.5, added <= error and self.further.all_asked
 
     def costs(
-        self, program: Rows, near: Sequence[Rows], few: Evaluator | None = None
+        self, program: Draft, near: Sequence[Draft], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
         """What programs near a given one cost on few sequences, and the least that each can cost on all.
 
@@ -167,7 +167,7 @@ class Gauge:
         return rise.mean(dim=1).tolist(), _above(rise, -HOPELESS).tolist()
 
     def by_cost(
-        self, program: Rows, near: Sequence[Rows], limit: float, generator: torch.Generator | None = None
+        self, program: Draft, near: Sequence[Draft], limit: float, generator: torch.Generator | None = None
     ) -> list[int]:
         """Numbers of the programs near a given one that may be within the limit, the least costly first.
 

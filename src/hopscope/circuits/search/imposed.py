@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hopscope.circuits.form import IDENTITY, UNIFORM, Form, Intervention, Program, one_hot
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.theory.path import AttentionPath, Row
 
 HeadNumbers = tuple[int, int]
@@ -34,9 +34,9 @@ class Imposed:
     roles: int
 
     @property
-    def program(self) -> Rows:
+    def program(self) -> Draft:
         """The program: the form of every row of the heads named."""
-        program: Rows = {}
+        program: Draft = {}
         for (layer, head), does in self.heads.items():
             for query in range(self.roles):
                 program[Row(layer, head, query)] = does if isinstance(does, Form) else self._form(does, query)

@@ -16,7 +16,7 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.search.budget import LAST, Budget
 from hopscope.circuits.search.down import heads_spared, minimal, one_by_one, rows_spared, trimmed
@@ -29,7 +29,7 @@ from hopscope.circuits.search.up import grown
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
 
-Algorithm = Callable[[Evaluator, Units, Budget, torch.Generator | None], Rows]
+Algorithm = Callable[[Evaluator, Units, Budget, torch.Generator | None], Draft]
 """The signature of every search algorithm: it starts from `Units.base` and returns a smaller program."""
 
 
@@ -45,7 +45,7 @@ class Found:
         orders: names of the orders that ended in it.
     """
 
-    program: Rows
+    program: Draft
     paths: int
     heads: int
     mse: float
@@ -69,7 +69,7 @@ class Outcome:
     left: int = 0
 
 
-def search(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def search(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """The circuit with the fewest paths that several orders end in; `units.base` where none holds the bar."""
     seed = 0 if generator is None else int(torch.randint(2**31, (), generator=generator))
     found = Orders(evaluator, units, budget, seed).run().found
@@ -97,7 +97,7 @@ class Orders:
     ) -> None:
         self._evaluator, self._units, self._budget, self._seed = evaluator, units, budget, seed
         self._journal = journal or Journal()
-        self._ends: dict[tuple[Row, ...], Rows | None] = {}
+        self._ends: dict[tuple[Row, ...], Draft | None] = {}
         self._at = 0, 1
 
     def run(self) -> Outcome:
@@ -107,7 +107,7 @@ class Orders:
             return Outcome(full, (), "none")
         down = ["least-cost", *(f"random-{number}" for number in range(1, self._budget.orders))]
         names = [*down, *(f"growing-{number}" for number in range(1, self._budget.growing + 1))]
-        ends: list[tuple[str, Rows]] = []
+        ends: list[tuple[str, Draft]] = []
         for number, name in enumerate(names):
             self._at = number, len(names) + 1
             self._journal.watch(name, *self._at)
@@ -140,8 +140,8 @@ class Orders:
         return {"pool": self._plain(pool), "small": self._plain(small), "end": self._plain(end)}
 
     def _stage(
-        self, order: str, name: str, algorithm: Algorithm, start: Rows, generator: torch.Generator | None
-    ) -> Rows:
+        self, order: str, name: str, algorithm: Algorithm, start: Draft, generator: torch.Generator | None
+    ) -> Draft:
         """One stage of a way down, remembered with the random generator's state until its order is finished."""
 
         def made() -> dict[str, Any]:
@@ -163,7 +163,7 @@ class Orders:
         small = self._apply(one_by_one, part)
         return {"small": self._plain(small), "end": self._plain(self._end(pool, small))}
 
-    def _end(self, pool: Rows, small: Rows) -> Rows | None:
+    def _end(self, pool: Draft, small: Draft) -> Draft | None:
         """The circuit for `small`: minimal on all sequences, every row in its form.
 
         If `small` does not hold the bar on all sequences, the search goes back to the pool, or to the model, and goes
@@ -179,24 +179,24 @@ class Orders:
             self._ends[signature] = None if end is None else self._finished(gauge, end)
         return self._ends[signature]
 
-    def _finished(self, gauge: Gauge, program: Rows) -> Rows:
+    def _finished(self, gauge: Gauge, program: Draft) -> Draft:
         """Remove rows up to the bar itself (a row is not needed if the bar holds without it), then choose forms."""
         scan = Gauge.scanning(self._evaluator, self._budget)
         some = trimmed(scan, self._units, program, (scan.limit() + scan.bar) / 2, None)
         start = some if gauge.passes(some, gauge.bar) else program
         return self._apply(simplest, minimal(gauge, self._units, start, None, gauge.bar))
 
-    def _apply(self, algorithm: Algorithm, program: Rows) -> Rows:
+    def _apply(self, algorithm: Algorithm, program: Draft) -> Draft:
         return algorithm(self._evaluator, self._units.within(program), self._budget, None)
 
-    def _distinct(self, ends: list[tuple[str, Rows]]) -> list[Found]:
-        by_paths: dict[tuple[AttentionPath, ...], tuple[Rows, list[str]]] = {}
+    def _distinct(self, ends: list[tuple[str, Draft]]) -> list[Found]:
+        by_paths: dict[tuple[AttentionPath, ...], tuple[Draft, list[str]]] = {}
         for name, program in ends:
             by_paths.setdefault(tuple(self._units.paths(program)), (program, []))[1].append(name)
         found = [self._found(program, tuple(names)) for program, names in by_paths.values()]
         return sorted(found, key=lambda one: (one.paths, one.heads, one.mse))
 
-    def _found(self, program: Rows, orders: tuple[str, ...]) -> Found:
+    def _found(self, program: Draft, orders: tuple[str, ...]) -> Found:
         paths = self._units.paths(program)
         heads = len({(path.layer, path.head) for path in paths})
         return Found(program, len(paths), heads, self._evaluator.mse([program])[0], orders)
@@ -212,10 +212,10 @@ class Orders:
         end = self._finished(Gauge.confirming(self._evaluator, self._budget), part)
         return self._smallest([self._found(end, (f"part of {first.orders[0]}",)), *found])
 
-    def _plain(self, program: Rows | None) -> list[dict[str, Any]] | None:
+    def _plain(self, program: Draft | None) -> list[dict[str, Any]] | None:
         return None if program is None else to_json(program, self._evaluator.problem)
 
-    def _read(self, program: Any) -> Rows:
+    def _read(self, program: Any) -> Draft:
         return dict.fromkeys(self._evaluator.rows, UNIFORM) | from_json(program, self._evaluator.problem)
 
     def _generator(self, purpose: str) -> torch.Generator:

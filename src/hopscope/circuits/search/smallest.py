@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import FEW, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
@@ -22,7 +22,7 @@ Minimality = Literal["every subset", "pairs", "single", "none"]
 part one row smaller (`single`, which the search itself has tried), or none."""
 
 
-def smallest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def smallest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """The smallest part of `units.base`, with the model's own patterns, that holds the bar; else the base itself."""
     program = units.natural(units.base)
     rows = units.on(program)
@@ -42,7 +42,7 @@ def tried(rows: int, budget: Budget) -> Minimality:
     return "every subset" if rows <= budget.every_subset else "pairs" if rows <= budget.pairs else "single"
 
 
-def _first_passing(gauge: Gauge, program: Rows, parts: Sequence[Rows]) -> Rows | None:
+def _first_passing(gauge: Gauge, program: Draft, parts: Sequence[Draft]) -> Draft | None:
     """The first part that holds the bar. Few sequences rule out what is hopeless; all sequences decide on the rest."""
     few = gauge.evaluator.part(FEW)
     for first in range(0, len(parts), _AT_ONCE):

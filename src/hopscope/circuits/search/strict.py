@@ -17,7 +17,7 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import ZERO, Form
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import CLEAR, FREE, LAST, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import IDLE, HeadNumbers, Imposed, Looks
@@ -29,7 +29,7 @@ Removal = tuple[AttentionPath, Imposed]
 """A path, and what is left without it."""
 
 
-def strict(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def strict(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """A program with every head idle or imposed, of which no path can be taken away; its loss may be above the bar."""
     search = Strict(Gauge.scanning(evaluator, budget), units)
     return search.reduced(search.imposed(ZERO), generator).program

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, UNIFORM, Form
-from hopscope.circuits.hypotheses import Hypotheses, Rows
+from hopscope.circuits.hypotheses import Draft, Hypotheses
 from hopscope.theory.path import AttentionPath, Row
 
 
@@ -23,7 +23,7 @@ class Units:
 
     hypotheses: Hypotheses
     rows: tuple[Row, ...]
-    base: Rows
+    base: Draft
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> Units:
@@ -32,23 +32,23 @@ class Units:
         live = evaluator.live_rows
         return cls(hypotheses, live, dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP))
 
-    def within(self, program: Rows) -> Units:
+    def within(self, program: Draft) -> Units:
         """The same, starting from another program."""
         return replace(self, base=program)
 
-    def on(self, program: Rows) -> list[Row]:
+    def on(self, program: Draft) -> list[Row]:
         """The rows that a program has in use."""
         return self.hypotheses.in_use(program, self.rows)
 
-    def in_use(self, program: Rows, row: Row) -> bool:
+    def in_use(self, program: Draft, row: Row) -> bool:
         """Whether a program has a row in use."""
         return not self.hypotheses.is_off(row, program[row])
 
-    def only(self, program: Rows, rows: Collection[Row]) -> Rows:
+    def only(self, program: Draft, rows: Collection[Row]) -> Draft:
         """A program with all its rows in use switched off except the given ones."""
         return {**program, **{row: UNIFORM for row in self.on(program) if row not in rows}}
 
-    def natural(self, program: Rows) -> Rows:
+    def natural(self, program: Draft) -> Draft:
         """The same rows in use, each with the model's own pattern."""
         return self.hypotheses.natural(program)
 
@@ -56,6 +56,6 @@ class Units:
         """Ways to switch a row off, simplest first."""
         return self.hypotheses.offs(row)
 
-    def paths(self, program: Rows) -> list[AttentionPath]:
+    def paths(self, program: Draft) -> list[AttentionPath]:
         """The attention paths of a program."""
         return [AttentionPath(*row, key) for row in self.rows for key, _ in self.hypotheses.keys(row, program[row])]

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 import torch
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import LAST, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 from hopscope.theory.path import Row
 
 
-def grown(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def grown(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """A small part of `units.base`, grown from nothing: its rows are put back in random order until the limit holds.
 
     The row that tips the balance is needed together with those before it; it stays, and growth starts over with it. If

@@ -6,7 +6,7 @@ import torch
 
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import Form
-from hopscope.circuits.hypotheses import Rows
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.search.budget import FREE, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import IDLE, HeadNumbers
@@ -17,7 +17,7 @@ Off = dict[HeadNumbers, Form]
 """Heads that are off, and how."""
 
 
-def whole_heads(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Rows:
+def whole_heads(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
     """Switch heads off, in the way that costs least, until the next one would exceed the bar.
 
     Those that cost nothing go at once, then the least costly one by one; costs are measured again after each step.
@@ -25,7 +25,7 @@ def whole_heads(evaluator: Evaluator, units: Units, budget: Budget, generator: t
     gauge = Gauge.scanning(evaluator, budget)
     heads = sorted({(row.layer, row.head) for row in units.rows})
 
-    def program(off: Off) -> Rows:
+    def program(off: Off) -> Draft:
         return {row: off.get((row.layer, row.head), form) for row, form in units.base.items()}
 
     off: Off = {}
