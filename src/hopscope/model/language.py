@@ -8,7 +8,7 @@ those of its own attention, from the first layer and from the middle, and no pos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from typing import Any
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
+from hopscope.model.decoder_layers import attention_of, decoder_layers, first_output, receiving, removed, skipped
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
@@ -60,7 +61,7 @@ class LanguageModel:
         Raises:
             InputError: its attention cannot be shown, or it looks ahead.
         """
-        self._layers = _layers(model)
+        self._layers = decoder_layers(model)
         config = model.config.get_text_config()
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -73,7 +74,7 @@ class LanguageModel:
         quicken(model)
         _register()
         for layer in self._layers:
-            _attention(layer).hopscope_seam = self
+            attention_of(layer).hopscope_seam = self
         model.set_attn_implementation(_NAME)
         if config._attn_implementation != _NAME:
             raise InputError(f"{type(model).__name__} has an attention of its own kind, which cannot be shown")
@@ -157,7 +158,7 @@ class LanguageModel:
             torch.manual_seed(seed)
             fresh = type(self._model)(self._model.config).requires_grad_(False)
         for layer, head in heads:
-            mine, theirs = (_attention(_layers(model)[layer]) for model in (mixed, fresh))
+            mine, theirs = (attention_of(decoder_layers(model)[layer]) for model in (mixed, fresh))
             copy_head(mine, theirs, head, self.shape)
         other = LanguageModel(mixed)
         for layer in touched:
@@ -196,9 +197,9 @@ class LanguageModel:
                 hooks.enter_context(self._entering(x, start))
             if stop == len(self._layers):
                 last = self._layers[-1]
-                hooks.enter_context(_removed(last.register_forward_hook(lambda *given: caught(_first(given[-1])))))
+                hooks.enter_context(removed(last.register_forward_hook(lambda *given: caught(first_output(given[-1])))))
             else:
-                hooks.enter_context(_receiving(self._layers[stop], caught))
+                hooks.enter_context(receiving(self._layers[stop], caught))
             try:
                 self._model(input_ids=ids, use_cache=False)
             except _Caught:
@@ -212,9 +213,9 @@ class LanguageModel:
         """A context in which layers before `start` do nothing and `x` enters layer `start`."""
         with ExitStack() as hooks:
             for layer in self._layers[:start]:
-                hooks.enter_context(_skipped(layer))
+                hooks.enter_context(skipped(layer))
             entered = start if start < len(self._layers) else 0  # if none is left, `x` passes through the skipped ones
-            hooks.enter_context(_receiving(self._layers[entered], lambda hidden: x))
+            hooks.enter_context(receiving(self._layers[entered], lambda hidden: x))
             yield
 
     @contextmanager
@@ -224,10 +225,10 @@ class LanguageModel:
             for number, layer in enumerate(self._layers[start:stop], start):
 
                 def shown(module: nn.Module, given: Any, out: Any, number: int = number) -> Any:
-                    written = self._edit.written(number, _first(out)[None])[0]
+                    written = self._edit.written(number, first_output(out)[None])[0]
                     return (written, *out[1:]) if isinstance(out, tuple) else written
 
-                hooks.enter_context(_removed(_attention(layer).register_forward_hook(shown)))
+                hooks.enter_context(removed(attention_of(layer).register_forward_hook(shown)))
             yield
 
     def shown(
@@ -296,60 +297,6 @@ def _register() -> None:
     AttentionMaskInterface.register(_NAME, eager_mask)
 
 
-def _layers(model: Any) -> Any:
-    """The decoder's layers."""
-    count = model.config.get_text_config().num_hidden_layers
-    for module in model.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == count and all(map(_has_attention, module)):
-            return module
-    raise InputError(f"{type(model).__name__} has no layers of attention that are known; circuits need a decoder")
-
-
-def _has_attention(layer: nn.Module) -> bool:
-    return any(hasattr(child, "layer_idx") for child in layer.children())
-
-
-def _attention(layer: nn.Module) -> Any:
-    return next(child for child in layer.children() if hasattr(child, "layer_idx"))
-
-
-def _first(out: Any) -> Tensor:
-    found: Tensor = out[0] if isinstance(out, tuple) else out
-    return found
-
-
 def _any_tokens(x: Float[Tensor, "batch pos d_model"]) -> Int[Tensor, "batch pos"]:
     """Placeholder tokens, which a stream will replace."""
     return torch.zeros(x.shape[:2], dtype=torch.int64, device=x.device)
-
-
-@contextmanager
-def _removed(handle: Any) -> Iterator[None]:
-    """A context at whose end a hook is removed."""
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-@contextmanager
-def _receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """A context in which a layer's input goes through a function first."""
-
-    def hook(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if given:
-            return (change(given[0]), *given[1:]), named
-        return given, {**named, "hidden_states": change(named["hidden_states"])}
-
-    with _removed(layer.register_forward_pre_hook(hook, with_kwargs=True)):
-        yield
-
-
-@contextmanager
-def _skipped(layer: Any) -> Iterator[None]:
-    """A context in which a layer returns its input unchanged."""
-    layer.forward = lambda hidden_states, *given, **named: hidden_states
-    try:
-        yield
-    finally:
-        del layer.forward
