@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.certificate.losses import Levels, Lost, Measured
-from hopscope.circuits.certificate.part import Sense, tidy
+from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
@@ -331,11 +330,8 @@ class Evidence:
 
     def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
         """The means of values by sequence, with their intervals."""
-        return [self._measured(one) for one in values]
-
-    def _measured(self, values: Float[Tensor, " sequence"]) -> Measured:
-        ((low, high),) = intervals(values[None], derive_seed(self.seed, "circuit certificate", "bootstrap"))
-        return Measured(tidy(float(values.mean())), (tidy(low), tidy(high)))
+        seed = derive_seed(self.seed, "circuit certificate", "bootstrap")
+        return [Measured.of(one, seed) for one in values]
 
     def random(self, purpose: str) -> torch.Generator:
         """A random generator for one purpose."""

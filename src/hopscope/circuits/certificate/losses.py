@@ -7,7 +7,8 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.bootstrap import Interval
+from hopscope.circuits.bootstrap import Interval, intervals
+from hopscope.circuits.certificate.part import tidy
 
 
 class Measured(NamedTuple):
@@ -15,6 +16,12 @@ class Measured(NamedTuple):
 
     mean: float
     interval: Interval
+
+    @classmethod
+    def of(cls, values: Float[Tensor, " sequence"], seed: int) -> Measured:
+        """The mean of values by sequence; the interval is by the bootstrap, from `seed`."""
+        ((low, high),) = intervals(values[None], seed)
+        return cls(tidy(float(values.mean())), (tidy(low), tidy(high)))
 
 
 class Levels(NamedTuple):
