@@ -55,42 +55,57 @@ def test_a_run_killed_at_any_write_loses_nothing(tmp_path):
 
 
 MANY_RUNS = """
-import multiprocessing, os, signal, sys
+import sys
 from pathlib import Path
+from hopscope import interrupts
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import EngineChoice
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
-from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
-recipe = Recipe(layers=1, heads=1, d_model=8, steps=300, batch_size=4, log_every=5, final_steps=1, validation_size=2)
-setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), recipe, (seed,)) for seed in range(3)]
-plain, seen = RunFolder.append_metrics, 0
-
-def append(self, rows):
-    global seen
-    plain(self, rows)
-    seen += 1
-    if str(seen) == sys.argv[2]:
-        os.kill(os.getppid(), signal.SIGKILL)  # a worker's parent
-
-RunFolder.append_metrics = append
-if __name__ == "__main__":
-    train_all(setups, Path(sys.argv[1]), workers=2, choice=EngineChoice(precision="fp32", compiled=False))
+folder, runs, steps = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+shape = {"layers": 1, "heads": 1, "d_model": 8, "batch_size": 4, "log_every": 5, "final_steps": 1, "validation_size": 2}
+setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), Recipe(steps=steps, **shape), (seed,)) for seed in range(runs)]
+interrupts.raise_on_every_order()
+choice = EngineChoice(precision="fp32", compiled=False)
+train_all(setups, folder, workers=2, choice=choice, in_order=True)
 """
+
+KILLING = """
+import os, signal, sys
+
+if "spawn_main" in " ".join(sys.orig_argv):  # a worker
+    from hopscope.training.run import RunFolder
+
+    plain, seen = RunFolder.append_metrics, 0
+
+    def append(self, rows):
+        global seen
+        plain(self, rows)
+        seen += 1
+        if str(seen) == os.environ["KILL_AT"]:
+            os.kill(os.getppid(), signal.SIGKILL)  # its parent
+
+    RunFolder.append_metrics = append
+"""
+
+
+def in_workers(text: str, folder: Path, **variables: str) -> dict[str, str]:
+    """An environment in which workers, which import nothing of the script that asks for them, run this first."""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(text)
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]), **variables}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as POSIX does")
 def test_workers_go_with_their_parent_and_lose_nothing(tmp_path):
     """Killed when a worker has written its k-th row, and called again at once: two writers must not meet."""
-    script = tmp_path / "main.py"
-    script.write_text(MANY_RUNS)
 
     def called(folder: str, kill_at: int) -> int:
-        command = [sys.executable, str(script), str(tmp_path / folder), str(kill_at)]
-        return subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode
+        command = [sys.executable, "-c", MANY_RUNS, str(tmp_path / folder), "3", "300"]
+        return subprocess.run(command, env=in_workers(KILLING, tmp_path / "site", KILL_AT=str(kill_at))).returncode
 
     assert called("alone", 0) == 0
     assert called("killed", 8) == -9
@@ -103,35 +118,24 @@ def test_workers_go_with_their_parent_and_lose_nothing(tmp_path):
     assert found[0] == found[1]
 
 
-SLOW_RUNS = """
+SLOW = """
 import sys, time
-from pathlib import Path
-from hopscope import interrupts
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.ensemble import Ensemble
-from hopscope.training.engine import EngineChoice
-from hopscope.training.many import train_all
-from hopscope.training.recipe import Recipe
-from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 
-recipe = Recipe(layers=1, heads=1, d_model=8, steps=10_000, batch_size=4, log_every=5, final_steps=1, validation_size=2)
-setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), recipe, (seed,)) for seed in range(4)]
-update, save = Ensemble.update, RunFolder.save_state
+if "spawn_main" in " ".join(sys.orig_argv):  # a worker
+    from hopscope.training.ensemble import Ensemble
+    from hopscope.training.run import RunFolder
 
-def slowly(self, *given):
-    time.sleep(0.01)
-    return update(self, *given)
+    update, save = Ensemble.update, RunFolder.save_state
 
-def one_later_than_the_other(self, *given):
-    time.sleep(0.1 + self.seeds[0])
-    save(self, *given)
+    def slowly(self, *given):
+        time.sleep(0.01)
+        return update(self, *given)
 
-Ensemble.update, RunFolder.save_state = slowly, one_later_than_the_other
-if __name__ == "__main__":
-    interrupts.raise_on_every_order()
-    choice = EngineChoice(precision="fp32", compiled=False)
-    train_all(setups, Path(sys.argv[1]), workers=2, choice=choice, in_order=True)
+    def one_later_than_the_other(self, *given):
+        time.sleep(0.1 + self.seeds[0])
+        save(self, *given)
+
+    Ensemble.update, RunFolder.save_state = slowly, one_later_than_the_other
 """
 
 
@@ -142,9 +146,8 @@ if __name__ == "__main__":
 )
 def test_workers_that_are_told_to_stop_write_their_state_and_begin_nothing_new(order, whole_group, tmp_path):
     """By Ctrl-C, which a terminal tells workers too, by who ends the whole group, or by an order to the parent."""
-    script, folder = tmp_path / "main.py", tmp_path / "runs"
-    script.write_text(SLOW_RUNS)
-    command, environment = [sys.executable, str(script), str(folder)], {**os.environ, "OMP_NUM_THREADS": "1"}
+    folder, environment = tmp_path / "runs", in_workers(SLOW, tmp_path / "site")
+    command = [sys.executable, "-c", MANY_RUNS, str(folder), "4", "10000"]
     parent = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 120
     while sum(path.stat().st_size > 0 for path in folder.glob("*/metrics.jsonl")) < 2 and time.monotonic() < until:
