@@ -97,7 +97,7 @@ class LocalModel:
         """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it.
 
         Raises:
-            InputError: as there.
+            InputError: see `ask`.
         """
         self._check_length(questions, settings)
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])

@@ -19,7 +19,7 @@ def check_words(model: Any, tokenizer: Any) -> None:
     """Check that a model knows every token of its tokenizer.
 
     Raises:
-        InputError: it does not.
+        InputError: the tokenizer has more tokens than the model.
     """
     words, known = len(tokenizer), len(model.get_input_embeddings().weight)
     if words > known:
