@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +17,7 @@ from hopscope.cli.report import command as report
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding, complete, write_claims
-from hopscope.paper.presets import BY_NAME, TINY, named
+from hopscope.paper.presets import BY_NAME, TINY, Preset, named
 from hopscope.paper.reproduce import read, reproduce
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.reproduction import write_report
@@ -33,13 +34,20 @@ def tiny(reproduced: tuple[Path, str]) -> tuple[Path, str]:
     return reproduced
 
 
-def test_a_report_finds_its_preset_in_the_claims_of_a_copy(tmp_path: Path) -> None:
+def test_a_report_finds_its_preset_in_the_claims_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "copy"
     folder.mkdir()
     told = [Finding("C1", "reproduced", "0 of 9", 3, "none", "tiny: simulated"), Finding("C15", "not run", scale="9")]
     write_claims(folder / "claims.json", complete(told))
-    result = CliRunner().invoke(report, [str(folder), "--claims-only", "--json"])
-    assert json.loads(result.stdout)[0]["scale"].startswith("tiny: ")
+    asked = []
+
+    def noted(preset: Preset, folder: Path) -> SimpleNamespace:
+        asked.append((preset.name, folder))
+        return SimpleNamespace(claims=())
+
+    monkeypatch.setattr("hopscope.paper.reproduce.read", noted)
+    CliRunner().invoke(report, [str(folder), "--claims-only"])
+    assert asked == [("tiny", folder)]
     (folder / "claims.json").unlink()
     assert "does not say its preset; pass --preset" in str(CliRunner().invoke(report, [str(folder)]).exception)
 
