@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import chain, combinations
 from statistics import mean, median
-from typing import Any
+from typing import Any, Literal
 
 from hopscope.errors import InputError
 
@@ -173,12 +173,17 @@ def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, floa
     return ratio, ratio * math.exp(-reach), ratio * math.exp(reach)
 
 
-def sign_test(changes: Sequence[float]) -> float:
-    """Two-sided p-value of the sign test that increases and decreases are equally likely; zero changes are ignored."""
+def sign_test(changes: Sequence[float], alternative: Literal["two-sided", "greater"] = "two-sided") -> float:
+    """p-value of the exact sign test that increases and decreases are equally likely; zero changes are ignored.
+
+    Args:
+        changes: one for each subject.
+        alternative: what is held against it; `greater` that increases are more likely.
+    """
     from scipy.stats import binomtest
 
     ups, downs = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
-    return float(binomtest(ups, ups + downs).pvalue) if ups + downs else 1.0
+    return float(binomtest(ups, ups + downs, alternative=alternative).pvalue) if ups + downs else 1.0
 
 
 def fewer(first: Sequence[float], second: Sequence[float]) -> float:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.groups import Group
-from hopscope.statistics import clopper_pearson
+from hopscope.statistics import clopper_pearson, sign_test
 from hopscope.words import counted
 
 FAILED = 0.7
@@ -127,11 +127,7 @@ def _trend(table: Sequence[Sequence[bool]]) -> float:
 
 def _more_often(table: Sequence[Sequence[bool]], hop: int) -> float:
     """p-value of the exact one-sided sign test that a hop is learned by more runs than the one before it."""
-    from scipy.stats import binomtest
-
-    pairs = [(row[hop - 2], row[hop - 1]) for row in table]
-    alone, without = pairs.count((False, True)), pairs.count((True, False))
-    return float(binomtest(alone, alone + without, alternative="greater").pvalue) if alone else 1.0
+    return sign_test([row[hop - 1] - row[hop - 2] for row in table], "greater")
 
 
 def _needs_depth(runs: Sequence[tuple[Group, int]], hop: int) -> float:
