@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -30,9 +31,12 @@ def judged(*trained: Group, hops: int = 6) -> dict[str, Finding]:
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six hops take no time, and are judged like 64."""
+def _short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Six hops take no time, and are judged like 64; nothing that was simulated before or elsewhere counts."""
     monkeypatch.setattr(section_5, "_ASKED", 6)
+    section_5._simulated.cache_clear()
+    yield
+    section_5._simulated.cache_clear()
 
 
 def test_a_simulation_that_stops_short_of_the_papers_64_hops_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
@@ -61,10 +62,15 @@ def run(study: BenchmarkStudy, folder: Path) -> BenchmarkResult:
         InputError: the benchmark's summary is damaged.
     """
     path = folder / "benchmark" / "summary.json"
-    return BenchmarkResult(
-        Summary.read(path) if path.exists() else None,
-        tuple(score for name in FORMULATIONS for score in blind_scores(name, count=study.count)),
-        tuple(answer_spread(questions(name, count=study.count, seed=FRESH)) for name in FORMULATIONS),
+    return BenchmarkResult(Summary.read(path) if path.exists() else None, *_blind(study.count))
+
+
+@cache
+def _blind(count: int) -> tuple[tuple[BlindScore, ...], tuple[AnswerSpread, ...]]:
+    """The blind solvers' scores and the spread of answers: they depend on nothing else, and take seconds."""
+    return (
+        tuple(score for name in FORMULATIONS for score in blind_scores(name, count=count)),
+        tuple(answer_spread(questions(name, count=count, seed=FRESH)) for name in FORMULATIONS),
     )
 
 

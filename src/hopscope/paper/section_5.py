@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
@@ -96,8 +97,14 @@ class TheoryResult:
 
 def run(study: TheoryStudy, trained: Sequence[Group]) -> TheoryResult:
     """Simulate, and put the trained runs beside the result."""
-    chains = (problem for hops in range(1, study.largest_hops + 1) for problem in _settings(hops))
-    return TheoryResult(study, tuple(map(Simulated.of, chains)), tuple(trained))
+    return TheoryResult(study, _simulated(study.largest_hops), tuple(trained))
+
+
+@cache
+def _simulated(largest_hops: int) -> tuple[Simulated, ...]:
+    """The result for every chain of 1 to `largest_hops` hops: it depends on nothing else, and takes seconds."""
+    chains = (problem for hops in range(1, largest_hops + 1) for problem in _settings(hops))
+    return tuple(map(Simulated.of, chains))
 
 
 def _settings(hops: int) -> Iterator[RetrievalProblem]:
