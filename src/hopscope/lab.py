@@ -321,8 +321,6 @@ def train(
         raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
     if watch is not None and not callable(watch):
         raise InputError(f"watch must be a function of a Progress, got {watch!r}")
-    if not (path / "run.json").exists():
-        setup.check_waiting()
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
 
 

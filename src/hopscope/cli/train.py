@@ -88,8 +88,6 @@ def command(
     if (folder / "run.json").exists():
         engine = engine_here(RunFolder(folder).require(setup).engine, setup)
         _say_kept(folder, engine, device=device, threads=threads, precision=precision, compiled=compiled)
-    else:
-        setup.check_waiting()
     say_precision(engine.device, engine.precision)
     with training_bar(setup, engine) as watch:
         run = train(setup, folder, engine=engine, watch=watch)

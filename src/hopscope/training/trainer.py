@@ -59,11 +59,12 @@ def train(
         watch: called with the run's progress after every row of metrics.
 
     Raises:
-        InputError: the folder holds something else, this machine lacks the engine, the run does not fit into memory, or
-            a file of the run is damaged.
+        InputError: the folder holds something else, a guess comes to what the run waits for, this machine lacks the
+            engine, the run does not fit into memory, or a file of the run is damaged.
         KeyboardInterrupt: the process was told to stop; the state was written before.
     """
     if not (folder / "run.json").exists():
+        setup.check_waiting()
         engine = engine.engine(setup) if isinstance(engine, EngineChoice) else engine
         engine.check()
         check_memory(setup, engine)
