@@ -164,7 +164,7 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
     check_in_no_run(path)
     if path.suffix == ".jsonl":
         _check_replaces(path, _first_line)
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(json.dumps(record) + "\n" for record in records)
         return
     if path.suffix != ".parquet":

@@ -188,8 +188,8 @@ class RunFolder:
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Append rows to the metrics."""
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(row_lines(rows, self.record.content_hash))
+        with (self.path / "metrics.jsonl").open("ab") as file:  # as text, line breaks would be others on Windows
+            file.write(row_lines(rows, self.record.content_hash).encode())
         self.__dict__.pop("metrics", None)
 
     def drop_metrics_after(self, step: int) -> None:
