@@ -11,7 +11,7 @@ from hopscope.cli._progress import stage_lines, training_bar
 from hopscope.cli._studies import study_bars, waiting
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine
-from hopscope.training.progress import Progress
+from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -106,3 +106,15 @@ def test_a_terminal_gets_bars_alone(monkeypatch, capsys):
     assert "1 of 3 runs" in said
     assert "1/4" in said
     assert "after" not in said
+
+
+def test_a_finished_run_without_its_rows_is_no_trouble_for_bars(monkeypatch, tmp_path, capsys):
+    """What opens the run says that they are missing; what only tells how far it is does not break down over it."""
+    monkeypatch.setattr(_studies, "for_people", lambda: True)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "result.json").touch()
+    progress = progress_of(SETUPS, tmp_path)
+    assert [one.ended for one in progress.values()] == [True, False, False]
+    with study_bars(SETUPS) as move:
+        move(progress)
+    assert "1 of 3 runs" in capsys.readouterr().err
