@@ -234,3 +234,32 @@ def test_a_run_trains_as_its_record_says_when_it_has_waited_its_turn(monkeypatch
     )
     assert train(SETUP, begun.path, engine=ENGINE).engine.precision == "bf16"
     assert seen == ["bf16"]
+
+
+def test_a_run_that_another_process_lays_apart_at_the_same_moment_is_there_once(monkeypatch, tmp_path):
+    """Two ensembles that share a seed, as of two calls that ask for runs that overlap."""
+    trained(tmp_path / "theirs", runs())
+    theirs, rename = tmp_path / "theirs" / "arm" / "seed-1", Path.rename
+
+    def late(path: Path, target: Path) -> Path:
+        if target.name == "seed-1" and not target.exists():
+            rename(theirs, target)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    trained(tmp_path, runs())
+    assert len(finished(runs(), tmp_path)) == 3
+    assert not theirs.exists()
+    assert not (tmp_path / together.ASIDE).exists()
+
+
+def test_a_run_that_cannot_be_given_its_folder_is_told_of(monkeypatch, tmp_path):
+    def full(path: Path, target: Path) -> Path:
+        if target.name == "seed-1":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return rename(path, target)
+
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        trained(tmp_path, runs())
