@@ -23,12 +23,12 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor
 
-from hopscope.checks import check_count, check_path
+from hopscope.checks import check_count, check_path, plain_value
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import holding, settle, write_text
 from hopscope.model.fast import FastTransformer
@@ -244,7 +244,7 @@ class RunFolder:
                 found[int(number)] = path
         return found
 
-    def find_checkpoint(self, step: int | None = None) -> Path:
+    def find_checkpoint(self, step: SupportsIndex | None = None) -> Path:
         """The file of weights after `step` updates, by default the last.
 
         Raises:
@@ -253,13 +253,12 @@ class RunFolder:
         checkpoints = self.checkpoints
         if not checkpoints:
             raise InputError(f"{self.path} has no checkpoint yet; let the run come to one")
-        if step is not None:
-            check_count("the step of a checkpoint", step, least=0)
-        step = max(checkpoints) if step is None else step
-        if step not in checkpoints:
-            near = min(checkpoints, key=lambda known: abs(known - step))
-            raise InputError(f"{self.path} has no checkpoint at step {step}; the nearest is at step {near}")
-        return checkpoints[step]
+        wanted: int = max(checkpoints) if step is None else plain_value(step)
+        check_count("the step of a checkpoint", wanted, least=0)
+        if wanted not in checkpoints:
+            near = min(checkpoints, key=lambda known: abs(known - wanted))
+            raise InputError(f"{self.path} has no checkpoint at step {wanted}; the nearest is at step {near}")
+        return checkpoints[wanted]
 
     def checkpoint_path(self, step: int) -> Path:
         """Where the weights after `step` updates are kept."""
@@ -292,7 +291,7 @@ class RunFolder:
         path = self.path / "state.safetensors"
         return load_tensors(path, self.record.content_hash) if path.exists() else None
 
-    def transformer(self, step: int | None = None) -> FastTransformer:
+    def transformer(self, step: SupportsIndex | None = None) -> FastTransformer:
         """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
 
         Raises:
