@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.check import check
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.records import convert, read_record, read_rows, row_lines, write_record
 from hopscope.seals import sealed_table, unsealed_table
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hopscope.checks import check_items, check_path
 from hopscope.errors import InputError
-from hopscope.keeping import RecordedStudy, check_no_run
+from hopscope.outside_runs import check_no_run
+from hopscope.recorded_study import RecordedStudy
 from hopscope.studies.judgements import Judgement, Judgements, judgements_table
 from hopscope.studies.work import Work
 

@@ -16,10 +16,10 @@ import hopscope as hs
 from hopscope.asking import QUESTIONS
 from hopscope.cli.study import command
 from hopscope.errors import InputError
-from hopscope.keeping import RecordedStudy
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.recorded_study import RecordedStudy
 from hopscope.records import read_record, write_record
 from hopscope.studies import arms, heads, learning
 from hopscope.studies.arms import ArmLearned, Arms

@@ -15,10 +15,10 @@ import pytest
 import torch
 from cut_short import contents
 
-from hopscope.check import check
 from hopscope.circuits.find import circuit_of_run
 from hopscope.cli import main
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain, write_record

@@ -11,9 +11,9 @@ import pytest
 from seeds_apart import PROBLEM, RECIPE
 
 import hopscope as hs
-from hopscope.check import check
 from hopscope.checks import check_count
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.lab import Run
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.seals import seal

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.check import check
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import row_lines
 from hopscope.training import engine, many, together, trainer

@@ -15,8 +15,8 @@ from cut_short import contents
 from seeds_apart import PROBLEM, RECIPE, runs
 
 from hopscope import files
-from hopscope.check import check
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.records import write_record
 from hopscope.training import many, run, together, trainer
 from hopscope.training.engine import Engine, EngineChoice

@@ -13,7 +13,7 @@ from torch import Tensor
 from hopscope.errors import InputError
 from hopscope.files import number_or_null
 from hopscope.interrupts import deferred
-from hopscope.keeping import check_in_no_run
+from hopscope.outside_runs import check_in_no_run
 from hopscope.own_process import flushing_denormals
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import ORDER, Data, held_out
