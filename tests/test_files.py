@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import stat
+from pathlib import Path
 
 import msgspec
 import pytest
 
+import hopscope
 from hopscope.cli import main
 from hopscope.ending import readable
 from hopscope.errors import InputError
@@ -116,3 +119,17 @@ def test_a_seed_of_emergence_is_a_seed():
     for seed in (-1, 2**63):
         with pytest.raises(InputError, match="seed must be a whole number"):
             Following(seed=seed)
+
+
+def test_line_breaks_are_the_same_on_every_system():
+    """A text file of Windows has others, unless it is told so, and a row with another line break has no seal."""
+    source, wrong = Path(hopscope.__file__).parent, []
+    for path in source.rglob("*.py"):
+        for call in (one for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(one, ast.Call)):
+            name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+            words = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            written = name == "open" and any(set(word) <= {*"wax+t"} and word for word in words)
+            of_path = name == "write_text" and isinstance(call.func, ast.Attribute)
+            if (written or of_path) and "newline" not in [one.arg for one in call.keywords]:
+                wrong.append(f"{path.name}:{call.lineno}")
+    assert wrong == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.check import check
 from hopscope.errors import InputError
-from hopscope.records import convert, read_record, read_rows, row_lines, write_record
+from hopscope.integrity import check
+from hopscope.records import RecordForm, convert, read_rows, row_lines
 from hopscope.seals import sealed_table, unsealed_table
 
 
@@ -36,6 +36,7 @@ class Animal:
 
 
 CAT = Animal("cat", (Leg(2.5), Leg(2.5, "right")), weight=4.0)
+FORM = RecordForm(Animal, "animal", "the record of an animal", schema=2)
 FIELDS = {"name": "cat", "legs": [{"length": 2.5, "side": "left"}], "eyes": 2, "weight": None}
 
 
@@ -47,7 +48,7 @@ def older(fields: dict[str, Any], schema: int) -> dict[str, Any]:
 
 
 def read(path: Path, **options: Any) -> Animal:
-    return read_record(path, Animal, **{"kind": "animal", "schema": 2, "what": "the record of an animal", **options})
+    return replace(FORM, **options).read(path)
 
 
 def written(path: Path, **changes: Any) -> Path:
@@ -57,7 +58,7 @@ def written(path: Path, **changes: Any) -> Path:
 
 
 def test_what_is_written_is_read(tmp_path):
-    write_record(tmp_path / "cat.json", CAT, kind="animal", schema=2)
+    FORM.write(tmp_path / "cat.json", CAT)
     assert read(tmp_path / "cat.json") == CAT
     told = json.loads((tmp_path / "cat.json").read_text())
     assert list(told) == ["kind", "schema", "seal", "name", "legs", "eyes", "weight"]
@@ -67,7 +68,7 @@ def test_what_is_written_is_read(tmp_path):
 @given(st.builds(Animal, st.text(), st.tuples(st.builds(Leg, st.floats(1e-300, 1e300))), st.integers(-(2**62), 2**62)))
 def test_every_animal_comes_back(tmp_path_factory, animal):
     path = tmp_path_factory.mktemp("any") / "animal.json"
-    write_record(path, animal, kind="animal", schema=2)
+    FORM.write(path, animal)
     assert read(path) == animal
 
 
@@ -140,7 +141,7 @@ def test_older_schemas_are_upgraded(tmp_path):
 def test_no_number_that_is_not_finite_is_written(tmp_path, bad):
     animal = Animal("cat", (Leg(bad if bad > 0 else 1.0),), weight=bad)
     with pytest.raises(ValueError, match=r"legs\.0\.length" if bad > 0 else "weight"):
-        write_record(tmp_path / "cat.json", animal, kind="animal", schema=2)
+        FORM.write(tmp_path / "cat.json", animal)
     assert not list(tmp_path.iterdir())
 
 
@@ -193,7 +194,7 @@ def test_what_was_a_bare_list_is_read(tmp_path, caplog):
 
 def test_a_seal_whose_name_is_damaged_is_no_old_record(tmp_path):
     path = tmp_path / "cat.json"
-    write_record(path, CAT, kind="animal", schema=2)
+    FORM.write(path, CAT)
     path.write_text(path.read_text().replace('"seal"', '"weal"'))
     with pytest.raises(InputError, match="the name of its checksum"):
         read(path)
@@ -212,7 +213,7 @@ def test_a_record_beside_runs_is_checked(tmp_path, capsys):
     path = tmp_path / "deep" / "cat.json"
     with pytest.raises(InputError, match="holds no run, no benchmark and no other record"):
         check(tmp_path)
-    write_record(path, CAT, kind="animal", schema=2, run="some")
+    FORM.write(path, CAT, "some")
     (tmp_path / "foreign.json").write_text('{"theirs": 1}')
     assert [(one.file, one.sealed, one.trouble) for one in check(tmp_path)] == [(str(path), True, "")]
     path.write_text(path.read_text().replace('"cat"', '"dog"'))

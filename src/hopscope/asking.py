@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hopscope.checks import check_items, check_path
 from hopscope.errors import InputError
-from hopscope.keeping import RecordedStudy, check_no_run
-from hopscope.studies.judgements import Judgement, Judgements, judgements_table
+from hopscope.outside_runs import check_no_run
+from hopscope.recorded_study import RecordedStudy
+from hopscope.studies.judgements import JUDGEMENTS, Judgement, Judgements, judgements_table
 from hopscope.studies.work import Work
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 R = TypeVar("R")
-
-_JUDGEMENTS = "hopscope judgements"
 
 QUESTIONS: Mapping[str, str] = {
     "learning": "How surely does the laptop's recipe learn, and after how many steps?",
@@ -135,10 +134,10 @@ def _check_folder(name: str, folder: Path) -> None:
 def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
     """The answer of a study that is a file of `studies/` with a `STUDY`."""
     from hopscope.paper import presets, recipes
-    from hopscope.records import check_replaces, write_record
+    from hopscope.studies.kept import study_form
 
     asked: Study[Any, Any] = import_module(f"hopscope.studies.{name}").STUDY
-    check_replaces(folder / "judgements.json", _JUDGEMENTS, "the verdicts of a study")
+    JUDGEMENTS.check_replaces(folder / "judgements.json")
     recipe = recipes.BY_NAME[asked.recipe].recipe
     version = asked.quick(presets.TINY.depth.recipe) if quick else asked.standard(recipe)
     if work.arms:
@@ -146,8 +145,8 @@ def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
         _check_arms(name, work.arms, [arm.name for arm in all_arms])
     found = _found(asked, version, folder, quick, work)
     judgements = tuple(asked.judge(found))
-    write_record(folder / f"{name}.json", found, kind=f"hopscope study {name}", schema=1)
-    write_record(folder / "judgements.json", Judgements(judgements), kind=_JUDGEMENTS, schema=1)
+    study_form(name, asked.result).write(folder / f"{name}.json", found)
+    JUDGEMENTS.write(folder / "judgements.json", Judgements(judgements))
     told = f"{asked.table(found)}\n{judgements_table(judgements)}"
     if asked.figure is None:
         _draw_circuits(version, folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import fields
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None
     Raises:
         InputError: the value is not one.
     """
+    if not isinstance(value, int) and isinstance(value, Integral):
+        raise InputError(f"{name} must be one of Python's own whole numbers, got {value!r}; pass {int(value)}")
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if value > most:
@@ -64,16 +67,33 @@ def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
     """
     if not isinstance(value, list | tuple | range):
         raise InputError(f"{name} must be a list or tuple of {of}, got {value!r}")
-    return tuple(value)
+    return tuple(map(plain_value, value))
 
 
 def make_plain(values: DataclassInstance) -> None:
     """Make Python's own of numpy's numbers and text that a frozen dataclass was given: records take no others."""
     for field in fields(values):
         value = getattr(values, field.name)
-        for kind in (float, str):
-            if isinstance(value, kind) and type(value) is not kind:
-                object.__setattr__(values, field.name, kind(value))
+        if (made := plain_value(value)) is not value:
+            object.__setattr__(values, field.name, made)
+
+
+def plain_value(value: Any) -> Any:
+    """A value as Python's own bool, int, float or text, where it is one of numpy's or another library's; else itself.
+
+    >>> import numpy
+    >>> plain_value(numpy.int64(3)), plain_value(numpy.float32(0.5)), plain_value(numpy.bool_(True)), plain_value([3])
+    (3, 0.5, True, [3])
+    """
+    if type(value) in (bool, int, float, str):
+        return value
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):  # of no abstract class
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    return str(value) if isinstance(value, str) else value
 
 
 def check_path(what: str, value: Any) -> Path:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from torch import nn
 
-from hopscope.checks import check_count, check_path
+from hopscope.checks import check_count, check_path, plain_value
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import circuit_of_run
@@ -107,15 +107,16 @@ class Model(Subject):
         """
         return ForeignModel.of(module, problem, parts, untrain)
 
-    def at(self, step: int) -> Model:
+    def at(self, step: SupportsIndex) -> Model:
         """The model as it was after `step` updates.
 
         Raises:
             InputError: `step` is not a whole number of at least 0, or, once the model is used, the run has no such
                 checkpoint.
         """
-        check_count("the step of a checkpoint", step, least=0)
-        return Model(self.run, self.number, step)
+        wanted: int = plain_value(step)
+        check_count("the step of a checkpoint", wanted, least=0)
+        return Model(self.run, self.number, wanted)
 
     def circuit(
         self,
@@ -302,7 +303,7 @@ def train(
 
     Raises:
         InputError: an argument is of another type, there are no seeds or they repeat, a guess comes to `learned_below`,
-            or the folder holds something else or cannot be made.
+            or the folder lies in a run, holds something else or cannot be made.
     """
     if isinstance(recipe, Setup):
         if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
@@ -321,8 +322,6 @@ def train(
         raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
     if watch is not None and not callable(watch):
         raise InputError(f"watch must be a function of a Progress, got {watch!r}")
-    if not (path / "run.json").exists():
-        setup.check_waiting()
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
@@ -44,7 +44,7 @@ def in_processes(
         workers: number of processes.
         tick: called now and then, while waiting, with the numbers of the jobs that are done.
     """
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin) as pool:
         try:
             with _without_main(), deferred() as stop:  # else a worker that is just being started could be left over
                 running = [pool.submit(_run, function, *job) for job in jobs]
@@ -92,15 +92,15 @@ def _end(processes: Sequence[BaseProcess]) -> None:
         process.kill()
 
 
-def _begin(parent: int) -> None:
+def _begin() -> None:
     """Set up a worker, which is a process of our own, and let it end when its parent is gone."""
     own_process.claim()
     own_process.settle()
     end_on_every_order()
 
     def look() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
+        if (parent := parent_process()) is not None:
+            parent.join()
         os._exit(1)
 
     threading.Thread(target=look, daemon=True).start()

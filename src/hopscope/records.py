@@ -13,9 +13,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -30,63 +30,8 @@ Upgrade = Callable[[dict[str, Any], int], dict[str, Any]]
 does not state its kind. It refuses by an `InputError`."""
 
 
-def read_record(
-    path: Path,
-    type: type[T],
-    *,
-    kind: str,
-    schema: int,
-    what: str,
-    upgrade: Upgrade | None = None,
-    bare: str | None = None,
-    run: str | None = None,
-    check: Callable[[dict[str, Any]], None] = lambda fields: None,
-) -> T:
-    """Read a record.
-
-    Args:
-        path: path of the file.
-        type: the dataclass that the file holds.
-        kind: the kind that the file must state.
-        schema: the newest version that is understood.
-        what: what the file is, in words for people, with the command that makes one if there is one.
-        upgrade: turns older versions into today's; without it they are refused.
-        bare: the field whose value alone the file held before it was a record: a list, or null.
-        run: the run that the file must belong to, if it names one; `None` for any.
-        check: called with the fields as the file has them, once they are known to be of that type; it refuses by an
-            `InputError`.
-
-    Raises:
-        InputError: the file is missing, damaged, of another kind or run, of a newer or too old schema, or has a field
-            that is missing, unknown, or not what it should be. It is left untouched.
-    """
-    fields = read_json(path, what)
-    if bare is not None and not isinstance(fields, dict):
-        fields = {bare: fields}
-    if not isinstance(fields, dict) or (fields.get("kind", kind if upgrade else None) != kind):
-        raise InputError(f"{path} is not {what}; it was left untouched")
-    whole = dict(fields)
-    # Older runs have `format` where all records have `schema` now.
-    name = "format" if "format" in fields and "schema" not in fields else "schema"
-    version = fields.pop(name, None) if fields.pop("kind", None) else 0
-    if isinstance(version, bool) or not isinstance(version, int) or version > schema or version < 0:
-        raise InputError(
-            f"{path} has schema {version!r} and this hopscope reads {schema} at most; it was left untouched, "
-            "update hopscope or make it anew"
-        )
-    if not unseal(path, whole, run):
-        say_unsealed(path)
-    fields.pop("seal", None)
-    if version < schema:
-        if upgrade is None:
-            raise InputError(f"{path} has the old schema {version} and {schema} is read; move it away, make it anew")
-        fields = upgrade(fields, version)
-    try:
-        made = convert(fields, type, what)
-        check(fields)
-    except InputError as error:
-        raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
-    return made
+def _nothing(fields: dict[str, Any]) -> None:
+    """The check of records whose type says it all."""
 
 
 def unmarked(fields: dict[str, Any], schema: int) -> dict[str, Any]:
@@ -94,36 +39,100 @@ def unmarked(fields: dict[str, Any], schema: int) -> dict[str, Any]:
     return fields
 
 
-def write_record(path: Path, value: Any, *, kind: str, schema: int, run: str = "") -> None:
-    """Write a dataclass as a record of a run, atomically.
-
-    Raises:
-        ValueError: a number is NaN or infinite, which JSON lacks; values that may diverge are `float | None`.
-    """
-    fields = plain(value)
-    wrong = _not_finite(fields, "")
-    if wrong:
-        raise ValueError(f"{path} cannot hold {wrong}, a number that is not finite; write None for it")
-    named = {"kind": kind, "schema": schema}
-    write_json(path, {**named, "seal": seal({**named, **fields}, run), **fields})
-
-
-def check_replaces(path: Path, kind: str, what: str) -> None:
-    """Check that a new record would replace no file, or a record of its own kind.
+@dataclass(frozen=True)
+class RecordForm(Generic[T]):
+    """The form of a kind of record: what its files state, and the type that they hold.
 
     Args:
-        path: path of the file.
-        kind: the kind that a record there must state.
-        what: what the file is, in words for people.
-
-    Raises:
-        InputError: the file there is something else, or cannot be read.
+        holds: the dataclass that a file holds.
+        kind: the kind that a file states.
+        what: what a file is, in words for people, with the command that makes one if there is one.
+        schema: the version that is written, and the newest that is understood.
+        upgrade: turns older versions into today's; without it they are refused.
+        bare: the field whose value alone the file held before it was a record: a list, or null.
+        check: called with the fields as the file has them, once they are known to be of that type; it refuses by an
+            `InputError`.
     """
-    if not path.exists():
-        return
-    there = read_json(path, what)
-    if not isinstance(there, dict) or there.get("kind") != kind:
-        raise InputError(f"{path} is not {what}, which would replace it; it was left untouched, choose another place")
+
+    holds: type[T]
+    kind: str
+    what: str
+    schema: int = 1
+    upgrade: Upgrade | None = None
+    bare: str | None = None
+    check: Callable[[dict[str, Any]], None] = _nothing
+
+    def read(self, path: Path, run: str | None = None) -> T:
+        """Read a record.
+
+        Args:
+            path: path of the file.
+            run: the run that the file must belong to, if it names one; `None` for any.
+
+        Raises:
+            InputError: the file is missing, damaged, of another kind or run, of a newer or too old schema, or has a
+                field that is missing, unknown, or not what it should be. It is left untouched.
+        """
+        fields = read_json(path, self.what)
+        if self.bare is not None and not isinstance(fields, dict):
+            fields = {self.bare: fields}
+        if not isinstance(fields, dict) or (fields.get("kind", self.kind if self.upgrade else None) != self.kind):
+            raise InputError(f"{path} is not {self.what}; it was left untouched")
+        whole = dict(fields)
+        # Older runs have `format` where all records have `schema` now.
+        name = "format" if "format" in fields and "schema" not in fields else "schema"
+        version = fields.pop(name, None) if fields.pop("kind", None) else 0
+        if isinstance(version, bool) or not isinstance(version, int) or version > self.schema or version < 0:
+            raise InputError(
+                f"{path} has schema {version!r} and this hopscope reads {self.schema} at most; it was left untouched, "
+                "update hopscope or make it anew"
+            )
+        if not unseal(path, whole, run):
+            say_unsealed(path)
+        fields.pop("seal", None)
+        if version < self.schema:
+            if self.upgrade is None:
+                raise InputError(
+                    f"{path} has the old schema {version} and {self.schema} is read; move it away, make it anew"
+                )
+            fields = self.upgrade(fields, version)
+        try:
+            made = convert(fields, self.holds, self.what)
+            self.check(fields)
+        except InputError as error:
+            raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
+        return made
+
+    def write(self, path: Path, value: T, run: str = "") -> None:
+        """Write a record of a run, atomically.
+
+        Raises:
+            ValueError: a number is NaN or infinite, which JSON lacks; values that may diverge are `float | None`.
+        """
+        fields = plain(value)
+        wrong = _not_finite(fields, "")
+        if wrong:
+            raise ValueError(f"{path} cannot hold {wrong}, a number that is not finite; write None for it")
+        write_json(path, {**self.named, "seal": seal({**self.named, **fields}, run), **fields})
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The first fields of every file, which name its form."""
+        return {"kind": self.kind, "schema": self.schema}
+
+    def check_replaces(self, path: Path) -> None:
+        """Check that a new record would replace no file, or a record of its own kind.
+
+        Raises:
+            InputError: the file there is something else, or cannot be read.
+        """
+        if not path.exists():
+            return
+        there = read_json(path, self.what)
+        if not isinstance(there, dict) or there.get("kind") != self.kind:
+            raise InputError(
+                f"{path} is not {self.what}, which would replace it; it was left untouched, choose another place"
+            )
 
 
 def row_lines(rows: Iterable[Any], run: str) -> str:

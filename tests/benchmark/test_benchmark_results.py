@@ -20,8 +20,8 @@ from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Reply, Trial
-from hopscope.check import check
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question
 

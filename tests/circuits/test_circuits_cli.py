@@ -22,7 +22,7 @@ from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import content_hash, read_record
+from hopscope.records import RecordForm, content_hash
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -236,11 +236,14 @@ def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypat
     with pytest.raises(InputError, match=r"circuit-search\.json"):
         circuit_of_run(run, 0, effort=few)
 
-    def gone(path: Path, *given: Any, **named: Any) -> Any:
-        left.unlink(missing_ok=True)
-        return read_record(path, *given, **named)
+    read = RecordForm.read
 
-    monkeypatch.setattr("hopscope.circuits.search.interrupted.read_record", gone)
+    def gone(form: RecordForm[Any], path: Path, run: str | None = None) -> Any:
+        if path == left:
+            left.unlink(missing_ok=True)
+        return read(form, path, run)
+
+    monkeypatch.setattr(RecordForm, "read", gone)
     assert circuit_of_run(run, 0, effort=few) == expected
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from small_models import answers_with
 
-from hopscope.check import check
 from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.check import check
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.paper.claims import VERDICTS, Claim, Finding, complete, read_claims, write_claims
 from hopscope.paper.presets import named
 from hopscope.paper.reproduce import read

@@ -11,7 +11,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from hopscope.check import check
 from hopscope.circuits.certificate import Sense
 from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.hypotheses import Draft
@@ -19,6 +18,7 @@ from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.cli.study import command
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer

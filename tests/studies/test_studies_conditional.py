@@ -10,13 +10,12 @@ import pytest
 
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.conditional import conditional as figure
-from hopscope.records import write_record
 from hopscope.studies import conditional
 from hopscope.studies.arms import ArmLearned, by_seed
 from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.circuits import Seen
 from hopscope.studies.conditional import ConditionalResult, meeting, parallel
-from hopscope.studies.kept import made_by
+from hopscope.studies.kept import made_by, study_form
 from hopscope.studies.work import Work
 from hopscope.theory.path import NamedPath
 from hopscope.training import many
@@ -180,7 +179,7 @@ def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
     )
     learned = tuple(ArmLearned(arm, (9000,), ((100, 200, 300),)) for arm in study.arms)
     kept = ConditionalResult(BAR, learned, models)
-    write_record(tmp_path / "conditional.json", kept, kind="hopscope study conditional", schema=1)
+    study_form("conditional", type(kept)).write(tmp_path / "conditional.json", kept)
     trained: list[str] = []
 
     class Watched(Work):

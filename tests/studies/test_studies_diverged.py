@@ -16,7 +16,6 @@ import hopscope as hs
 from hopscope.circuits.kept import circuit_path
 from hopscope.plot.pruning import pruning as pruning_figure
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import read_record, write_record
 from hopscope.studies import census, conditional, places, pruning, rows
 from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.census import CensusResult
@@ -24,6 +23,7 @@ from hopscope.studies.circuits import HASTY, by_one_rule, diverged, find_circuit
 from hopscope.studies.conditional import ConditionalResult
 from hopscope.studies.followed import checkpoints_after_learning
 from hopscope.studies.judgements import Judgement
+from hopscope.studies.kept import study_form
 from hopscope.studies.moving_rows import places_of
 from hopscope.studies.places import PlacesResult
 from hopscope.studies.pruning import PruningResult
@@ -61,9 +61,9 @@ def test_a_run_that_diverged_has_no_circuit(wild: Path, tmp_path: Path) -> None:
     assert not circuit_path(run.path).exists()
     assert find_circuits([SETUP], wild, Work(idle=True), HASTY) == (found,)
     assert find_circuits([SETUP], tmp_path, Work(idle=True), HASTY, [found]) == (found,)
-    what: dict[str, Any] = {"kind": "hopscope study census", "schema": 1}
-    write_record(tmp_path / "census.json", CensusResult((found,), ()), **what)
-    assert read_record(tmp_path / "census.json", CensusResult, **what, what="it").models == (found,)
+    form = study_form("census", CensusResult)
+    form.write(tmp_path / "census.json", CensusResult((found,), ()))
+    assert form.read(tmp_path / "census.json").models == (found,)
 
 
 def test_a_run_that_diverged_makes_no_look_up(wild: Path) -> None:

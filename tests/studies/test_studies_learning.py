@@ -16,16 +16,15 @@ import hopscope as hs
 from hopscope.asking import QUESTIONS
 from hopscope.cli.study import command
 from hopscope.errors import InputError
-from hopscope.keeping import RecordedStudy
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import read_record, write_record
+from hopscope.recorded_study import RecordedStudy
 from hopscope.studies import arms, heads, learning
 from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.circuits import HASTY, Search
 from hopscope.studies.judgements import Judgement, as_many_as, judgements_table, never
-from hopscope.studies.kept import Models, kept, made_by, told
+from hopscope.studies.kept import Models, kept, made_by, study_form, told
 from hopscope.studies.work import Work
 from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder
@@ -34,6 +33,7 @@ from hopscope.training.setup import Setup
 THREE = RetrievalProblem(hops=3)
 LONGER = "3-layers-twice-the-steps"
 MIXED = ((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None))
+ARMS = study_form("learning", Arms)
 ARM = arm("3-layers", THREE, MIXED, layers=3, steps=1000)
 
 
@@ -159,8 +159,8 @@ def test_the_curves_end_where_the_counts_do():
 
 def test_round_trip(tmp_path):
     found = Arms((ARM, arm("other", RetrievalProblem(hops=4, order="1,2,4,3"), learns(4, 1))))
-    write_record(tmp_path / "a.json", found, kind="arms", schema=1)
-    assert read_record(tmp_path / "a.json", Arms, kind="arms", schema=1, what="arms") == found
+    ARMS.write(tmp_path / "a.json", found)
+    assert ARMS.read(tmp_path / "a.json") == found
 
 
 def test_an_answer_says_why():
@@ -190,7 +190,7 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
     study = learning.LearningStudy(LAPTOP, (0, 1, 2))
     deep, other = study.arms[0], replace(study.arms[1], recipe=replace(study.arms[1].recipe, clip=7.0))
     kept = Arms(tuple(ArmLearned(one, (0, 2), ((20, 40, None), (20, 40, 60))) for one in (deep, other)))
-    write_record(tmp_path / "learning.json", kept, kind="hopscope study learning", schema=1)
+    ARMS.write(tmp_path / "learning.json", kept)
     found = learning.run(study, tmp_path, Watched())
     assert [seed for name, seed in asked if name == deep.name] == [1]
     assert [seed for name, seed in asked if name == other.name] == [0, 1, 2]
@@ -199,7 +199,7 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
     (longer,) = [arm for arm in found.arms if arm.name == LONGER]
     assert (longer.budget, longer.seeds) == (2 * deep.recipe.steps, ())
     assert learning.run(replace(study, seeds=(2,)), tmp_path, Watched()).arms[0].seeds == (2,)
-    write_record(tmp_path / "learning.json", found, kind="hopscope study learning", schema=1)  # with arms not begun
+    ARMS.write(tmp_path / "learning.json", found)  # with arms not begun
     assert learning.run(study, tmp_path, Work(idle=True)) == found
     (tmp_path / "learning.json").write_text("{")
     with pytest.raises(InputError, match=r"learning\.json"):
@@ -211,7 +211,7 @@ def test_a_longer_budget_trains_those_alone_that_had_not_learned(tmp_path):
     study = learning.LearningStudy(PLAIN, (0, 1))
     (three,) = [arm for arm in study.arms if arm.name == "3-layers"]
     kept = Arms((ArmLearned(three, (0, 1), ((20, 40, 2000), (20, 40, None))),))
-    write_record(tmp_path / "learning.json", kept, kind="hopscope study learning", schema=1)
+    ARMS.write(tmp_path / "learning.json", kept)
     all_found = learning.run(study, tmp_path, Work(idle=True)).arms
     (found,) = [arm for arm in all_found if arm.name == LONGER]
     assert (found.seeds, found.learned) == ((0,), ((20, 40, 2000),))
@@ -301,7 +301,7 @@ def test_a_record_is_not_replaced_by_one_that_knows_less(there, idle, tmp_path, 
         heads.OneModel(one.problem.chains, one.recipe.layers, one.recipe.heads, one.seeds[0], 0.3, made_by(one))
         for one in known
     )
-    write_record(tmp_path / "heads.json", heads.HeadsResult(seen_before), kind="hopscope study heads", schema=1)
+    study_form("heads", heads.HeadsResult).write(tmp_path / "heads.json", heads.HeadsResult(seen_before))
     (tmp_path / "runs").mkdir()
     before = contents(tmp_path)
     monkeypatch.setattr("hopscope.training.many.train_all", lambda *_, **__: pytest.fail("it is trained"))
@@ -363,14 +363,12 @@ def test_what_cannot_be_judged_alone_says_so(tmp_path):
 def test_what_was_kept_is_judged_without_its_runs(tmp_path):
     """And by the rules of today, whatever was judged then."""
     kept = arm("4-layers", THREE, learns(3, 39) + learns(3, 1, 2), layers=4)
-    write_record(tmp_path / "learning.json", Arms((kept,)), kind="hopscope study learning", schema=1)
+    ARMS.write(tmp_path / "learning.json", Arms((kept,)))
     told = CliRunner().invoke(command, ["learning", str(tmp_path), "--judge"])
     assert told.exception is None, told.output
     assert "4 layers: x3 in 38 of 40 seeds | as asked | 39 of 40 (87% to 100%)" in told.stdout
     assert (tmp_path / "learning.png").exists()
-    assert read_record(tmp_path / "learning.json", Arms, kind="hopscope study learning", schema=1, what="arms") == Arms(
-        (kept,)
-    )
+    assert ARMS.read(tmp_path / "learning.json") == Arms((kept,))
 
 
 def test_from_python_a_study_answers_as_on_the_command_line(tmp_path, monkeypatch):

@@ -11,11 +11,10 @@ from hopscope.paper.recipes import PLAIN
 from hopscope.plot.places import places as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
-from hopscope.records import write_record
 from hopscope.studies import places
 from hopscope.studies.arms import ArmLearned, by_seed
 from hopscope.studies.by_place import ByPlace, RowsMoved
-from hopscope.studies.kept import made_by
+from hopscope.studies.kept import made_by, study_form
 from hopscope.studies.places import PlacesResult
 from hopscope.studies.work import Work
 
@@ -93,7 +92,7 @@ def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
     first = by_seed(STUDY.arms[:1], to_the_end=True)[0]
     arm = ArmLearned(STUDY.arms[0], STUDY.arms[0].seeds[:1], ((100, 200),))
     asked = ByPlace(first.name, (0.0, 0.02), (), made=made_by(first))
-    write_record(tmp_path / "places.json", PlacesResult((arm,), (asked,)), kind="hopscope study places", schema=1)
+    study_form("places", PlacesResult).write(tmp_path / "places.json", PlacesResult((arm,), (asked,)))
     trained: list[str] = []
 
     class Watched(Work):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hopscope.check import check
+from hopscope.integrity import check
 
 
 def unnoticed(folder: Path, path: Path, before: bytes) -> str:

@@ -17,7 +17,7 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
-PROBLEM = RetrievalProblem(hops=2)
+PROBLEM = RetrievalProblem(hops=2, chains=1)
 RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=60, batch_size=16, log_every=5, final_steps=9, validation_size=8, mlp=False,
     examples=64, learning_rate=1e-2, schedule="when-learned", learned_below=1.0, fall=0.25, checkpoint_every=30,

@@ -15,13 +15,13 @@ import pytest
 import torch
 from cut_short import contents
 
-from hopscope.check import check
 from hopscope.circuits.find import circuit_of_run
 from hopscope.cli import main
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import plain, write_record
+from hopscope.records import plain
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.memory import least_memory
@@ -219,7 +219,7 @@ def test_a_finished_run_without_all_its_rows_is_not_told_as_a_whole_one(tmp_path
 def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
     run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
     changed = replace(run.record, recipe=replace(run.recipe, learning_rate=2e-3))
-    write_record(run.path / "run.json", changed, **_RUN, run=run.record.content_hash)
+    _RUN.write(run.path / "run.json", changed, run.record.content_hash)
     with pytest.raises(InputError, match="content_hash is not that of"):
         RunFolder(run.path)
 
@@ -274,7 +274,7 @@ def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypat
     folder = half(tmp_path / "run", monkeypatch)
     run = RunFolder(folder)
     elsewhere = replace(run.record, engine=Engine("cuda:7", threads=512, precision="bf16"))
-    write_record(folder / "run.json", elsewhere, **_RUN, run=run.record.content_hash)
+    _RUN.write(folder / "run.json", elsewhere, run.record.content_hash)
     seen = []
     plain_init = Ensemble.__init__
     monkeypatch.setattr(

@@ -12,6 +12,7 @@ from torch import Tensor
 from updates import updates
 
 import hopscope as hs
+from hopscope.cli.sweep import command as sweep
 from hopscope.cli.train import command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
@@ -20,10 +21,13 @@ from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=2)
+ONE_CHAIN = RetrievalProblem(hops=2, chains=1)
+"""Where nobody need guess, and any loss may count as learned."""
 TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8, examples=64,
 )  # fmt: skip
@@ -83,7 +87,11 @@ def test_no_run_waits_for_what_a_guess_comes_to(waits, tmp_path):
     assert not (tmp_path / "run").exists()
     told = CliRunner().invoke(command, [str(tmp_path / "run"), "--recipe", "plain", "--learned-below", "0.8"])
     assert "among 4 chains comes to, 0.75, got 0.8" in str(told.exception)
-    begun = train(Setup("run", two, few), tmp_path / "begun", engine=ENGINE)  # as older versions did
+    many = ["--learned-below", "0.8", "--device", "cpu", "--depths", "1", "--seeds", "0"]
+    told = CliRunner().invoke(sweep, [str(tmp_path / "many"), *many])
+    assert "among 4 chains comes to, 0.75, got 0.8" in str(told.exception)
+    assert not (tmp_path / "many").exists()
+    begun = RunFolder.create(tmp_path / "begun", Setup("run", two, few), ENGINE)  # as older versions did
     assert hs.train(few, two, begun.path).path == begun.path
     for other, problem in ((replace(few, learned_below=0.3), two), (few, PROBLEM), (few, replace(two, chains=1))):
         Setup("run", problem, other).check_waiting()
@@ -121,12 +129,12 @@ def test_in_an_ensemble_a_model_comes_to_what_it_comes_to_alone(tmp_path):
         validation_size=64, prune_every=10, prune_cost=0.01, head_dropout=0.3, clip=1.0,
     )  # fmt: skip
     seeds = (1, 2, 3)
-    together = train(Setup("run", PROBLEM, recipe, seeds), tmp_path / "together", engine=ENGINE)
+    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", engine=ENGINE)
     assert len({plan.end for plan in together.plans.models}) > 1, "or nothing is tested"
     assert len(set(together.metrics.heads[-1])) > 1
     weights = together.transformer().state_dict()
     for model, seed in enumerate(seeds):
-        alone = train(Setup("run", PROBLEM, recipe, (seed,)), tmp_path / str(seed), engine=ENGINE)
+        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), engine=ENGINE)
         (plan,) = alone.plans.models
         assert together.plans.models[model] == plan
         assert together.metrics.heads[-1, model] == alone.metrics.heads[-1, 0]
@@ -144,11 +152,11 @@ def test_the_final_loss_is_of_steps_after_the_fall_alone_and_among_others(fall, 
         TINY, schedule="when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, final_steps=9, fall=fall
     )
     seeds = (1, 2, 3)
-    together = train(Setup("run", PROBLEM, recipe, seeds), tmp_path / "together", engine=ENGINE)
+    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", engine=ENGINE)
     plans = together.plans.models
     assert len({plan.end for plan in plans}) > 1, "or nothing is tested"
     for model, (seed, plan) in enumerate(zip(seeds, plans, strict=True)):
-        alone = train(Setup("run", PROBLEM, recipe, (seed,)), tmp_path / str(seed), engine=ENGINE)
+        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), engine=ENGINE)
         told = alone.result.models[0].final_validation_loss
         last = alone.metrics.after(plan.end - rows, plan.end).validation_loss[:, 0]
         assert len(last) == rows

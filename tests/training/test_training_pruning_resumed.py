@@ -23,7 +23,7 @@ from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
-PROBLEM = RetrievalProblem(hops=1)
+PROBLEM = RetrievalProblem(hops=1, chains=1)
 TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8,
     examples=64, prune_every=5, learned_below=2.0, prune_cost=0.01, clip=1.0,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from seeds_apart import PROBLEM, RECIPE, runs
 
-from hopscope.check import check
+from hopscope.integrity import check
 from hopscope.tensor_files import read_tensors, save_tensors
 from hopscope.training import together, trainer
 from hopscope.training.engine import Engine, EngineChoice

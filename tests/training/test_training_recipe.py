@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pytest
 from seeds_apart import PROBLEM, RECIPE
 
-from hopscope.check import check
+import hopscope as hs
+from hopscope.checks import check_count
+from hopscope.errors import InputError
+from hopscope.integrity import check
+from hopscope.lab import Run
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.seals import seal
-from hopscope.training.engine import Engine
+from hopscope.training.engine import Engine, EngineChoice
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of, run_hash
@@ -57,6 +63,46 @@ def test_what_numpy_made_is_the_same_recipe_problem_and_engine(tmp_path):
     }
 
 
+def test_so_are_its_whole_numbers_and_truths(tmp_path):
+    """As `for layers in np.arange(1, 5)` gives them."""
+
+    def made(given: Recipe | RetrievalProblem) -> Any:
+        values = {name: value for name, value in vars(given).items() if isinstance(value, int)}
+        of = {bool: np.bool_, int: np.int64}
+        return replace(given, **{name: of[type(value)](value) for name, value in values.items()})
+
+    recipe = replace(made(RECIPE), learning_rate=np.float32(0.5), hop_weights=[np.int64(1)])
+    setup = Setup("run", made(PROBLEM), recipe, np.arange(2).tolist())
+    given = replace(setup, seeds=tuple(np.arange(2)))
+    run = RunFolder.create(tmp_path / "run", given, Engine(threads=np.int32(1)))
+    plain = Setup("run", PROBLEM, replace(RECIPE, learning_rate=0.5, hop_weights=[1.0]), (0, 1))
+    assert hash_of(given) == hash_of(setup) == hash_of(plain) == run.record.content_hash
+    assert run.record == RunFolder.create(tmp_path / "plain", plain, Engine()).record
+
+
+def test_a_step_that_metrics_give_is_a_step(tmp_path):
+    run = train(setup(replace(RECIPE, steps=1)), tmp_path / "run", engine=Engine())
+    (step,) = run.metrics.steps
+    assert isinstance(step, np.int64)
+    assert run.find_checkpoint(step) == run.find_checkpoint(1)
+    assert Run(run.path)[0].at(step).step == 1
+    with pytest.raises(InputError, match=r"layers must be one of Python's own whole numbers, got .*3.*; pass 3$"):
+        check_count("layers", np.int64(3))
+
+
+def test_there_is_one_cpu():
+    """`cpu:0` is it, too: its arithmetic and its workers are those of `cpu`."""
+    assert Engine("cpu:0") == Engine("cpu")
+    assert EngineChoice("cpu:0", threads=1) == EngineChoice("cpu", threads=1)
+    assert Engine("cuda:0") != Engine("cuda")
+
+
+@pytest.mark.parametrize("name", [5, None, b"run"])
+def test_a_setup_is_named_by_a_text(name):
+    with pytest.raises(InputError, match="name must be a text"):
+        Setup(name, PROBLEM, RECIPE)
+
+
 def test_a_run_whose_record_has_a_whole_number_is_read_by_its_own_hash_and_goes_on(tmp_path):
     """As older hopscopes wrote them."""
     recipe = replace(RECIPE, clip=1)
@@ -71,3 +117,11 @@ def test_a_run_whose_record_has_a_whole_number_is_read_by_its_own_hash_and_goes_
     assert old.record.content_hash == told["content_hash"]
     assert not [one.trouble for one in check(old.path) if one.trouble]
     assert train(setup(replace(recipe, clip=1.0)), run.path).result == old.result
+
+
+def test_no_run_begins_inside_another(tmp_path):
+    """From Python neither: whoever looks through the one would find files of the other."""
+    run = train(setup(replace(RECIPE, steps=1)), tmp_path / "run", engine=Engine())
+    with pytest.raises(InputError, match=r"inner lies in .*run, which is a run; choose a place outside it"):
+        hs.train(setup(RECIPE), run.path / "inner")
+    assert not (run.path / "inner").exists()

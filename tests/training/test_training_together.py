@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.check import check
 from hopscope.errors import InputError
+from hopscope.integrity import check
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import row_lines
 from hopscope.training import engine, many, together, trainer
@@ -25,7 +25,7 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
-PROBLEM = RetrievalProblem(hops=2)
+PROBLEM = RetrievalProblem(hops=2, chains=1)
 RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=120, batch_size=32, log_every=5, final_steps=9, validation_size=8, mlp=False,
     examples=64, learning_rate=1e-2, schedule="when-learned", learned_below=0.97, fall=0.25, checkpoint_every=20,

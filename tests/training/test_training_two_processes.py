@@ -15,14 +15,16 @@ from cut_short import contents
 from seeds_apart import PROBLEM, RECIPE, runs
 
 from hopscope import files
-from hopscope.check import check
 from hopscope.errors import InputError
-from hopscope.records import write_record
-from hopscope.training import many, run, together, trainer
+from hopscope.integrity import check
+from hopscope.records import RecordForm
+from hopscope.training import many, together, trainer
+from hopscope.training import run as run_module
 from hopscope.training.engine import Engine, EngineChoice
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.many import finished, train_all
 from hopscope.training.run import _RUN, RunFolder
+from hopscope.training.run_records import RunRecord
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
@@ -182,12 +184,13 @@ def test_two_processes_in_one_folder_destroy_nothing(tmp_path):
 def first_comes(other: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process begins its run between this one's look at the folder and its own record."""
 
-    def written(path: Path, value: object, **rest: object) -> None:
-        monkeypatch.setattr(run, "write_record", write_record)
-        RunFolder.create(path.parent, other, replace(ENGINE, precision="bf16"))
-        write_record(path, value, **rest)
+    class Late(RecordForm[RunRecord]):
+        def write(self, path: Path, value: RunRecord, run: str = "") -> None:
+            monkeypatch.setattr(run_module, "_RUN", _RUN)
+            RunFolder.create(path.parent, other, replace(ENGINE, precision="bf16"))
+            super().write(path, value, run)
 
-    monkeypatch.setattr(run, "write_record", written)
+    monkeypatch.setattr(run_module, "_RUN", Late(**vars(_RUN)))
 
 
 def test_a_run_that_two_begin_has_the_record_of_the_first(monkeypatch, tmp_path):
@@ -211,7 +214,7 @@ def test_a_disk_that_knows_no_links_will_do(monkeypatch, tmp_path):
 def test_what_a_kill_leaves_of_a_record_goes(tmp_path):
     """Of a process that was killed when it had given the record its name."""
     begun = RunFolder.create(tmp_path / "run", SETUP, ENGINE)
-    (begun.path / run._DRAFT).write_bytes((begun.path / "run.json").read_bytes())
+    (begun.path / run_module._DRAFT).write_bytes((begun.path / "run.json").read_bytes())
     train(SETUP, begun.path, engine=ENGINE)
     alone = train(SETUP, tmp_path / "alone", engine=ENGINE)
     assert contents(begun.path) == contents(alone.path)
@@ -224,7 +227,7 @@ def test_a_run_trains_as_its_record_says_when_it_has_waited_its_turn(monkeypatch
     @contextmanager
     def waited(self: RunFolder):
         elsewhere = replace(begun.record, engine=replace(ENGINE, precision="bf16"))
-        write_record(begun.path / "run.json", elsewhere, **_RUN, run=begun.record.content_hash)
+        _RUN.write(begun.path / "run.json", elsewhere, begun.record.content_hash)
         with hold(self):
             yield
 
@@ -234,3 +237,32 @@ def test_a_run_trains_as_its_record_says_when_it_has_waited_its_turn(monkeypatch
     )
     assert train(SETUP, begun.path, engine=ENGINE).engine.precision == "bf16"
     assert seen == ["bf16"]
+
+
+def test_a_run_that_another_process_lays_apart_at_the_same_moment_is_there_once(monkeypatch, tmp_path):
+    """Two ensembles that share a seed, as of two calls that ask for runs that overlap."""
+    trained(tmp_path / "theirs", runs())
+    theirs, rename = tmp_path / "theirs" / "arm" / "seed-1", Path.rename
+
+    def late(path: Path, target: Path) -> Path:
+        if target.name == "seed-1" and not target.exists():
+            rename(theirs, target)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    trained(tmp_path, runs())
+    assert len(finished(runs(), tmp_path)) == 3
+    assert not theirs.exists()
+    assert not (tmp_path / together.ASIDE).exists()
+
+
+def test_a_run_that_cannot_be_given_its_folder_is_told_of(monkeypatch, tmp_path):
+    def full(path: Path, target: Path) -> Path:
+        if target.name == "seed-1":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return rename(path, target)
+
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        trained(tmp_path, runs())

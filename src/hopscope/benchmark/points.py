@@ -10,10 +10,8 @@ from typing import Any
 from hopscope.benchmark.settings import BenchmarkSettings, Cell, Mode
 from hopscope.benchmark.statistics import at_least, mcnemar, paired_interval
 from hopscope.benchmark.trial import Record
-from hopscope.records import content_hash, plain, read_record, write_record
+from hopscope.records import RecordForm, content_hash, plain
 from hopscope.statistics import wilson
-
-KIND, SCHEMA = "benchmark summary", 2
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ class Summary:
 
     def write(self, path: Path) -> None:
         """Write the summary, atomically."""
-        write_record(path, self, kind=KIND, schema=SCHEMA, run=content_hash(plain(self.settings)))
+        _FORM.write(path, self, content_hash(plain(self.settings)))
 
     @staticmethod
     def read(path: Path) -> Summary:
@@ -152,8 +150,7 @@ class Summary:
         Raises:
             InputError: there is none, it is damaged, or it is another file.
         """
-        what = "a benchmark's summary"
-        return read_record(path, Summary, kind=KIND, schema=SCHEMA, what=what, upgrade=_from_old)
+        return _FORM.read(path)
 
 
 def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
@@ -168,6 +165,9 @@ def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
     for pair in there.get("comparisons", ()):
         pair["low"] = pair["high"] = None
     return there
+
+
+_FORM = RecordForm(Summary, "benchmark summary", "a benchmark's summary", schema=2, upgrade=_from_old)
 
 
 def summarise(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> Point:

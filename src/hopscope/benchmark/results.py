@@ -17,10 +17,9 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Record
 from hopscope.errors import InputError
 from hopscope.files import holding
-from hopscope.records import content_hash, plain, read_record, read_rows, write_record
+from hopscope.records import RecordForm, content_hash, plain, read_rows
 from hopscope.seals import sealed_row
 
-KIND, SCHEMA = "benchmark", 2
 WHAT = "a benchmark's results"
 
 
@@ -48,7 +47,7 @@ class Results:
         self.folder, self._path = folder, folder / "benchmark.json"
         if settings is not None and not self._path.exists():
             self._write(Header(settings, {}))
-        self.header = read_record(self._path, Header, kind=KIND, schema=SCHEMA, what=WHAT, upgrade=_from_old)
+        self.header = _FORM.read(self._path)
         for field in fields(settings) if settings is not None else ():
             there, wanted = getattr(self.header.settings, field.name), getattr(settings, field.name)
             if there != wanted:
@@ -80,7 +79,7 @@ class Results:
         return _name(self.header.settings)
 
     def _write(self, header: Header) -> None:
-        write_record(self._path, header, kind=KIND, schema=SCHEMA, run=_name(header.settings))
+        _FORM.write(self._path, header, _name(header.settings))
 
     @property
     def models(self) -> list[str]:
@@ -163,3 +162,6 @@ def _name(settings: BenchmarkSettings) -> str:
 def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
     """Upgrade a header from before records said their kind: its schema and hopscope's version were fields."""
     return {name: value for name, value in there.items() if name not in {"schema", "hopscope"}}
+
+
+_FORM = RecordForm(Header, "benchmark", WHAT, schema=2, upgrade=_from_old)

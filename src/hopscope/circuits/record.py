@@ -41,15 +41,8 @@ from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
-from hopscope.records import check_replaces, convert, plain, read_record, write_record
+from hopscope.records import RecordForm, convert, plain
 from hopscope.theory.path import AttentionPath, NamedPath, Row
-
-SCHEMA = 3
-"""Version of circuit.json; newer ones are refused."""
-
-KIND = "hopscope circuit"
-
-_WHAT = "the record of a circuit (`hopscope circuit RUN` makes one)"
 
 
 @dataclass(frozen=True)
@@ -209,7 +202,7 @@ class Circuit:
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""
-        return {"kind": KIND, "schema": SCHEMA, **self._fields()}
+        return {**FORM.named, **self._fields()}
 
     def save(self, path: Path | str, run: str = "", *, anew: bool = False) -> None:
         """Write the record, atomically, marked with the run that it belongs to.
@@ -223,8 +216,8 @@ class Circuit:
             InputError: there is something other than a record of a circuit.
         """
         if not anew:
-            check_replaces(Path(path), KIND, _WHAT)
-        write_record(Path(path), self._fields(), kind=KIND, schema=SCHEMA, run=run)
+            FORM.check_replaces(Path(path))
+        FORM.write(Path(path), self._fields(), run)
 
     @classmethod
     def load(cls, path: Path | str, run: str | None = None) -> Circuit:
@@ -235,9 +228,9 @@ class Circuit:
                 says which.
         """
         path = check_path("the record of a circuit", path)
-        fields = read_record(path, dict[str, Any], kind=KIND, schema=SCHEMA, what=_WHAT, upgrade=_upgrade, run=run)
+        fields = FORM.read(path, run)
         if "strict" not in fields:
-            raise InputError(f"{path} is not {_WHAT}; it was left untouched")
+            raise InputError(f"{path} is not {FORM.what}; it was left untouched")
         try:
             return _circuit(fields)
         except InputError as error:
@@ -272,6 +265,16 @@ def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
     if not schema:
         return {}
     return {**fields, "rules": 1} | ({"strict": None} if schema == 1 else {})
+
+
+FORM = RecordForm(
+    dict[str, Any],
+    "hopscope circuit",
+    "the record of a circuit (`hopscope circuit RUN` makes one)",
+    schema=3,
+    upgrade=_upgrade,
+)
+"""The form of circuit.json, whose fields are those of `Circuit` with other names of paths; see `Circuit.load`."""
 
 
 def _circuit(fields: dict[str, Any]) -> Circuit:

@@ -138,9 +138,9 @@ def _records(path: Path) -> list[Path]:
 
 def _is_other(path: Path) -> bool:
     """Whether a path, as `runs/sweep/*` gives some, is neither a run nor a circuit: a folder, or another's record."""
-    from hopscope.circuits.record import KIND
+    from hopscope.circuits.record import FORM
 
     if path.is_dir():
         return not ((path / "run.json").exists() or _records(path))
     fields = read_json(path, "the record of a circuit")
-    return isinstance(fields, dict) and fields.get("kind", KIND) != KIND
+    return isinstance(fields, dict) and fields.get("kind", FORM.kind) != FORM.kind

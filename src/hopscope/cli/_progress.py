@@ -1,4 +1,4 @@
-"""Progress on a terminal: rates, time left, losses by hop. In a log a line for each stage that is finished."""
+"""Progress on a terminal: rates, time left, losses by hop. In a log lines now and then."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from rich.console import Console
 from hopscope.cli._common import for_people
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine
+from hopscope.training.metrics import learned_below
 from hopscope.training.progress import Progress
 from hopscope.training.setup import Setup
+from hopscope.words import duration
 
 CROWDED = 0.75
 """A training thread that is on its core for less than this share of the time is sharing it with other work."""
 
 _SECONDS_BEFORE_JUDGING = 20.0
 
+_SECONDS_BETWEEN_LINES = 60.0
+"""In a log; a hop that is learned has a line at once."""
+
 
 def crowded(progress: Progress, engine: Engine, seconds: float) -> str | None:
     """A warning for a run whose threads wait for one another since other work is on their cores; None without need.
 
     When one of two threads is held up, both stand still: beside other work, a run on several threads can be ten times
-        slower than on one.
+    slower than on one.
 
     Args:
         progress: how far the run is.
@@ -47,7 +52,25 @@ def crowded(progress: Progress, engine: Engine, seconds: float) -> str | None:
 
 @contextmanager
 def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], None]]:
-    """A bar for one run; gives the function that moves it, which warns once if other work holds the run up."""
+    """A bar for one run, or lines in a log; gives the function that moves it, which warns once if other work holds the
+    run up."""
+    with _bar(setup) if for_people() else _lines(setup) as (show, say):
+        began, said = time.monotonic(), False
+
+        def move(progress: Progress) -> None:
+            nonlocal said
+            warning = crowded(progress, engine, time.monotonic() - began)
+            if warning is not None and not said:
+                say(f"hopscope: {warning}")
+                said = True
+            show(progress)
+
+        yield move
+
+
+@contextmanager
+def _bar(setup: Setup) -> Iterator[tuple[Callable[[Progress], None], Callable[[str], None]]]:
+    """A bar on a terminal; gives the function that moves it, and one that says a line above it."""
     what = f"{len(setup.seeds)} x {setup.recipe.layers} layers, {setup.problem.named}"
     columns = (
         bars.TextColumn("{task.description}"),
@@ -57,16 +80,10 @@ def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], 
         bars.TimeRemainingColumn(compact=True),
         bars.TextColumn("{task.fields[losses]}"),
     )
-    with bars.Progress(*columns, console=Console(stderr=True), disable=not for_people()) as shown:
+    with bars.Progress(*columns, console=Console(stderr=True)) as shown:
         task = shown.add_task(what, total=setup.recipe.steps, rate="", losses="")
-        began, said = time.monotonic(), False
 
-        def move(progress: Progress) -> None:
-            nonlocal said
-            warning = crowded(progress, engine, time.monotonic() - began)
-            if warning is not None and not said:
-                shown.console.print(f"hopscope: {warning}", markup=False, highlight=False, soft_wrap=True)
-                said = True
+        def show(progress: Progress) -> None:
             shown.update(
                 task,
                 completed=progress.step,
@@ -75,7 +92,45 @@ def training_bar(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], 
                 losses=losses_by_hop(setup.problem, progress.partial_losses),
             )
 
-        yield move
+        yield show, lambda line: shown.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _lines(setup: Setup) -> Iterator[tuple[Callable[[Progress], None], Callable[[str], None]]]:
+    """A log's lines of a run: one a minute, and one whenever all its models have learned one hop more."""
+    last, told = time.monotonic(), set[str]()
+
+    def say(line: str) -> None:
+        click.echo(line, err=True)
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        learned = _learned(setup.problem, progress.partial_losses)
+        if told.issuperset(learned) and time.monotonic() - last < _SECONDS_BETWEEN_LINES:
+            return
+        told.update(learned)
+        last = time.monotonic()
+        say(_line(setup, progress, learned))
+
+    yield show, say
+
+
+def _line(setup: Setup, progress: Progress, learned: Sequence[str]) -> str:
+    """The progress of a run in a line: `step 640 of 3200: 2.4 steps/s, 18 min left; x1 0.021  x2 0.513; learned x1`."""
+    at, rate = f"step {progress.step} of {progress.steps}", progress.steps_per_second
+    if rate:
+        at += f": {rate:.3g} steps/s, {duration((progress.steps - progress.step) / rate)} left"
+    parts = [at, losses_by_hop(setup.problem, progress.partial_losses)]
+    if learned:
+        parts.append(f"{'all ' if len(setup.seeds) > 1 else ''}learned {', '.join(learned)}")
+    return "; ".join(parts)
+
+
+def _learned(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> list[str]:
+    """The symbols asked for that every model has learned to look up."""
+    enough = learned_below(problem.chains)
+    by_hop = zip(problem.target_symbols, zip(*partial_losses, strict=True), strict=True)
+    return [symbol for symbol, losses in by_hop if all(loss is not None and loss < enough for loss in losses)]
 
 
 @contextmanager

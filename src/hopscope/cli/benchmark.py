@@ -16,7 +16,7 @@ from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.cli._common import GivenPath, field_options, for_people, given, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.files import check_folder
-from hopscope.keeping import check_no_run
+from hopscope.outside_runs import check_no_run
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import formulation
 

@@ -28,7 +28,7 @@ def command(folder: Path, as_json: bool) -> int:
       hopscope check runs/first
       hopscope check runs/laptop --json
     """
-    from hopscope.check import check
+    from hopscope.integrity import check
 
     found = check(folder)
     damaged = [one for one in found if one.trouble]

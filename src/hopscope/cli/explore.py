@@ -59,7 +59,7 @@ def command(
         if len(runs) != 1:
             raise InputError(f"--keepsake copies one run, got {len(runs)}; give one RUN")
         from hopscope.explorer.keepsake import keepsake as kept
-        from hopscope.keeping import check_in_no_run
+        from hopscope.outside_runs import check_in_no_run
 
         check_in_no_run(keepsake)
         kept(runs[0], keepsake)

@@ -33,8 +33,8 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
       hopscope export own --to huggingface --out own-plain
     """
     from hopscope.errors import InputError
-    from hopscope.keeping import check_no_run
     from hopscope.model.model_folder import export_model_folder, is_model_folder
+    from hopscope.outside_runs import check_no_run
 
     check_no_run(out)
     of_text = is_model_folder(source) and not (source / "run.json").exists()

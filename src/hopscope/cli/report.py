@@ -11,7 +11,7 @@ import click
 from hopscope.cli._common import GivenPath
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
-from hopscope.keeping import check_no_run
+from hopscope.outside_runs import check_no_run
 
 
 @click.command()

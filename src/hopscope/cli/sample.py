@@ -13,7 +13,7 @@ import click
 from hopscope.cli._common import SEED, GivenPath, field_options, given
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import check_file, check_fits, replacing
-from hopscope.keeping import check_in_no_run
+from hopscope.outside_runs import check_in_no_run
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.extensions import Extensions
@@ -164,7 +164,7 @@ def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
     check_in_no_run(path)
     if path.suffix == ".jsonl":
         _check_replaces(path, _first_line)
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(json.dumps(record) + "\n" for record in records)
         return
     if path.suffix != ".parquet":

@@ -12,7 +12,7 @@ import click
 from hopscope.cli._common import GivenPath, field_options, given, numbers
 from hopscope.cli._engine import engine_options, say_precision
 from hopscope.errors import InputError
-from hopscope.keeping import check_no_run
+from hopscope.outside_runs import check_no_run
 from hopscope.paper import recipes
 from hopscope.training.cluster import RayCluster
 from hopscope.training.recipe import Recipe

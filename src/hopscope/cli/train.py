@@ -11,7 +11,6 @@ import click
 
 from hopscope.cli._common import GivenPath, field_options, given, numbers
 from hopscope.cli._engine import engine_options, say_precision
-from hopscope.keeping import check_in_no_run
 from hopscope.paper import recipes
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
@@ -67,7 +66,6 @@ def command(
       hopscope train runs/plain --no-curriculum --steps 3000
       hopscope train runs/functions --recipe plain --graph functions --layers 5 --steps 6000
     """
-    check_in_no_run(folder)
     start = recipes.BY_NAME[name]
     if fields["graph"] is not None and fields["hops"] is None:
         fields["hops"] = look_ups(fields["graph"], start.problem.hops)
@@ -88,8 +86,6 @@ def command(
     if (folder / "run.json").exists():
         engine = engine_here(RunFolder(folder).require(setup).engine, setup)
         _say_kept(folder, engine, device=device, threads=threads, precision=precision, compiled=compiled)
-    else:
-        setup.check_waiting()
     say_precision(engine.device, engine.precision)
     with training_bar(setup, engine) as watch:
         run = train(setup, folder, engine=engine, watch=watch)

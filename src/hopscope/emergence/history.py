@@ -37,12 +37,7 @@ from hopscope.emergence.crossing import LEVEL, Crossing
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.errors import InputError
-from hopscope.records import plain, read_record, write_record
-
-SCHEMA = 1
-"""Version of emergence.json; any other is refused."""
-
-KIND = "hopscope emergence"
+from hopscope.records import RecordForm, plain
 
 
 @dataclass(frozen=True)
@@ -178,11 +173,11 @@ class Emergence:
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""
-        return {"kind": KIND, "schema": SCHEMA, **plain(self)}
+        return {**_FORM.named, **plain(self)}
 
     def save(self, path: Path) -> None:
         """Write the record, atomically."""
-        write_record(path, self, kind=KIND, schema=SCHEMA, run=self.run)
+        _FORM.write(path, self, self.run)
 
     @classmethod
     def load(cls, path: Path) -> Emergence:
@@ -191,12 +186,13 @@ class Emergence:
         Raises:
             InputError: the file is missing, damaged, newer, or no record of an emergence.
         """
-        return read_record(
-            path, cls, kind=KIND, schema=SCHEMA, what="the record of an emergence (`hopscope emergence RUN` makes one)"
-        )
+        return _FORM.read(path)
 
     def __post_init__(self) -> None:
         _check_lengths(self)
+
+
+_FORM = RecordForm(Emergence, "hopscope emergence", "the record of an emergence (`hopscope emergence RUN` makes one)")
 
 
 def _check_lengths(history: Emergence) -> None:

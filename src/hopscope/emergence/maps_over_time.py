@@ -26,10 +26,7 @@ from torch import Tensor
 
 from hopscope.circuits.role_maps import RoleMaps
 from hopscope.errors import InputError
-from hopscope.records import read_record, write_record
-
-SCHEMA = 1
-KIND = "hopscope maps over time"
+from hopscope.records import RecordForm
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,7 @@ class MapsOverTime:
 
     def save(self, path: Path, run: str = "") -> None:
         """Write the file, atomically, marked with the content hash of the run that it belongs to."""
-        write_record(path, self, kind=KIND, schema=SCHEMA, run=run)
+        _FORM.write(path, self, run)
 
     @classmethod
     def load(cls, path: Path) -> MapsOverTime:
@@ -91,5 +88,7 @@ class MapsOverTime:
         Raises:
             InputError: the file is missing, damaged or something else.
         """
-        what = "role maps over time (`hopscope emergence RUN` makes them)"
-        return read_record(path, cls, kind=KIND, schema=SCHEMA, what=what)
+        return _FORM.read(path)
+
+
+_FORM = RecordForm(MapsOverTime, "hopscope maps over time", "role maps over time (`hopscope emergence RUN` makes them)")

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.errors import InputError
-from hopscope.records import read_record, unmarked, write_record
+from hopscope.records import RecordForm, unmarked
 from hopscope.theory.depth import depths
 from hopscope.training.metrics import learned_below
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
-
-_KIND = "hopscope depth study"
 
 _BY_SEED = ("final_validation_loss", "final_partial_losses", "held_out_loss", "held_out_standard_error", "crossings")
 """The fields of a group that have an entry for every seed."""
@@ -138,9 +136,14 @@ class DepthSummary:
     groups: tuple[Group, ...]
 
 
+_FORM = RecordForm(
+    DepthSummary, "hopscope depth study", "the summary of a depth study", upgrade=unmarked, bare="groups"
+)
+
+
 def write_summary(path: Path, groups: tuple[Group, ...]) -> None:
     """Write `summary.json`."""
-    write_record(path, DepthSummary(groups), kind=_KIND, schema=1)
+    _FORM.write(path, DepthSummary(groups))
 
 
 def read_summary(path: Path) -> tuple[Group, ...]:
@@ -149,8 +152,7 @@ def read_summary(path: Path) -> tuple[Group, ...]:
     Raises:
         InputError: it is missing or damaged.
     """
-    what = "the summary of a depth study"
-    return read_record(path, DepthSummary, kind=_KIND, schema=1, what=what, upgrade=unmarked, bare="groups").groups
+    return _FORM.read(path).groups
 
 
 def read_groups(setups: Sequence[Setup], folder: Path, at: str) -> tuple[Group, ...]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from hopscope.checks import check_path
 from hopscope.errors import InputError
-from hopscope.keeping import check_no_run
+from hopscope.outside_runs import check_no_run
 from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
 from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_claims
 from hopscope.paper.groups import read_groups

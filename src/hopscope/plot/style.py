@@ -181,7 +181,7 @@ def write(figure: Figure, path: Path) -> None:
     with house(), replacing(path) as temporary:
         figure.savefig(temporary, format=suffix, metadata=_METADATA[suffix])
         if suffix == "svg":
-            temporary.write_text(_numbered(temporary.read_text(encoding="utf-8")), encoding="utf-8")
+            temporary.write_bytes(_numbered(temporary.read_text(encoding="utf-8")).encode())
 
 
 def _numbered(svg: str) -> str:

@@ -33,7 +33,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.files import read_json
 from hopscope.problem.counter import derive_seed
-from hopscope.records import content_hash, plain, read_record, write_record
+from hopscope.records import RecordForm, content_hash, plain
 from hopscope.statistics import clopper_pearson
 from hopscope.studies.hosts import TRUTH, Host, cut_down, hand_built
 from hopscope.studies.planting import KINDS, TRUE, Kind, Label, label, plant
@@ -49,8 +49,6 @@ PROOF = Proof(sequences=96, deciding=512, few=32, rough=8, draws=100, halves=16)
 
 QUICK = Proof(sequences=48, deciding=48, few=16, rough=4, draws=20, halves=4)
 """The proof of a quick check that the study runs: hand-built circuits are clear on few sequences."""
-
-_KIND, _HOST = "hopscope calibration", "hopscope calibration host"
 
 _LABELS = ("true", "false")
 
@@ -202,7 +200,7 @@ def _fill(study: CalibrationStudy, folder: Path, name: str, kinds: Sequence[Kind
                 done = _read(study, path)
             elif (made := _certified(study, host, hosts, kind, number)) is not None:
                 done = made
-                write_record(path, done, kind=_KIND, schema=1, run=study.asked)
+                _FORM.write(path, done, study.asked)
             else:
                 break
             labelled += done.label in _LABELS
@@ -215,10 +213,12 @@ def read(study: CalibrationStudy, folder: Path) -> CalibrationResult:
     return CalibrationResult(tuple(_read(study, path) for path in sorted(folder.glob("*-[0-9][0-9][0-9].json"))))
 
 
+_FORM = RecordForm(Certified, "hopscope calibration", "a planted circuit")
+
+
 def _read(study: CalibrationStudy, path: Path) -> Certified:
-    what = "a planted circuit"
-    made = read_record(path, Certified, kind=_KIND, schema=1, what=what)
-    if read_json(path, what).get("seal", {}).get("run") != study.asked:
+    made = _FORM.read(path)
+    if read_json(path, _FORM.what).get("seal", {}).get("run") != study.asked:
         raise InputError(
             f"{path} was certified by another proof, in another sense or by other rules; choose another folder, or "
             "move it away"
@@ -241,6 +241,9 @@ class _Kept:
     clear: bool = False
 
 
+_HOST = RecordForm(_Kept, "hopscope calibration host", "a circuit found for calibration", schema=2)
+
+
 def _keep_hosts(study: CalibrationStudy, folder: Path, path: Path) -> None:
     """Find circuits in the models of a run, and keep them in `folder`."""
     run = RunFolder(path)
@@ -252,7 +255,7 @@ def _keep_hosts(study: CalibrationStudy, folder: Path, path: Path) -> None:
             found = _search(searched, study.sense)
             host = found and cut_down("", "", model, problem, found, study.sequences)
             held = _Kept(to_json(host.circuit, problem), host.bar, host.clear) if host else _Kept(None)
-            write_record(kept, held, kind=_HOST, schema=2, run=run.record.content_hash)
+            _HOST.write(kept, held, run.record.content_hash)
 
 
 def _search(evaluator: VectorEvaluator, sense: Sense) -> Draft | None:
@@ -285,14 +288,7 @@ def _trained(path: Path, sequences: int, folder: Path) -> list[Host]:
     run, hosts = RunFolder(path), []
     for number, seed in enumerate(run.seeds):
         kept = _kept_path(folder, path, seed)
-        held = read_record(
-            kept,
-            _Kept,
-            kind=_HOST,
-            schema=2,
-            what="a circuit found for calibration",
-            run=run.record.content_hash,
-        )
+        held = _HOST.read(kept, run.record.content_hash)
         if held.program is not None:
             model = single(run.transformer(), number)
             batch = held_out(run.problem, sequences, 0, TRUTH)

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import get_args
 
 from hopscope.circuits.certificate import PARTS, Proof
-from hopscope.records import content_hash, plain, read_record, write_record
+from hopscope.records import RecordForm, content_hash, plain
 from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult, CalibrationStudy, run
 from hopscope.studies.hosts import MARGIN
 from hopscope.studies.planting import Kind
 from hopscope.studies.work import Work
-
-_KIND = "hopscope calibration summary"
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,9 @@ class CalibrationSummary:
         return {f"{by} {one.family} {one.planted} {n}" for one in self.counts for n in range(one.certified)}
 
 
+_FORM = RecordForm(CalibrationSummary, "hopscope calibration summary", "what the calibration came to")
+
+
 def kept_summary(folder: Path) -> CalibrationSummary | None:
     """The summary last written to a folder; None if there is none.
 
@@ -77,12 +78,12 @@ def kept_summary(folder: Path) -> CalibrationSummary | None:
     path = folder / "calibration.json"
     if not path.exists():
         return None
-    return read_record(path, CalibrationSummary, kind=_KIND, schema=1, what="what the calibration came to")
+    return _FORM.read(path)
 
 
 def keep_summary(folder: Path, found: CalibrationSummary) -> None:
     """Write the summary to a folder."""
-    write_record(folder / "calibration.json", found, kind=_KIND, schema=1)
+    _FORM.write(folder / "calibration.json", found)
 
 
 def summarised(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationSummary:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
-from hopscope.records import write_record
+from hopscope.records import RecordForm
 from hopscope.studies.judgements import FEWEST
 from hopscope.studies.work import Work
 from hopscope.training.metrics import Metrics
@@ -108,6 +108,9 @@ class Answer:
     sentence: str
 
 
+_FORM = RecordForm(dict[str, Any], "hopscope handed head", "what a handed head came to")
+
+
 def run(study: HeldHeadStudy, folder: Path, work: Work | None = None) -> HeldHeadResult | None:
     """Train the arms that are not trained yet, and read their results."""
     work = work or Work()
@@ -132,7 +135,7 @@ def read(study: HeldHeadStudy, folder: Path) -> HeldHeadResult | None:
         return None
     arms = (_arm("free", list(free.values())), *(_arm(name, [run]) for name, run in others.items()))
     answer = judge({arm.name: arm.plateaus for arm in arms}, study.recipe.steps)
-    write_record(folder / "held-head.json", _record(arms, answer), kind="hopscope handed head", schema=1)
+    _FORM.write(folder / "held-head.json", _record(arms, answer))
     return HeldHeadResult(study.recipe.log_every, arms, answer)
 
 

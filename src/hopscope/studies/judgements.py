@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from hopscope.records import RecordForm
 from hopscope.statistics import clopper_pearson, share_in_words
 
 StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
@@ -49,6 +50,10 @@ class Judgements:
     """
 
     judgements: tuple[Judgement, ...]
+
+
+JUDGEMENTS = RecordForm(Judgements, "hopscope judgements", "the verdicts of a study")
+"""The form of judgements.json."""
 
 
 def all_of(asked: str, models: Sequence[bool], against: bool, missing: bool) -> Judgement:

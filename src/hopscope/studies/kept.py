@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from hopscope.records import as_before, content_hash, plain, read_record
+from hopscope.records import RecordForm, as_before, content_hash, plain
 from hopscope.training.setup import Setup
 
 if TYPE_CHECKING:
@@ -46,7 +46,12 @@ def kept(study: str, folder: Path, kind: type[R]) -> R | None:
     path = folder / f"{study}.json"
     if not path.exists():
         return None
-    return read_record(path, kind, kind=f"hopscope study {study}", schema=1, what="what a study came to")
+    return study_form(study, kind).read(path)
+
+
+def study_form(study: str, kind: type[R]) -> RecordForm[R]:
+    """The form of the record of a study, given the type of its result."""
+    return RecordForm(kind, f"hopscope study {study}", "what a study came to")
 
 
 def made_by(setup: Setup, *looked_at: Any) -> str:

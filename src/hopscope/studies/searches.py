@@ -29,7 +29,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import read_record, write_record
+from hopscope.records import RecordForm
 from hopscope.studies.circuits import diverged
 from hopscope.theory.witness.decoys import disguised_witness
 from hopscope.training.data import held_out
@@ -79,6 +79,9 @@ class SearchFound:
     minimal: bool
 
 
+_FORM = RecordForm(SearchFound, "hopscope search comparison", "what a search found")
+
+
 def compare(
     model: str, transformer: Transformer, problem: RetrievalProblem, known: int | None, folder: Path, of: str = ""
 ) -> list[SearchFound]:
@@ -98,10 +101,9 @@ def compare(
     found = []
     for name in SEARCHES:
         path = folder / f"{model}-{name}.json".translate(_IN_FILES)
-        what = {"kind": "hopscope search comparison", "schema": 1, "run": of}
         if not path.exists():
-            write_record(path, _one(model, name, transformer, problem, known), **what)  # type: ignore[arg-type]
-        found.append(read_record(path, SearchFound, **what, what="what a search found"))  # type: ignore[arg-type]
+            _FORM.write(path, _one(model, name, transformer, problem, known), of)
+        found.append(_FORM.read(path, of))
     return found
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
 
@@ -25,6 +25,8 @@ from hopscope.model.kernels import fused_attention, fused_block, products
 from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
 from hopscope.words import counted
+
+T = TypeVar("T")
 
 _ROWS_AT_ONCE = 16_384
 """Positions, over all models, that a CPU computes together: with more, activations leave the caches and fill memory."""
@@ -60,6 +62,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         make_plain(self)
+        object.__setattr__(self, "device", _one_cpu(self.device))
         for name in ("threads", "models_at_once"):
             check_count(name, getattr(self, name))
         for name in ("compiled", "fused", "fused_blocks", "graphed"):
@@ -114,6 +117,9 @@ class EngineChoice:
     precision: Precision | Literal["auto"] = "auto"
     compiled: bool | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "device", _one_cpu(self.device))
+
     def engine(self, setup: Setup) -> Engine:
         """The fastest engine that this choice allows on this machine, for one run.
 
@@ -142,6 +148,11 @@ class EngineChoice:
             fused_blocks=blocks,
             graphed=torch.device(device).type == "cuda",
         )
+
+
+def _one_cpu(device: T) -> T | str:
+    """The name of a device; torch takes `cpu:0` for the only CPU, which is `cpu` everywhere here."""
+    return "cpu" if isinstance(device, str) and device.startswith("cpu:") and device[4:].isdigit() else device
 
 
 FASTEST = EngineChoice()

@@ -183,14 +183,17 @@ def unfinished(setups: Sequence[Setup], folder: Path, *, in_order: bool = False)
 
 
 def check_begun(setups: Iterable[Setup], folder: Path) -> None:
-    """Check that what is there under the setups' names is their runs, before any is trained or told of.
+    """Check that what is there under the setups' names is their runs, and that the others can begin, before any is
+    trained or told of.
 
     Raises:
-        InputError: a run folder of that name holds another run.
+        InputError: a run folder of that name holds another run, or a guess comes to what a run waits for.
     """
     for setup in setups:
         if (folder / setup.name / "run.json").exists():
             RunFolder(folder / setup.name).require(setup)
+        else:
+            setup.check_waiting()
 
 
 def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:

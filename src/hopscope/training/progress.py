@@ -49,10 +49,11 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
     found = {}
     for setup in setups:
         rows = _last_rows(folder / setup.name / "metrics.jsonl", len(setup.seeds))
-        step = rows[0].step if rows else 0
+        step, steps = rows[0].step if rows else 0, setup.recipe.steps
         losses = tuple(row.partial_losses for row in rows)
-        ended = (folder / setup.name / "result.json").exists()
-        found[setup.name] = Progress(step, step if ended else setup.recipe.steps, losses)
+        if (folder / setup.name / "result.json").exists():
+            step = steps = step or steps  # whoever opens a finished run without rows is told that they are missing
+        found[setup.name] = Progress(step, steps, losses)
     return found
 
 

@@ -23,16 +23,16 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor
 
-from hopscope.checks import check_count, check_path
+from hopscope.checks import check_count, check_path, plain_value
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import holding, settle, write_text
 from hopscope.model.fast import FastTransformer
-from hopscope.records import content_hash, read_record, read_rows, row_lines, unmarked, write_record
+from hopscope.records import RecordForm, content_hash, read_rows, row_lines, unmarked
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.engine import Engine
 from hopscope.training.metrics import Metrics, MetricsRow, learned_below
@@ -41,8 +41,8 @@ from hopscope.training.run_records import Result, RunRecord, check_hash, hash_of
 from hopscope.training.setup import Setup
 from hopscope.version import VERSION
 
-_RUN: dict[str, Any] = {"kind": "hopscope run", "schema": 1}
-_RESULT: dict[str, Any] = {"kind": "hopscope result", "schema": 1}
+_RUN = RecordForm(RunRecord, "hopscope run", "the record of a hopscope run", check=check_hash)
+_RESULT = RecordForm(Result, "hopscope result", "the result of a finished run", upgrade=unmarked)
 
 _DRAFT = ".run.json.new"
 """The name of run.json until it is complete."""
@@ -60,8 +60,7 @@ class RunFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = check_path("a run", path)
-        what = "the record of a hopscope run"
-        self.record = read_record(self.path / "run.json", RunRecord, **_RUN, what=what, check=check_hash)
+        self.record = _RUN.read(self.path / "run.json")
         self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
         self.engine = self.record.engine
 
@@ -84,7 +83,7 @@ class RunFolder:
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         }
-        write_record(path / _DRAFT, RunRecord(named, problem, recipe, seeds, engine, versions), **_RUN, run=named)
+        _RUN.write(path / _DRAFT, RunRecord(named, problem, recipe, seeds, engine, versions), run=named)
         _publish(path / _DRAFT, path / "run.json")
         return cls(path).require(setup)  # as it was begun: another process may have come first
 
@@ -131,12 +130,11 @@ class RunFolder:
         Raises:
             InputError: the run is not finished, or its result is damaged.
         """
-        path, what = self.path / "result.json", "the result of a finished run"
-        return read_record(path, Result, **_RESULT, what=what, upgrade=unmarked, run=self.record.content_hash)
+        return _RESULT.read(self.path / "result.json", self.record.content_hash)
 
     def finish(self, result: Result) -> None:
         """Write the result, which marks the run as finished."""
-        write_record(self.path / "result.json", result, **_RESULT, run=self.record.content_hash)
+        _RESULT.write(self.path / "result.json", result, self.record.content_hash)
 
     @cached_property
     def model_hashes(self) -> tuple[str, ...]:
@@ -188,8 +186,8 @@ class RunFolder:
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Append rows to the metrics."""
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(row_lines(rows, self.record.content_hash))
+        with (self.path / "metrics.jsonl").open("ab") as file:  # as text, line breaks would be others on Windows
+            file.write(row_lines(rows, self.record.content_hash).encode())
         self.__dict__.pop("metrics", None)
 
     def drop_metrics_after(self, step: int) -> None:
@@ -244,7 +242,7 @@ class RunFolder:
                 found[int(number)] = path
         return found
 
-    def find_checkpoint(self, step: int | None = None) -> Path:
+    def find_checkpoint(self, step: SupportsIndex | None = None) -> Path:
         """The file of weights after `step` updates, by default the last.
 
         Raises:
@@ -253,13 +251,12 @@ class RunFolder:
         checkpoints = self.checkpoints
         if not checkpoints:
             raise InputError(f"{self.path} has no checkpoint yet; let the run come to one")
-        if step is not None:
-            check_count("the step of a checkpoint", step, least=0)
-        step = max(checkpoints) if step is None else step
-        if step not in checkpoints:
-            near = min(checkpoints, key=lambda known: abs(known - step))
-            raise InputError(f"{self.path} has no checkpoint at step {step}; the nearest is at step {near}")
-        return checkpoints[step]
+        wanted: int = max(checkpoints) if step is None else plain_value(step)
+        check_count("the step of a checkpoint", wanted, least=0)
+        if wanted not in checkpoints:
+            near = min(checkpoints, key=lambda known: abs(known - wanted))
+            raise InputError(f"{self.path} has no checkpoint at step {wanted}; the nearest is at step {near}")
+        return checkpoints[wanted]
 
     def checkpoint_path(self, step: int) -> Path:
         """Where the weights after `step` updates are kept."""
@@ -292,7 +289,7 @@ class RunFolder:
         path = self.path / "state.safetensors"
         return load_tensors(path, self.record.content_hash) if path.exists() else None
 
-    def transformer(self, step: int | None = None) -> FastTransformer:
+    def transformer(self, step: SupportsIndex | None = None) -> FastTransformer:
         """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
 
         Raises:

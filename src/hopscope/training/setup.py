@@ -25,7 +25,7 @@ class Setup:
 
     Raises:
         InputError: there are no seeds, seeds repeat, or one is not a whole number from 0 to 2^63 - 1; `hop_weights` has
-            not one weight per hop asked for, or only zeros; or `problem` or `recipe` is something else.
+            not one weight per hop asked for, or only zeros; or `name`, `problem` or `recipe` is something else.
     """
 
     name: str
@@ -37,6 +37,8 @@ class Setup:
         for name, kind in (("problem", RetrievalProblem), ("recipe", Recipe)):
             if not isinstance(getattr(self, name), kind):
                 raise InputError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if not isinstance(self.name, str):
+            raise InputError(f"name must be a text, the name of a run folder, got {self.name!r}")
         object.__setattr__(self, "seeds", check_items("seeds", self.seeds, "whole numbers, one a model"))
         for seed in self.seeds:
             check_seed(seed)

@@ -225,7 +225,11 @@ def _give_out(ensemble: Path, folder: Path) -> None:
         target = folder / path.parent.relative_to(ensemble / _APART)
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            path.parent.rename(target)
+            try:
+                path.parent.rename(target)
+            except OSError:
+                if not target.exists():  # else another process has just given the same run its folder
+                    raise
 
 
 def _rows(of_model: Iterable[MetricsRow], plan: Plan) -> list[MetricsRow]:

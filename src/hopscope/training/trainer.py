@@ -13,6 +13,7 @@ from torch import Tensor
 from hopscope.errors import InputError
 from hopscope.files import number_or_null
 from hopscope.interrupts import deferred
+from hopscope.outside_runs import check_in_no_run
 from hopscope.own_process import flushing_denormals
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import ORDER, Data, held_out
@@ -59,11 +60,13 @@ def train(
         watch: called with the run's progress after every row of metrics.
 
     Raises:
-        InputError: the folder holds something else, this machine lacks the engine, the run does not fit into memory, or
-            a file of the run is damaged.
+        InputError: the folder lies in a run or holds something else, a guess comes to what the run waits for, this
+            machine lacks the engine, the run does not fit into memory, or a file of the run is damaged.
         KeyboardInterrupt: the process was told to stop; the state was written before.
     """
     if not (folder / "run.json").exists():
+        check_in_no_run(folder)
+        setup.check_waiting()
         engine = engine.engine(setup) if isinstance(engine, EngineChoice) else engine
         engine.check()
         check_memory(setup, engine)

@@ -8,9 +8,7 @@ from typing import Any
 
 from hopscope.circuits.search.journal import Memory
 from hopscope.errors import InputError
-from hopscope.records import read_record, unmarked, write_record
-
-_KIND = "an interrupted search"
+from hopscope.records import RecordForm, unmarked
 
 
 @dataclass(frozen=True)
@@ -19,6 +17,9 @@ class _Memory:
 
     asked: dict[str, Any]
     memory: Memory
+
+
+_FORM = RecordForm(_Memory, "an interrupted search", "an interrupted search", upgrade=unmarked)
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,7 @@ class Interrupted:
         if not self.path.exists():
             return {}
         try:
-            saved = read_record(
-                self.path, _Memory, kind=_KIND, schema=1, what=_KIND, upgrade=unmarked, run=self.run or None
-            )
+            saved = _FORM.read(self.path, self.run or None)
         except InputError:
             if self.path.exists():
                 raise
@@ -56,7 +55,7 @@ class Interrupted:
 
     def remember(self, memory: Memory) -> None:
         """Write down what is finished."""
-        write_record(self.path, _Memory(self.asked, memory), kind=_KIND, schema=1, run=self.run)
+        _FORM.write(self.path, _Memory(self.asked, memory), self.run)
 
     def forget(self) -> None:
         """Delete the file, since the record of the search is there."""
