@@ -87,7 +87,7 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
       hopscope circuit census runs/*
       hopscope circuit census runs/a runs/b --json
     """
-    from hopscope.circuits.compare import census as count
+    from hopscope.circuits.census import census as count
     from hopscope.circuits.describe import describe_census
     from hopscope.circuits.record import Circuit
 
@@ -102,7 +102,7 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"left out, no run and no circuit: {', '.join(map(str, others))}", err=True)
     counts = count(circuits)
     if as_json:
-        click.echo(json.dumps(counts | {"without_record": len(without)}))
+        click.echo(json.dumps(counts.to_json() | {"without_record": len(without)}))
         return
     click.echo(describe_census(counts), nl=False)
     if without:
