@@ -131,7 +131,7 @@ def minimality(evidence: Evidence) -> Part:
         gone = [*combinations(rows, 2), *_random_parts(evidence, rows)]
         tried = f"every part two rows smaller, and {evidence.proof.halves} others, {len(gone)} in all"
     programs: list[Draft] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
-    seen = evidence.settled_or_open(programs, evidence.bar)
+    seen = evidence.settled_or_open(programs, evidence.bar, evidence.base)
     losses = [loss for loss, _ in seen]
     may_hold = [number for number, (loss, in_doubt) in enumerate(seen) if in_doubt or loss <= evidence.bar]
     holding: list[int] = []
