@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from circuit_records import imposed
+from circuit_records import form_in, imposed
 from older_rules import by_rules
 from small_models import disguised_witness
 
@@ -53,7 +53,6 @@ def found(hops: int = 2) -> Circuit:
 def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, heads: int = 2) -> Circuit:
     """A circuit of these paths, with numbers that do not matter."""
     numbers: dict[str, Any] = {
-        "form": "one_hot",
         "weight": 0.9,
         "ablation_mse": 0.3,
         "interval": (0.2, 0.4),
@@ -70,7 +69,7 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         heads=heads,
         bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
-        paths=tuple(CircuitPath(path, **numbers) for path in there),
+        paths=tuple(CircuitPath(path, form_in(there, path), **numbers) for path in there),
         program=imposed(there, problem),
         others=(),
         search={},

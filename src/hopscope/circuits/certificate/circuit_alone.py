@@ -6,9 +6,10 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import CHOSEN, Evidence
+from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.form import CHOSEN
 from hopscope.circuits.hypotheses import Draft
 from hopscope.theory.depth import minimum_paths
 from hopscope.theory.path import Row

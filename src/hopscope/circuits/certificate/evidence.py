@@ -16,12 +16,9 @@ from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.sampling import SURE, Sampling, by_sequence
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
+from hopscope.circuits.form import CHOSEN, IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
 from hopscope.circuits.hypotheses import Draft, Hypotheses
 from hopscope.theory.path import AttentionPath, Row
-
-CHOSEN = (Intervention.ONE_HOT, Intervention.MIXTURE)
-"""Forms that name their keys; all others are whole patterns."""
 
 COUNTS = 0.2
 """How much the loss must rise without a row or path, as a share of the bar, for it to count as doing something."""
