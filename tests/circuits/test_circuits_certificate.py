@@ -111,10 +111,14 @@ def test_a_part_that_few_sequences_leave_open_is_measured_on_more(monkeypatch: p
     """Planted: a smaller part whose loss on few sequences lies above the bar, in doubt, and on many below it."""
     evidence = evidence_of(witness(2))
     monkeypatch.setattr(evidence, "off", dict.fromkeys(evidence.rows, UNIFORM))
-    monkeypatch.setattr(evidence, "settled_or_open", lambda programs, limit: [(1.1 * limit, True)] * len(programs))
+    monkeypatch.setattr(
+        evidence, "settled_or_open", lambda programs, limit, near: [(1.1 * limit, True)] * len(programs)
+    )
     monkeypatch.setattr(evidence, "sure", lambda _: Measured(0.8 * evidence.bar, (0.0, 0.9 * evidence.bar)))
     assert not PARTS["minimality"](evidence).passed
-    monkeypatch.setattr(evidence, "settled_or_open", lambda programs, limit: [(1.1 * limit, False)] * len(programs))
+    monkeypatch.setattr(
+        evidence, "settled_or_open", lambda programs, limit, near: [(1.1 * limit, False)] * len(programs)
+    )
     assert PARTS["minimality"](evidence).passed
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import pytest
 import torch
 from planted_models import LAST_OF_TWO, evidence_of, witness
 from resting_head import resting
+from torch import Tensor
 from two_keys import two_keys
 
 from hopscope.circuits.certificate import PARTS, Evidence, certify
@@ -15,8 +17,9 @@ from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.places import _Moved
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, POSITIONAL, Form, knock_out
+from hopscope.circuits.form import KEEP, POSITIONAL, Form, Intervention, Program, knock_out
 from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.on_vectors import VectorEvaluator
 
 PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.certificate.{name}"] for name in ("places", "outside"))
 
@@ -98,6 +101,38 @@ def test_a_key_has_no_backup_in_its_own_row(share: float, sense: Sense) -> None:
     assert found.failed == ("completeness",)
     keys = found.number("completeness", "keys")
     assert keys[claimed.describe(evidence.evaluator.names)] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+def test_what_two_parts_ask_of_the_circuit_is_measured_once(sense: Sense, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without each row, and without each key of a row with several: `necessity` and `completeness` ask for both."""
+    both = Form(Intervention.MIXTURE, (LAST_OF_TWO.key, 1), (0.7, 0.3))
+    evidence, asked = evidence_of(witness(2), {LAST_OF_TWO.row: both}, sense=sense), []
+    measure = VectorEvaluator.errors
+
+    def seen(evaluator: VectorEvaluator, programs: Sequence[Program]) -> Tensor:
+        asked.extend((evaluator.sequences, frozenset(program.items())) for program in programs)
+        return measure(evaluator, programs)
+
+    PARTS["necessity"](evidence)
+    monkeypatch.setattr(VectorEvaluator, "errors", seen)
+    PARTS["completeness"](evidence)
+    size = evidence.few.sequences
+    for row in evidence.rows:
+        assert (size, frozenset({row: evidence.off[row]}.items())) in asked  # of the model
+        assert (size, frozenset({**evidence.around(row), row: evidence.off[row]}.items())) not in asked
+    for path in evidence.partial:
+        without = {**evidence.around(path.row), path.row: evidence.without_key(path)}
+        assert (size, frozenset(without.items())) not in asked
+    assert len(evidence.partial) == 2
+
+
+def test_a_mixture_of_three_keys_loses_one_and_keeps_its_other_two() -> None:
+    three = Form(Intervention.MIXTURE, (LAST_OF_TWO.key, 1, LAST_OF_TWO.query), (0.6, 0.3, 0.1))
+    evidence = evidence_of(witness(2), {LAST_OF_TWO.row: three}, sense="strict")
+    first, second = evidence.partial
+    assert evidence.without_key(first) == Form(Intervention.MIXTURE, (second.key, LAST_OF_TWO.query), (0.3, 0.1))
+    assert not PARTS["necessity"](evidence).passed  # the second does nothing
 
 
 def test_a_key_of_its_own_is_missed_by_the_model_too() -> None:

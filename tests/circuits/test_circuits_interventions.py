@@ -259,6 +259,15 @@ def test_programs_that_do_not_fit(program: dict[Row, Form], says: str) -> None:
         (Intervention.MEAN, (), ()),
         (Intervention.MIXTURE, (1, 2), (0.0, 0.0)),
         (Intervention.MIXTURE, (1, 2), (1.0, -1.0)),
+        (Intervention.MIXTURE, (1, 2), (1.0, float("nan"))),
+        (Intervention.MIXTURE, (1, 2), (1.0, float("inf"))),
+        (Intervention.MIXTURE, (1, 1), (0.5, 0.5)),
+        (Intervention.KNOCK_OUT, (1, 1), ()),
+        (Intervention.UNIFORM, (1,), ()),  # it would be uniform over all others, and count as in use
+        (Intervention.IDENTITY, (1,), ()),
+        (Intervention.RESAMPLE, (), (1.0,)),
+        (Intervention.ONE_HOT, (1,), (1.0,)),
+        (Intervention.MEAN, (1,), (1.0,)),
     ],
 )
 def test_edits_that_make_no_sense(kind: Intervention, keys: tuple[int, ...], weights: tuple[float, ...]) -> None:

@@ -235,10 +235,10 @@ def test_what_is_in_doubt_is_seen_on_twice_as_many_until_it_is_clear() -> None:
     evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, proof)
     nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
     (of_all,) = evidence.few.mse([nothing])
-    assert evidence.settled([nothing], of_all) == [pytest.approx(of_all)]
+    assert evidence.settled([nothing], of_all, evidence.base) == [pytest.approx(of_all)]
     seen = [one.sequences for one in evidence._rising]
     assert seen == [4, 8, 16, 32]
-    (clear,) = evidence.settled([program], 0.5)
+    (clear,) = evidence.settled([program], 0.5, evidence.base)
     assert clear == pytest.approx(evidence.rough.mse([program])[0])
 
 

@@ -12,23 +12,26 @@ from typing import Any
 
 import pytest
 import torch
-from circuit_records import imposed
+from circuit_records import form_in, imposed
 from older_rules import by_rules
 from small_models import disguised_witness
 
 from hopscope.circuits.apply import check
+from hopscope.circuits.census import census
 from hopscope.circuits.certificate import RULES, Certificate, Part, Proof
 from hopscope.circuits.certificate.part import PART_NAMES
-from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism, strategy
+from hopscope.circuits.compare import compare
 from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.describe import describe, describe_census, describe_comparison
 from hopscope.circuits.elements import CircuitPath
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
 from hopscope.circuits.language.asked import Asked
+from hopscope.circuits.mechanism import first_head_ties_pairs, mechanism
 from hopscope.circuits.programs import from_json, to_json
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.strategy import strategy
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
@@ -50,7 +53,6 @@ def found(hops: int = 2) -> Circuit:
 def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, heads: int = 2) -> Circuit:
     """A circuit of these paths, with numbers that do not matter."""
     numbers: dict[str, Any] = {
-        "form": "one_hot",
         "weight": 0.9,
         "ablation_mse": 0.3,
         "interval": (0.2, 0.4),
@@ -67,7 +69,7 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         heads=heads,
         bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
-        paths=tuple(CircuitPath(path, **numbers) for path in there),
+        paths=tuple(CircuitPath(path, form_in(there, path), **numbers) for path in there),
         program=imposed(there, problem),
         others=(),
         search={},
@@ -374,13 +376,21 @@ def test_first_head() -> None:
 
 def test_census() -> None:
     counted = census([made(*SERIAL), made(*SERIAL), made(*DOUBLING), made()])
-    assert counted["models"] == 4
-    assert counted["with_circuit"] == 3
-    assert counted["strategies"] == {"doubling": 1, "serial": 2}
-    assert [mechanism["count"] for mechanism in counted["mechanisms"]] == [2, 1]
-    assert counted["heads"] == {"4": 3}
+    assert (counted.models, counted.with_circuit, counted.first_head_ties_pairs) == (4, 3, 3)
+    assert counted.strategies == {"doubling": 1, "serial": 2}
+    assert [mechanism.count for mechanism in counted.mechanisms] == [2, 1]
+    assert (counted.heads, counted.paths) == ({4: 3}, {6: 3})
     text = describe_census(counted)
     assert "3 of 4 models have a circuit" in text
+    assert "  2 x >x1 -> x0> (1), " in text
+
+
+def test_a_census_as_plain_values_is_what_json_gives_back() -> None:
+    told = census([made(*SERIAL), made(*DOUBLING)]).to_json()
+    assert json.loads(json.dumps(told)) == told
+    assert told["heads"] == {"4": 2}
+    assert told["mechanisms"][0]["steps"][0] == {"depth": 1, "query": ">x1", "key": "x0>"}
+    assert [one["count"] for one in told["mechanisms"]] == [1, 1]
 
 
 def test_text_says_what_is_there() -> None:

@@ -13,6 +13,7 @@ from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.kept import kept_circuit
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.bars import budgets_at
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.journal import Journal
 from hopscope.errors import InputError
@@ -51,6 +52,40 @@ def test_the_program_is_in_the_model_and_has_the_paths() -> None:
         replace(circuit, program=({**first, "layer": 99}, *rest))
     with pytest.raises(InputError, match="is a path whose row the program does not have"):
         replace(circuit, program=())
+
+
+def test_what_is_replayed_is_what_is_said() -> None:
+    """Planted: a record whose program looks elsewhere than its path, or holds a row twice, or half a layer."""
+    circuit = found()
+    path, role = circuit.paths[0], {"keys": ["x0?"]}
+    row = next(one for one in circuit.program if one["query"] == path.path.names(circuit.roles)[2])
+    rest = [one for one in circuit.program if one is not row]
+    with pytest.raises(InputError, match=r"is a path, but in the program its row looks at x0\?$"):
+        replace(circuit, program=(*rest, row | role))
+    with pytest.raises(InputError, match="has the form one_hot, but keep in the program"):
+        replace(circuit, program=(*rest, row | {"form": "keep", "keys": []}))
+    with pytest.raises(InputError, match="is in the program twice"):
+        replace(circuit, program=(*circuit.program, row | role))
+    for layer in (1.5, "1", True, 0):
+        with pytest.raises(InputError, match="layer of a row of a program must be a whole number of at least 1"):
+            replace(circuit, program=(*rest, row | {"layer": layer}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"proof": 5}, r"proof must be an hs\.Proof, as in hs\.Proof\(draws=500\), got 5"),
+        ({"effort": ["quick"]}, "effort must be quick or thorough, got "),
+        ({"bar": ([0.1],)}, r"bar must be above 0 and below 0\.5, got \[0\.1\]"),
+        ({"bar": [0.05, 0.05]}, r"different ones, got 0\.05, 0\.05"),
+        ({"problem": "chain"}, r"problem must be an hs\.RetrievalProblem, got 'chain'"),
+    ],
+)
+def test_what_nobody_can_ask_for_is_refused_before_the_search(asked: dict[str, object], says: str) -> None:
+    made = disguised_witness(1)
+    with pytest.raises(InputError, match=says):
+        find_circuit(made.transformer, **({"problem": made.problem} | asked))  # type: ignore[arg-type]
+    assert [one.bar for one in budgets_at(BUDGET, [0.1, 0.05])] == [0.05, 0.1]
 
 
 def test_a_certificate_is_not_handed_back_as_one_with_more_behind_it(tmp_path: Path) -> None:

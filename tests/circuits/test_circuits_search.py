@@ -11,7 +11,6 @@ import torch
 from small_models import disguised_witness, random_model, some_batch
 
 from hopscope.circuits.certificate import Proof
-from hopscope.circuits.compare import strategy
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.form import KEEP, UNIFORM
@@ -25,6 +24,7 @@ from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.smallest import tried
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
+from hopscope.circuits.strategy import strategy
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

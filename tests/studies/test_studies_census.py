@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
-from hopscope.circuits.compare import overlap, steps_beyond_first
+from hopscope.circuits.compare import overlap
 from hopscope.circuits.elements import OtherCircuit
+from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.strict_reading import Loss
 from hopscope.errors import InputError

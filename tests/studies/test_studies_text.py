@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from hopscope.circuits.certificate import RULES
-from hopscope.circuits.compare import kinds_looked_up
+from hopscope.circuits.mechanism import kinds_looked_up
 from hopscope.circuits.record import Circuit
 from hopscope.cli import program
 from hopscope.studies.text import judge, table

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
+from hopscope.circuits.census import Census
 from hopscope.circuits.certificate.part import Certificate
-from hopscope.circuits.compare import Comparison, strategy
+from hopscope.circuits.compare import Comparison
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.strategy import strategy
 from hopscope.circuits.strict_reading import Fill, StrictReading
 from hopscope.words import counted
 
@@ -127,20 +129,20 @@ def describe_comparison(names: Sequence[str], comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def describe_census(census: dict[str, Any]) -> str:
+def describe_census(census: Census) -> str:
     """The census of many circuits, in a few lines."""
     lines = [
-        f"{census['with_circuit']} of {counted(census['models'], 'model')} have a circuit, "
-        f"{census['certified']['natural']} certified in the natural reading, {census['certified']['strict']} in the "
+        f"{census.with_circuit} of {counted(census.models, 'model')} have a circuit, "
+        f"{census.certified['natural']} certified in the natural reading, {census.certified['strict']} in the "
         "strict one; "
-        f"in {census['first_head_ties_pairs']} the first layer in use ties the members of pairs"
+        f"in {census.first_head_ties_pairs} the first layer in use ties the members of pairs"
     ]
     for name in ("heads", "layers", "paths", "strategies"):
-        counts = ", ".join(f"{value}: {count}" for value, count in census[name].items())
+        counts = ", ".join(f"{value}: {count}" for value, count in getattr(census, name).items())
         lines.append(f"  {name:<11} {counts or '-'}")
-    for mechanism in census["mechanisms"]:
-        steps = ", ".join(f"{step['query']} -> {step['key']} ({step['depth']})" for step in mechanism["steps"])
-        lines.append(f"  {mechanism['count']} x {steps}")
+    for mechanism in census.mechanisms:
+        steps = ", ".join(f"{step.query} -> {step.key} ({step.depth})" for step in mechanism.steps)
+        lines.append(f"  {mechanism.count} x {steps}")
     return "\n".join(lines) + "\n"
 
 

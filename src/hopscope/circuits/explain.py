@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hopscope.circuits.certificate import Evidence, tidy
-from hopscope.circuits.certificate.evidence import by_sequence
 from hopscope.circuits.certificate.losses import Lost
+from hopscope.circuits.certificate.sampling import by_sequence
 from hopscope.circuits.elements import CircuitPath, Feed, Helper
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.patching import Patcher

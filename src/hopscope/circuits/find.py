@@ -94,6 +94,9 @@ def find_circuit(
     """
     check_seed(seed)
     budgets = budgets_at(Budget.of(effort), bar)
+    if not isinstance(problem, RetrievalProblem):
+        raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
+    proof = Proof.of(proof)
     if not isinstance(transformer, Transformer | Foreign):
         raise InputError(
             f"a circuit is found in a transformer: pass model.transformer of a model of a run, or ask the model for "
@@ -105,7 +108,7 @@ def find_circuit(
             f"{problem.target_dim}; pass the problem that it was trained on"
         )
     batch = held_out(problem, budgets[0].confirming, seed, "circuit search")
-    evaluator, proof = _on_vectors(transformer, problem, batch, initial), proof or Proof()
+    evaluator = _on_vectors(transformer, problem, batch, initial)
     of, journal = origin or _origin(transformer), journal or Journal()
     circuit = circuit_in(evaluator, budgets, seed, of, proof, journal, strict=True)
     return replace(circuit, search=circuit.search | {"proof": asdict(proof)})
@@ -215,7 +218,7 @@ def circuit_of_run(
     """
     check_seed(seed)
     budgets = budgets_at(Budget.of(effort), bar)
-    bars = [one.bar for one in budgets]
+    bars, proof = [one.bar for one in budgets], Proof.of(proof)
     check_model(run, number)
     at = max(run.checkpoints, default=0) if step is None else step
     if step is None and run.finished and run.result.models[number].diverged:
@@ -236,7 +239,7 @@ def circuit_of_run(
         )
 
     path, wanted = circuit_path(run.path, number, step), {"model": model, "bars": bars, "rules": RULES}
-    wanted["proof"] = asdict(proof or Proof())
+    wanted["proof"] = asdict(proof)
     hashed = run.record.content_hash
     return kept_circuit(path, _asked(budgets[0], seed) | wanted, find, run=hashed, watch=watch, anew=anew)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 from hopscope.errors import InputError
 from hopscope.theory.path import Row
@@ -52,6 +53,13 @@ class Intervention(Enum):
     but one that does not depend on this sequence's shuffle."""
 
 
+CHOSEN = (Intervention.ONE_HOT, Intervention.MIXTURE)
+"""Interventions that name the keys a row looks at; all others are whole patterns."""
+
+_WITH_KEYS = (Intervention.ONE_HOT, Intervention.MIXTURE, Intervention.KNOCK_OUT)
+_WITH_WEIGHTS = (Intervention.MIXTURE, Intervention.MEAN)
+"""The interventions that take keys, and those that take weights; all others take none."""
+
 _NUMBERS = {kind: number for number, kind in enumerate(Intervention)}
 
 
@@ -76,16 +84,22 @@ class Form:
         kind, keys, weights = self.kind, len(self.keys), len(self.weights)
         wrong = ""
         if kind is Intervention.ONE_HOT and keys != 1:
-            wrong = "one key"
+            wrong = "needs one key"
         elif kind is Intervention.MIXTURE and (keys < 1 or keys != weights):
-            wrong = "a weight for each key"
+            wrong = "needs a weight for each key"
         elif kind is Intervention.KNOCK_OUT and not keys:
-            wrong = "at least one key"
+            wrong = "needs at least one key"
         elif kind is Intervention.MEAN and not weights:
-            wrong = "a weight for each relation"
+            wrong = "needs a weight for each relation"
+        elif keys and kind not in _WITH_KEYS:
+            wrong = "takes no keys"
+        elif weights and kind not in _WITH_WEIGHTS:
+            wrong = "takes no weights"
         if wrong:
-            raise InputError(f"{kind.value} needs {wrong}, got {keys} keys and {weights} weights")
-        if any(weight < 0 for weight in self.weights) or (weights and sum(self.weights) <= 0):
+            raise InputError(f"{kind.value} {wrong}, got {keys} keys and {weights} weights")
+        if len(set(self.keys)) < keys:
+            raise InputError(f"the keys of {kind.value} must be different roles, got {self.keys}")
+        if not all(0 <= weight < inf for weight in self.weights) or (weights and sum(self.weights) <= 0):
             raise InputError(f"the weights of {kind.value} must be at least 0 and not all 0, got {self.weights}")
         # Computed once: a search looks forms up millions of times. It is equal in every process, so forms may be sent.
         object.__setattr__(self, "_hash", hash((_NUMBERS[kind], self.keys, self.weights)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hopscope.checks import check_count
 from hopscope.circuits.form import UNIFORM, Form, Intervention
 from hopscope.circuits.hypotheses import Draft
 from hopscope.errors import InputError
@@ -33,7 +34,7 @@ def from_json(rows: Any, problem: RetrievalProblem) -> Draft:
     """The program that `to_json` wrote.
 
     Raises:
-        InputError: a field is missing or not what it should be.
+        InputError: a field is missing or not what it should be, or a row is there twice.
     """
     program: Draft = {}
     try:
@@ -46,8 +47,12 @@ def from_json(rows: Any, problem: RetrievalProblem) -> Draft:
                 tuple(role_number(key, problem.all_roles) for key in row["keys"]),
                 tuple(float(weight) for weight in row["weights"]),
             )
-            query = role_number(row["query"], problem.all_roles)
-            program[Row(int(row["layer"]) - 1, int(row["head"]) - 1, query)] = form
+            for name in ("layer", "head"):
+                check_count(f"{name} of a row of a program", row[name])
+            where = Row(row["layer"] - 1, row["head"] - 1, role_number(row["query"], problem.all_roles))
+            if where in program:
+                raise InputError(f"layer {row['layer']} head {row['head']} {row['query']} is in the program twice")
+            program[where] = form
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -34,6 +34,8 @@ from typing import Any
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.certificate.part import RULES, Certificate, Sense
 from hopscope.circuits.elements import CircuitPath, Helper, OtherCircuit
+from hopscope.circuits.form import CHOSEN
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.language.asked import Asked
 from hopscope.circuits.naming import named, numbered
 from hopscope.circuits.programs import from_json
@@ -73,7 +75,8 @@ class Circuit:
 
     Raises:
         InputError: a path or a row of the program is in a layer or head that the model lacks, a path's row is not in
-            the program, a certificate is in the wrong sense for its place, or the two are by different rules.
+            the program, or not in that form or with that key, a certificate is in the wrong sense for its place, or the
+            two are by different rules.
     """
 
     model: str
@@ -103,8 +106,8 @@ class Circuit:
         program = from_json(self.program, self.problem)
         for row in program:
             self._check_there(row, f"a row of the program, of {self.roles[row.query]},")
-        if idle := [one.path for one in self.paths if one.path.row not in program]:
-            raise InputError(f"{idle[0].describe(self.roles)} is a path whose row the program does not have")
+        for one in self.paths:
+            self._check_in(program, one)
         if self.strict and self.strict.certificate.rules != self.rules:
             theirs = self.strict.certificate.rules
             raise InputError(
@@ -122,6 +125,22 @@ class Circuit:
             for name, value, most in (("layer", helper.layer, self.layers), ("head", helper.head, self.heads)):
                 check_count(f"{name} of a helper row", value, most=most)
         convert(self.search.get("bars", []), list[dict[str, Any]], "bars of the search")
+
+    def _check_in(self, program: Draft, one: CircuitPath) -> None:
+        """Check that a program has the row of a path, in its form, looking at its key.
+
+        Raises:
+            InputError: it has not.
+        """
+        name = one.path.describe(self.roles)
+        if one.path.row not in program:
+            raise InputError(f"{name} is a path whose row the program does not have")
+        form = program[one.path.row]
+        if one.form != form.kind.value:
+            raise InputError(f"{name} has the form {one.form}, but {form.kind.value} in the program")
+        if form.kind in CHOSEN and one.path.key not in form.keys:
+            looks = ", ".join(self.roles[key] for key in form.keys)
+            raise InputError(f"{name} is a path, but in the program its row looks at {looks}")
 
     def _check_there(self, where: AttentionPath | Row, name: str) -> None:
         """Check that the model has a layer and a head.

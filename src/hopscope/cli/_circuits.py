@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
@@ -36,11 +36,7 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
     if len(runs) < 2:
         raise InputError(f"compare needs at least two circuits, got {len(runs)}; name another run")
 
-    seen = set()
-    for name in runs:
-        if (record := _record(name).resolve()) in seen:
-            raise InputError(f"{name} is given twice; name each circuit once")
-        seen.add(record)
+    _see_once({name: [_record(name)] for name in runs}, runs)
 
     from hopscope.circuits.compare import compare as side_by_side
     from hopscope.circuits.describe import describe_comparison
@@ -54,6 +50,20 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
         return
     for pair, one in compared.items():
         click.echo(describe_comparison(pair, one), nl=False)
+
+
+def _see_once(records: Mapping[str, Sequence[Path]], given: Sequence[str]) -> None:
+    """Check that no record is given twice, by the same name or by another.
+
+    Raises:
+        InputError: one is.
+    """
+    seen: set[Path] = set()
+    for name in given:
+        there = {record.resolve() for record in records[name]}
+        if there & seen:
+            raise InputError(f"{name} is given twice; name each circuit once")
+        seen |= there
 
 
 def _see_comparable(circuits: Mapping[str, Circuit]) -> None:
@@ -87,13 +97,14 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
       hopscope circuit census runs/*
       hopscope circuit census runs/a runs/b --json
     """
-    from hopscope.circuits.compare import census as count
+    from hopscope.circuits.census import census as count
     from hopscope.circuits.describe import describe_census
     from hopscope.circuits.record import Circuit
 
     paths = [Path(name) for name in runs]
     others = [path for path in paths if _is_other(path)]
     records = {path: _records(path) for path in paths if path not in others}
+    _see_once({str(path): found for path, found in records.items()}, [str(path) for path in paths if path in records])
     circuits = [Circuit.load(record) for found in records.values() for record in found]
     without = [path for path, found in records.items() if not found]
     if not circuits:
@@ -102,7 +113,7 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"left out, no run and no circuit: {', '.join(map(str, others))}", err=True)
     counts = count(circuits)
     if as_json:
-        click.echo(json.dumps(counts | {"without_record": len(without)}))
+        click.echo(json.dumps(counts.to_json() | {"without_record": len(without)}))
         return
     click.echo(describe_census(counts), nl=False)
     if without:

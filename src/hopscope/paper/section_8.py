@@ -8,7 +8,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
-from hopscope.circuits.compare import overlap, steps_beyond_first
+from hopscope.circuits.compare import overlap
+from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import Fill, Loss, StrictReading
 from hopscope.paper.claims import Finding, Verdict

@@ -37,7 +37,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 
-from hopscope.circuits.compare import overlap, steps_beyond_first
+from hopscope.circuits.compare import overlap
+from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
 from hopscope.studies import arms

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.compare import overlap, steps_beyond_first, strategy
+from hopscope.circuits.compare import overlap
 from hopscope.circuits.kept import circuit_path, require_of
+from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.strategy import strategy
 from hopscope.studies.judgements import Judgement
 from hopscope.studies.kept import Models
 from hopscope.studies.work import Work
@@ -38,7 +40,7 @@ class Seen:
         loss: the loss of the unchanged model; None where it diverged, and so has no circuit.
         certified: the senses in which its circuit is certified.
         delivers: whether its paths carry x{D} to the query by theory.
-        strategy: the strategy of the circuit, see `hopscope.circuits.compare.strategy`.
+        strategy: the strategy of the circuit, see `hopscope.circuits.strategy.strategy`.
         paths: the paths of the circuit in the natural reading; empty without a circuit.
         again: the paths of the circuits that searches in other orders ended in, one entry for each order.
         strict: the paths of the circuit in the strict reading; empty without one, and where it does not hold the bar.

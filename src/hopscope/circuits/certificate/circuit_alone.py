@@ -6,9 +6,10 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import CHOSEN, Evidence
+from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.form import CHOSEN
 from hopscope.circuits.hypotheses import Draft
 from hopscope.theory.depth import minimum_paths
 from hopscope.theory.path import Row
@@ -131,7 +132,7 @@ def minimality(evidence: Evidence) -> Part:
         gone = [*combinations(rows, 2), *_random_parts(evidence, rows)]
         tried = f"every part two rows smaller, and {evidence.proof.halves} others, {len(gone)} in all"
     programs: list[Draft] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
-    seen = evidence.settled_or_open(programs, evidence.bar)
+    seen = evidence.settled_or_open(programs, evidence.bar, evidence.base)
     losses = [loss for loss, _ in seen]
     may_hold = [number for number, (loss, in_doubt) in enumerate(seen) if in_doubt or loss <= evidence.bar]
     holding: list[int] = []

@@ -1,40 +1,31 @@
-"""What a certificate is judged on: a model, a program and fresh sequences, and what is measured on them."""
+"""What a certificate is judged on: a circuit, and how the model does on fresh sequences with it and without parts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.certificate.losses import Levels, Lost, Measured
+from hopscope.circuits.certificate.losses import Levels, Lost
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.proof import Proof
+from hopscope.circuits.certificate.sampling import SURE, Sampling, by_sequence
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
+from hopscope.circuits.form import CHOSEN, IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
 from hopscope.circuits.hypotheses import Draft, Hypotheses
-from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
-
-T = TypeVar("T")
-
-_SURE = 5.0
-"""How many standard errors on few sequences count as clear: beyond that, more sequences would not change a verdict."""
-
-CHOSEN = (Intervention.ONE_HOT, Intervention.MIXTURE)
-"""Forms that name their keys; all others are whole patterns."""
 
 COUNTS = 0.2
 """How much the loss must rise without a row or path, as a share of the bar, for it to count as doing something."""
 
 
-class Evidence:
-    """A program on fresh sequences.
+class Evidence(Sampling):
+    """A circuit on fresh sequences.
 
     Args:
         evaluator: the model, on any batch; its transformer and problem are used.
@@ -56,15 +47,13 @@ class Evidence:
         proof: Proof,
         sense: Sense = "natural",
     ) -> None:
-        self.problem, self.bar, self.seed, self.proof, self.sense = evaluator.problem, bar, seed, proof, sense
-        self.hypotheses = hypotheses
-        self.evaluator = evaluator.fresh(proof.sequences, seed, "circuit certificate")
-        self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
-        self.program = program
+        super().__init__(evaluator, bar, seed, proof)
+        self.problem, self.sense, self.hypotheses, self.program = evaluator.problem, sense, hypotheses, program
         self.natural = hypotheses.natural(program)
         self.nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
         self.base = self.natural if sense == "natural" else program
         self._known: dict[Evaluator, Float[Tensor, "program sequence hop"]] = {}
+        self._changed: dict[tuple[Evaluator, Row, Form], Float[Tensor, " sequence"]] = {}
 
     @cached_property
     def paths(self) -> list[AttentionPath]:
@@ -152,8 +141,11 @@ class Evidence:
     def _removed(self, form: Form, path: AttentionPath) -> Form:
         """The form of a path's row without the path's key: uniform if the row looks nowhere else."""
         if form.kind is Intervention.MIXTURE:
-            (rest,) = [other for other in form.keys if other != path.key]
-            return IDENTITY if rest == path.query else one_hot(rest)
+            rest = {key: weight for key, weight in zip(form.keys, form.weights, strict=True) if key != path.key}
+            if len(rest) > 1 and sum(rest.values()) > 0:
+                return Form(Intervention.MIXTURE, tuple(rest), tuple(rest.values()))
+            left = next(iter(rest), path.query)
+            return IDENTITY if left == path.query else one_hot(left)
         return knock_out(path.key) if path in self.partial else UNIFORM
 
     @cached_property
@@ -161,7 +153,7 @@ class Evidence:
         """How each row in use is switched off: in the way that costs least, of those a search may choose from."""
         ways = [(row, off) for row in self.rows for off in self._ways_off(row)]
         least: dict[Row, tuple[float, Form]] = {}
-        losses = self.settled([{**self.around(row), row: off} for row, off in ways], self.bar)
+        losses = self.settled([{**self.around(row), row: off} for row, off in ways], self.bar, self.base)
         for (row, off), loss in zip(ways, losses, strict=True):
             if row not in least or loss < least[row][0]:
                 least[row] = loss, off
@@ -180,11 +172,6 @@ class Evidence:
         fills = [form for one, form in head.items() if one not in used]
         idle = [UNIFORM, IDENTITY] if used == [row] or not fills else []
         return list(dict.fromkeys([*fills, *idle]))
-
-    @cached_property
-    def more(self) -> Evaluator:
-        """The model on many other sequences, for what `evaluator` leaves open."""
-        return self.evaluator.fresh(self.proof.deciding, self.seed, "circuit certificate, in doubt")
 
     @cached_property
     def alone(self) -> Float[Tensor, "program sequence hop"]:
@@ -206,26 +193,33 @@ class Evidence:
     @cached_property
     def lost_keys(self) -> dict[AttentionPath, Lost]:
         """The losses without each key of a row that looks elsewhere too, as `lost` has them for rows."""
-        gone = [(path.row, self._removed(self.around(path.row)[path.row], path)) for path in self.partial]
+        gone = [(path.row, self.without_key(path)) for path in self.partial]
         return dict(zip(self.partial, self._without(gone), strict=True))
 
     def _without(self, changes: Sequence[tuple[Row, Form]]) -> list[Lost]:
         """The losses with one row put into another form, for each of the changes alone."""
-        programs: list[Draft] = [{**self.around(row), row: form} for row, form in changes]
         for evaluator in (self.few, self.evaluator):
             evaluator.depart_from(self.base)
-        found = by_sequence(self.few, programs)
-        return [self._lost(row, few, program) for (row, _), few, program in zip(changes, found, programs, strict=True)]
+        found = self.changed(self.few, changes)
+        return [self._lost(row, form, few) for (row, form), few in zip(changes, found, strict=True)]
 
-    def _lost(self, row: Row, few: Float[Tensor, " sequence"], program: Draft) -> Lost:
-        doubt = _SURE * float(few.std()) / self.few.sequences**0.5
+    def _lost(self, row: Row, form: Form, few: Float[Tensor, " sequence"]) -> Lost:
+        doubt = SURE * float(few.std()) / self.few.sequences**0.5
         if float(few.mean()) - doubt > 2 * self.bar:
             return Lost(few, self.own(self.few, row))
         return self.until_clear(
-            lambda evaluator: Lost(by_sequence(evaluator, [program])[0], self.own(evaluator, row)),
+            lambda evaluator: Lost(self.changed(evaluator, [(row, form)])[0], self.own(evaluator, row)),
             lambda lost: self.open(lost, self.due(row)),
             few=False,
         )
+
+    def changed(self, evaluator: Evaluator, changes: Sequence[tuple[Row, Form]]) -> Float[Tensor, "change sequence"]:
+        """The circuit's losses with one row in another form, `around` which it is judged; each is measured once."""
+        new = [(row, form) for row, form in changes if (evaluator, row, form) not in self._changed]
+        measured = by_sequence(evaluator, [{**self.around(row), row: form} for row, form in new])
+        self._changed |= {(evaluator, *change): losses for change, losses in zip(new, measured, strict=True)}
+        found = [self._changed[evaluator, row, form] for row, form in changes]
+        return torch.stack(found) if found else measured
 
     def kept(self, row: Row, loss: float) -> float:
         """How far a loss goes from that of nothing to the model's or, for `exempt` rows, the natural circuit's."""
@@ -253,35 +247,9 @@ class Evidence:
             self._known[evaluator] = evaluator.errors(programs).double()
         return self._known[evaluator]
 
-    def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool = True) -> T:
-        """A measurement on as many sequences as it takes until it is in no doubt, or on as many as there are.
-
-        Args:
-            measure: makes the measurement on the sequences of an evaluator.
-            doubtful: whether a measurement leaves something open.
-            few: whether to begin with the `few` sequences.
-        """
-        found = measure(self.few if few else self.evaluator)
-        if few and doubtful(found):
-            found = measure(self.evaluator)
-        return measure(self.more) if doubtful(found) else found
-
-    def sure(self, program: Draft) -> Measured:
-        """The loss of a program; on more sequences if the interval of the loss contains the bar."""
-        losses = self.until_clear(
-            lambda evaluator: by_sequence(evaluator, [program]), lambda losses: self.in_doubt(list(losses)), few=False
-        )
-        (measured,) = self.measured(list(losses))
-        return measured
-
     def open(self, lost: Lost, due: float) -> bool:
         """Whether it is in doubt that the loss without a row lies above the bar, or that it rises by what is due."""
         return self.in_doubt([lost.without]) or self.in_doubt([lost.rise], due)
-
-    def in_doubt(self, losses: Sequence[Float[Tensor, " sequence"]], limit: float | None = None) -> bool:
-        """Whether the interval of any of the losses contains a limit, by default the bar."""
-        limit = self.bar if limit is None else limit
-        return any(one.interval[0] <= limit <= one.interval[1] for one in self.measured(losses))
 
     @cached_property
     def rises(self) -> dict[Row, float]:
@@ -295,53 +263,6 @@ class Evidence:
         losses = self.settled([{row: self.off[row]} for row in self.rows], full + counts, {})
         return {row: loss - full for row, loss in zip(self.rows, losses, strict=True)}
 
-    def settled(self, programs: list[Draft], limit: float, near: Draft | None = None) -> list[float]:
-        """Mean losses; on twice as many sequences, up to `few`, while it is open on which side of `limit` a loss is.
-
-        Args:
-            programs: the programs that are measured.
-            limit: what their losses are compared with.
-            near: a program from which they depart, whose first layers are computed once; by default the circuit.
-        """
-        return [loss for loss, _ in self.settled_or_open(programs, limit, near)]
-
-    def settled_or_open(
-        self, programs: list[Draft], limit: float, near: Draft | None = None
-    ) -> list[tuple[float, bool]]:
-        """The losses of `settled`, each with whether it is still open on `few` sequences."""
-        near = self.base if near is None else near
-        losses, close = [0.0] * len(programs), [*range(len(programs))]
-        for evaluator in self._rising:
-            if close:
-                evaluator.depart_from(near)
-                errors = by_sequence(evaluator, [programs[number] for number in close])
-                doubts = _SURE * errors.std(dim=1) / evaluator.sequences**0.5
-                for number, loss in zip(close, errors.mean(dim=1).tolist(), strict=True):
-                    losses[number] = loss
-                close = [n for n, doubt in zip(close, doubts.tolist(), strict=True) if abs(losses[n] - limit) <= doubt]
-        return [(loss, number in close) for number, loss in enumerate(losses)]
-
-    @cached_property
-    def _rising(self) -> list[Evaluator]:
-        """The model on `rough` sequences, on twice as many, and so on up to `few`."""
-        rough, few = self.proof.rough, self.proof.few
-        counts = [rough << doubled for doubled in range((few // rough).bit_length())]
-        return [self.evaluator.part(count) for count in sorted({*counts, few})]
-
-    def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
-        """The means of values by sequence, with their intervals."""
-        seed = derive_seed(self.seed, "circuit certificate", "bootstrap")
-        return [Measured.of(one, seed) for one in values]
-
-    def random(self, purpose: str) -> torch.Generator:
-        """A random generator for one purpose."""
-        return torch.Generator().manual_seed(derive_seed(self.seed, "circuit certificate", purpose))
-
     def name(self, row: Row) -> str:
         """A row's name for people."""
         return f"layer {row.layer + 1} head {row.head + 1} {self.evaluator.names[row.query]}"
-
-
-def by_sequence(evaluator: Evaluator, programs: list[Draft]) -> Float[Tensor, "program sequence"]:
-    """The losses of programs by sequence."""
-    return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)

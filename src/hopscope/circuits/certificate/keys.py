@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.certificate.sampling import by_sequence
 from hopscope.circuits.form import one_hot
 from hopscope.circuits.hypotheses import Draft
 
@@ -36,7 +37,7 @@ def random_keys(evidence: Evidence) -> Part:
         ]
         programs: list[Draft] = [{**evidence.around(row), row: one_hot(key)} for key in others]
         loss = float(own.mean())
-        losses = evidence.settled(programs, max(loss, evidence.bar))
+        losses = evidence.settled(programs, max(loss, evidence.bar), evidence.base)
         better = [key for key, other in zip(others, losses, strict=True) if other < loss - margin]
         rival = by_sequence(evidence.few, [programs[others.index(key)] for key in better])
         sure = [

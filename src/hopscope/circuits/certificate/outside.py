@@ -9,9 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.rivals import rivals
+from hopscope.circuits.certificate.sampling import by_sequence
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Form, knock_out
 from hopscope.circuits.hypotheses import Draft
@@ -78,7 +79,8 @@ def families(evidence: Evidence) -> Part:
         if (row.layer, row.head) not in used:
             unused[row.layer, row.head][row] = IDENTITY
     alone: list[Draft] = [{**evidence.base, **rows} for rows in unused.values()]
-    losses = evidence.settled(programs, evidence.levels.at(_MOST)) + evidence.settled(alone, evidence.levels.at(_HALF))
+    losses = evidence.settled(programs, evidence.levels.at(_MOST), evidence.base)
+    losses += evidence.settled(alone, evidence.levels.at(_HALF), evidence.base)
     by_way = {**dict(zip(ways, losses, strict=False)), "identity": max(losses[len(ways) :], default=losses[0])}
     kept = {name: tidy(evidence.levels.faithfulness(loss)) for name, loss in by_way.items()}
     judged = [name for name in kept if name != "all_identity"]
@@ -176,11 +178,11 @@ class _Damage(NamedTuple):
 
 def _knocked_out(evidence: Evidence, row: Row, in_model: Form, in_circuit: Form) -> _Damage:
     """What is lost with a row in these forms, on as many sequences as it takes to see whether the model feels it."""
-    programs: list[Draft] = [{row: in_model}, {**evidence.around(row), row: in_circuit}]
 
     def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
         own = torch.stack([evidence.full(evaluator), evidence.own(evaluator, row)])
-        return by_sequence(evaluator, programs) - own
+        model, circuit = by_sequence(evaluator, [{row: in_model}]), evidence.changed(evaluator, [(row, in_circuit)])
+        return torch.cat([model, circuit]) - own
 
     def doubtful(rises: Float[Tensor, "of sequence"]) -> bool:
         return evidence.in_doubt([_beyond(rises)], 0.0)

@@ -40,3 +40,14 @@ class Proof:
         for few, many in (("rough", "few"), ("few", "sequences"), ("sequences", "deciding")):
             if getattr(self, many) < getattr(self, few):
                 raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")
+
+    @classmethod
+    def of(cls, proof: Proof | None) -> Proof:
+        """The proof asked for; the default for None.
+
+        Raises:
+            InputError: it is something else.
+        """
+        if not isinstance(proof, Proof | None):
+            raise InputError(f"proof must be an hs.Proof, as in hs.Proof(draws=500), got {proof!r}")
+        return proof or cls()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence, by_sequence
+from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.certificate.sampling import by_sequence
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.theory.path import Row

@@ -58,16 +58,16 @@ class Bars:
     tried: tuple[AtBar, ...]
 
 
-def budgets_at(budget: Budget, bar: float | tuple[float, ...] | None) -> tuple[Budget, ...]:
+def budgets_at(budget: Budget, bar: float | Sequence[float] | None) -> tuple[Budget, ...]:
     """The budget at one bar, or at several by rising bar; at its own if none is given.
 
     Raises:
-        InputError: the tuple is empty, a bar is given twice, or one is out of range.
+        InputError: there is no bar, a bar is given twice, or one is out of range.
     """
-    bars = bar if isinstance(bar, tuple) else (budget.bar if bar is None else bar,)
+    bars = tuple(bar) if isinstance(bar, list | tuple) else (budget.bar if bar is None else bar,)
+    budgets = [replace(budget, bar=one) for one in bars]
     if not bars or len(set(bars)) < len(bars):
         raise InputError(f"bar must be a number or several different ones, got {', '.join(map(str, bars)) or 'none'}")
-    budgets = [replace(budget, bar=one) for one in bars]
     return tuple(sorted(budgets, key=lambda one: one.bar))
 
 

@@ -117,7 +117,7 @@ class Budget:
         """
         if isinstance(effort, Budget):
             return effort
-        if effort not in EFFORTS:
+        if not isinstance(effort, str) or effort not in EFFORTS:
             raise InputError(f"effort must be {' or '.join(EFFORTS)}, got {effort!r}")
         return EFFORTS[effort]
 

@@ -1,0 +1,118 @@
+"""Fresh sequences, few at first and more where these leave a doubt, and what is measured on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.certificate.losses import Measured
+from hopscope.circuits.certificate.proof import Proof
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.hypotheses import Draft
+from hopscope.problem.counter import derive_seed
+
+T = TypeVar("T")
+
+SURE = 5.0
+"""How many standard errors on few sequences count as clear: beyond that, more sequences would not change a verdict."""
+
+
+class Sampling:
+    """A model on fresh sequences.
+
+    Args:
+        evaluator: the model, on any batch; its transformer and problem are used.
+        bar: the limit that losses are compared with where no other is named.
+        seed: the seed of the fresh sequences and random draws; no search sees them.
+        proof: how many sequences and random draws there are.
+
+    Attributes:
+        evaluator: the model on `proof.sequences` fresh sequences.
+        few: the model on the first `proof.few` of them.
+        rough: the model on the first `proof.rough` of them.
+    """
+
+    def __init__(self, evaluator: Evaluator, bar: float, seed: int, proof: Proof) -> None:
+        self.bar, self.seed, self.proof = bar, seed, proof
+        self.evaluator = evaluator.fresh(proof.sequences, seed, "circuit certificate")
+        self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
+
+    @cached_property
+    def more(self) -> Evaluator:
+        """The model on many other sequences, for what `evaluator` leaves open."""
+        return self.evaluator.fresh(self.proof.deciding, self.seed, "circuit certificate, in doubt")
+
+    def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool = True) -> T:
+        """A measurement on as many sequences as it takes until it is in no doubt, or on as many as there are.
+
+        Args:
+            measure: makes the measurement on the sequences of an evaluator.
+            doubtful: whether a measurement leaves something open.
+            few: whether to begin with the `few` sequences.
+        """
+        found = measure(self.few if few else self.evaluator)
+        if few and doubtful(found):
+            found = measure(self.evaluator)
+        return measure(self.more) if doubtful(found) else found
+
+    def sure(self, program: Draft) -> Measured:
+        """The loss of a program; on more sequences if the interval of the loss contains the bar."""
+        losses = self.until_clear(
+            lambda evaluator: by_sequence(evaluator, [program]), lambda losses: self.in_doubt(list(losses)), few=False
+        )
+        (measured,) = self.measured(list(losses))
+        return measured
+
+    def in_doubt(self, losses: Sequence[Float[Tensor, " sequence"]], limit: float | None = None) -> bool:
+        """Whether the interval of any of the losses contains a limit, by default the bar."""
+        limit = self.bar if limit is None else limit
+        return any(one.interval[0] <= limit <= one.interval[1] for one in self.measured(losses))
+
+    def settled(self, programs: list[Draft], limit: float, near: Draft) -> list[float]:
+        """Mean losses; on twice as many sequences, up to `few`, while it is open on which side of `limit` a loss is.
+
+        Args:
+            programs: the programs that are measured.
+            limit: what their losses are compared with.
+            near: a program from which they depart, whose first layers are computed once.
+        """
+        return [loss for loss, _ in self.settled_or_open(programs, limit, near)]
+
+    def settled_or_open(self, programs: list[Draft], limit: float, near: Draft) -> list[tuple[float, bool]]:
+        """The losses of `settled`, each with whether it is still open on `few` sequences."""
+        losses, close = [0.0] * len(programs), [*range(len(programs))]
+        for evaluator in self._rising:
+            if close:
+                evaluator.depart_from(near)
+                errors = by_sequence(evaluator, [programs[number] for number in close])
+                doubts = SURE * errors.std(dim=1) / evaluator.sequences**0.5
+                for number, loss in zip(close, errors.mean(dim=1).tolist(), strict=True):
+                    losses[number] = loss
+                close = [n for n, doubt in zip(close, doubts.tolist(), strict=True) if abs(losses[n] - limit) <= doubt]
+        return [(loss, number in close) for number, loss in enumerate(losses)]
+
+    @cached_property
+    def _rising(self) -> list[Evaluator]:
+        """The model on `rough` sequences, on twice as many, and so on up to `few`."""
+        rough, few = self.proof.rough, self.proof.few
+        counts = [rough << doubled for doubled in range((few // rough).bit_length())]
+        return [self.evaluator.part(count) for count in sorted({*counts, few})]
+
+    def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
+        """The means of values by sequence, with their intervals."""
+        seed = derive_seed(self.seed, "circuit certificate", "bootstrap")
+        return [Measured.of(one, seed) for one in values]
+
+    def random(self, purpose: str) -> torch.Generator:
+        """A random generator for one purpose."""
+        return torch.Generator().manual_seed(derive_seed(self.seed, "circuit certificate", purpose))
+
+
+def by_sequence(evaluator: Evaluator, programs: list[Draft]) -> Float[Tensor, "program sequence"]:
+    """The losses of programs by sequence."""
+    return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)
