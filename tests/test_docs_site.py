@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
 import sys
@@ -34,6 +35,17 @@ def test_every_page_is_there_and_can_be_reached(site):
         name = page.relative_to(ROOT / "docs").with_suffix(".html")
         assert (site / name).exists()
         assert name.name == "index.html" or f'href="{name.as_posix()}"' in index, f"{name} is in no table of contents"
+
+
+@pytest.mark.slow
+def test_the_front_page_has_the_verdicts_of_the_readme(site):
+    table = re.findall(r"<td><p>(.*?)</p></td>", (site / "index.html").read_text(), flags=re.DOTALL)
+    told = [re.sub(r"<[^>]*>", "", cell) for cell in table]
+    rows = re.findall(r"^\| (C\d+ .*) \|$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    assert len(rows) == 15
+    assert told == [
+        html.escape(cell, quote=False).replace("**", "").replace("'", "’") for row in rows for cell in row.split(" | ")
+    ]
 
 
 @pytest.mark.slow

@@ -170,6 +170,10 @@ def test_the_story_has_this_runs_numbers_and_says_what_failed(run):
     assert steps[3]["holds"] is one.emergence.order.one_by_one
     early = replace(one.emergence, plateau=replace(one.emergence.plateau, left=10))
     assert story(replace(one, emergence=early))[1]["holds"] is False
+    assert "Halfway, the mean attention of 3 of 6 paths is above 0.5" in steps[1]["caption"]
+    idle = [replace(path, attention=(0.5,) * len(path.attention)) for path in one.emergence.paths]
+    nothing = story(replace(one, emergence=replace(one.emergence, paths=tuple(idle))))[1]
+    assert "Halfway, the mean attention of no path is above 0.5" in nothing["caption"]
     assert len(story(replace(one, emergence=None))) == 2
 
 

@@ -138,7 +138,7 @@ def test_a_model_of_text_is_copied_as_the_library_writes_it(tmp_path: Path) -> N
         exported(folder, "--to", "huggingface", "--out", out)
     with pytest.raises(InputError, match="which TransformerLens opens itself"):
         exported(folder, "--to", "transformer-lens", "--out", tmp_path / "other")
-    for idle in ("--model", "--step"):
+    for idle in ("--model", "--checkpoint"):
         with pytest.raises(InputError, match=f"has one model and no checkpoints; leave {idle} out"):
             exported(folder, "--to", "huggingface", "--out", tmp_path / "other", idle, 1)
     assert not (tmp_path / "other").exists()

@@ -111,6 +111,15 @@ class TestC3:
     def test_nothing_is_not_run(self):
         assert judged(*PAPERS)["C3"].verdict == "not run"
 
+    @pytest.mark.parametrize(("hops", "loss"), [(1, 0.01), (2, 0.01), (8, 0.75)])
+    def test_the_claim_is_of_three_hops(self, hops: int, loss: float):
+        """One hop is learned without a curriculum, there being none to leave out; eight may fail for other reasons."""
+        others = group(4, hops=hops, curriculum=False, losses=[[loss]] * 40)
+        found = judged(group(4, hops=8, losses=[[LOW] * 8] * 40), others)["C3"]
+        assert (found.verdict, found.reason) == ("not run", "no run without the curriculum at D = 3")
+        beside = judged(learners(4, *[5] * 40), plain(4, [0.75] * 40), others)["C3"]
+        assert (beside.verdict, beside.n) == ("reproduced", 40)
+
 
 class TestC4:
     def test_one_hop_learned_alike_at_every_depth_shows_nothing(self):

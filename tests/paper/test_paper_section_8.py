@@ -232,6 +232,15 @@ class TestC7:
             models = [replace(model, setup=wide) for model in abc(fewest_heads=heads)]
             assert verdict("C7", *models) == expected
 
+    @pytest.mark.parametrize(("layers", "heads", "expected"), [(4, 2, "inconclusive"), (3, 3, "reproduced")])
+    def test_a_model_that_cannot_do_with_few_says_nothing(self, layers: int, heads: int, expected: str) -> None:
+        """Three hops take three layers, and a third of eight heads is two; of nine it is three."""
+        setup = abc()[0].setup
+        setup = replace(setup, recipe=replace(setup.recipe, layers=layers, heads=heads))
+        found = judged(*(replace(model, setup=setup) for model in abc(fewest_heads=self.heads(3))))["C7"]
+        assert (found.verdict, found.n) == (expected, 3)
+        assert found.ours.startswith(f"{', '.join([f'3 of {layers * heads}'] * 3)} heads; 3 layers of one")
+
     def test_heads_that_do_not_carry_the_loss_are_no_evidence(self) -> None:
         for mse in (0.2, 0.05):  # above the bar, and across it
             assert verdict("C7", *abc(fewest_heads_loss=loss(mse, 0.01))) == "inconclusive"

@@ -21,6 +21,7 @@ from hopscope.paper.claims import Finding
 from hopscope.paper.followed import FollowedModel, all_learned_at
 from hopscope.paper.models import Learned, Studied
 from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, judge, read
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.metrics import Metrics, MetricsRow
 from hopscope.training.recipe import Recipe
@@ -88,6 +89,21 @@ class TestC13:
     def test_two_models_are_too_few(self) -> None:
         found = judged(*follow(2))["C13"]
         assert (found.verdict, found.reason) == ("inconclusive", "too few models: 2, and the rule asks for 3")
+
+    def test_the_same_model_thrice_is_one_model(self) -> None:
+        found = judged(*follow(1) * 3)["C13"]
+        assert (found.verdict, found.n) == ("inconclusive", 1)
+
+    @pytest.mark.parametrize("hops", [1, 2])
+    def test_of_fewer_than_three_hops_no_gap_is_the_longest(self, hops: int) -> None:
+        """One hop comes in order whatever happens, and one gap is the longest of one."""
+        order = Order((580.0, 860.0)[:hops], (1.0,) * (hops - 1))
+        short = follow(hops=hops, order=order, plateau=Plateau(0.75, 10, 560, (580, 860)[:hops]))
+        setup = replace(D_LIKE, problem=RetrievalProblem(hops=hops))
+        short = [replace(one, model=replace(one.model, setup=setup)) for one in short]
+        found = judged(*short)["C13"]
+        assert (found.verdict, found.reason) == ("not run", "no model of D = 3 or more")
+        assert judged(*short, *follow(2))["C13"].n == 2
 
     def test_a_plateau_counts_from_the_start(self) -> None:
         """Reached at step 100 and left at 279 of 1000: from the start that is a hair too short, and 280 is not."""
@@ -160,7 +176,8 @@ class TestC13:
     )
     def test_models_without_a_circuit_are_no_less_models(self, unfollowed: FollowedModel, expected: str) -> None:
         """Three of 23 have one, and are as the paper tells; length and losses of the others need none."""
-        found = judged(*follow(3), *[unfollowed] * 20)["C13"]
+        others = [replace(unfollowed, model=replace(unfollowed.model, seed=seed)) for seed in range(20)]
+        found = judged(*follow(3), *others)["C13"]
         assert (found.verdict, found.n) == (expected, 23)
         if expected == "inconclusive":
             assert found.reason == "no circuit was followed in 20 models"
@@ -189,6 +206,12 @@ class TestC13:
 class TestC12:
     def one(self, studied_model: Studied) -> Finding:
         return judged(FollowedModel(studied_model, emergence(), None, None))["C12"]
+
+    def test_a_circuit_of_the_heads_that_training_left_shows_nothing(self) -> None:
+        """It works alone because the others were taken away."""
+        lean = replace(D_LIKE, recipe=replace(D_LIKE.recipe, schedule="when-learned", prune_every=8))
+        found = self.one(replace(model(), setup=lean))
+        assert (found.verdict, found.reason) == ("not run", "heads were taken away while the models trained")
 
     def test_one_model_is_what_the_paper_has(self) -> None:
         found = self.one(model())

@@ -15,7 +15,7 @@ VERBS = {
     "reproduce": "The main job: train, analyse, report.",
     "train": "Train transformers on the retrieval problem.",
     "sweep": "Train by depth, seeds and formulation, and draw Figure 4.",
-    "circuit": "Find the circuit of a trained model, prove it, draw it.",
+    "circuit": "Find the circuit of a trained model, certify it, draw it.",
     "emergence": "How the heads of a run's circuit came to be, checkpoint by checkpoint.",
     "study": "Questions that the paper left open, asked with many seeds.",
     "explore": "A page to look at a trained model in, and to cut it.",

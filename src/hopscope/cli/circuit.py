@@ -1,4 +1,4 @@
-"""`hopscope circuit`: find the circuit of a trained model and prove it; compare circuits."""
+"""`hopscope circuit`: find the circuit of a trained model and certify it; compare circuits."""
 
 from __future__ import annotations
 

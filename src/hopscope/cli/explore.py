@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """One HTML file that shows trained runs, their circuits and how they came to be.
 
-    The network itself is inside, so any set of paths can be cut in the page and the loss by hop is exact. The file
+    The network itself is inside, so any set of paths can be cut in the page and the loss by hop is computed. The file
     loads nothing from anywhere: open it, mail it. What is missing in RUN (a circuit, its emergence) is said there.
 
     \b

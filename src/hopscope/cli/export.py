@@ -17,7 +17,7 @@ FORMS = ("transformer-lens", "huggingface")
 @click.option("--to", "form", type=click.Choice(FORMS), required=True, help="The library that will open it.")
 @click.option("--out", type=GivenPath(file_okay=False, path_type=Path), required=True, help="A new or empty folder.")
 @click.option("--model", type=int, default=0, help="Which model of the run, from 0.", show_default=True)
-@click.option("--step", type=int, default=None, help="Step of the checkpoint [default: the last]")
+@click.option("--checkpoint", "step", type=click.IntRange(min=0), help="Step of the checkpoint [default: the last].")
 def command(source: Path, form: str, out: Path, model: int, step: int | None) -> None:
     """Write a model for another library.
 
@@ -29,7 +29,7 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
     \b
     Examples:
       hopscope export runs/first --to transformer-lens --out first-lens
-      hopscope export runs/first --to transformer-lens --out early --model 1 --step 800
+      hopscope export runs/first --to transformer-lens --out early --model 1 --checkpoint 800
       hopscope export own --to huggingface --out own-plain
     """
     from hopscope.errors import InputError

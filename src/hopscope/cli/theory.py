@@ -61,8 +61,8 @@ def command(
     causal_head_a_row  exact where layers have a head for every row of a block, which goes beyond Assumption 1
 
     Exact under Assumptions 1 and 2 of Section 5, for chains interleaved in blocks, the deepest or the shallowest pairs
-    first. Other orders of the pairs need fewer layers under a causal mask, down to 1 + ceil(log3(2D + 1)), never more:
-    --order, --best-order.
+    first. From D = 4 on other orders of the pairs can need fewer layers under a causal mask, down to
+    1 + ceil(log3(2D + 1)), and never need more: --order, --best-order.
 
     \b
     Examples:

@@ -123,7 +123,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
     return Page(html, sizes)
 
 
-def in_notebook(run: RunFolder, height: int = 900) -> str:
+def in_notebook(run: RunFolder) -> str:
     """The page of a run for a notebook, isolated in a frame; or a sentence that says why there is none."""
     try:
         page = build(exhibits([run]))
@@ -132,7 +132,7 @@ def in_notebook(run: RunFolder, height: int = 900) -> str:
     except InputError as error:
         return f"<p>{escape(str(run.path))}: {escape(str(error))}</p>"
     return (
-        f'<iframe srcdoc="{escape(page.html)}" style="width:100%;height:{height}px;border:1px solid #ccc" '
+        f'<iframe srcdoc="{escape(page.html)}" style="width:100%;height:900px;border:1px solid #ccc" '
         'sandbox="allow-scripts allow-downloads allow-modals" title="hopscope explorer"></iframe>'
     )
 

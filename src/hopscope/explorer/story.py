@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hopscope.emergence.crossing import LEVEL
 from hopscope.emergence.history import Emergence
 from hopscope.explorer.gather import Exhibit
 from hopscope.paper.rules import LEAST_PLATEAU
@@ -75,12 +76,16 @@ def _nothing(history: Emergence) -> Chapter:
     else:
         middle = history.steps[len(history.steps) // 4]
     holds = None if share is None else share >= LEAST_PLATEAU
+    seen = min(range(len(history.steps)), key=lambda number: abs(history.steps[number] - middle))  # as the page looks
+    early = sum(path.attention[seen] > LEVEL for path in history.paths)
+    attends = f"{early} of {counted(len(history.paths), 'path')}" if early else "no path"
     return Chapter(
         "Nothing happens",
         f"The loss stays near {plateau.level:g} {until}"
         + (f", {share:.0%} of training" if share is not None else "")
-        + f": the model knows the {history.chains} candidates and not which is right. No path attends yet.",
-        "a long plateau comes first: at least 28% of training",
+        + f": the model knows the {history.chains} candidates and not which is right. Halfway, the mean "
+        f"attention of {attends} is above {LEVEL:g}.",
+        f"a long plateau comes first: at least {LEAST_PLATEAU:.0%} of training",
         holds,
         at=middle,
     )

@@ -13,6 +13,9 @@ from hopscope.words import counted
 FAILED = 0.7
 """Training failed if the final validation loss stays above this (Section 7.2)."""
 
+CLAIMED_HOPS = 3
+"""The D at which training without the curriculum is claimed to fail (C3); with one hop there is none to leave out."""
+
 RARE = 0.10
 """What happens less often than this, with 95% confidence, counts as never (C3), and its complement as always (C5)."""
 
@@ -33,11 +36,13 @@ def judge_groups(groups: Sequence[Group], preset: str) -> list[Finding]:
 
 def _curriculum_is_needed(without: Sequence[Group], with_ic: Sequence[Group], scale: str) -> Finding:
     """Judge C3."""
-    runs = [(group, model) for group in without for model in range(len(group.seeds))]
+    asked = [group for group in without if group.hops == CLAIMED_HOPS]
+    runs = [(group, model) for group in asked for model in range(len(group.seeds))]
     if not runs:
-        return Finding("C3", "not run")
+        why = f"no run without the curriculum at D = {CLAIMED_HOPS}" if without else ""
+        return Finding("C3", "not run", reason=why)
     diverged = sum(group.diverged(model) for group, model in runs)
-    losses = [loss for group in without for loss in group.final_validation_loss if loss is not None]
+    losses = [loss for group in asked for loss in group.final_validation_loss if loss is not None]
     succeeded = sum(loss <= FAILED for loss in losses)
     pairs = sum(_has_control(group, model, with_ic) and not group.diverged(model) for group, model in runs)
     bound = clopper_pearson(0, pairs)[1]

@@ -41,9 +41,15 @@ MANY = 10
 ALWAYS = 0.9
 """What surely holds for a smaller share of models than this does not hold for models in general (C11)."""
 
+TOO_SMALL = "so small that theory asks for more than a third of its heads"
+"""Said of a model that cannot show whether few heads matter (C7)."""
+
 WHOLE = ("C7", "C9", "C10", "C11")
 """Claims that are decided by removing heads in training: circuits are small then and, with their spare parts gone,
 alike. These claims are not judged on models in which that was done."""
+
+HEADS_TAKEN = "heads were taken away while the models trained"
+"""Why such a claim is not run if there are no other models."""
 
 FILLS: tuple[Fill, ...] = get_args(Fill)
 
@@ -155,7 +161,7 @@ def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
         readings = Readings.of(judged)
         if readings.nothing:
             why = readings.nothing if solving else "no model had learned the task"
-            why = why if judged or not solving else "heads were taken away while the models trained"
+            why = why if judged or not solving else HEADS_TAKEN
             findings.append(Finding(claim, "not run", reason=why if looked else ""))
             continue
         finding = judge_it(readings)
@@ -167,16 +173,19 @@ def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
 def _few_heads(readings: Readings, scale: str) -> Finding:
     """Judge C7."""
     outcomes: list[ModelVerdict] = []
-    words, needed = [], []
+    words, needed, small = [], [], []
     for model, strict in readings.read:
         layers, heads, hops = model.shape
         of, theory = layers * heads, depths(hops).causal_one_head
+        words.append(f"{len(strict.fewest_heads)} of {of}")
+        needed.append(theory)
+        if of // 3 < theory:  # whatever such a model learned, it could not do with few
+            small.append(TOO_SMALL)
+            continue
         outcome = below(strict.fewest_heads_loss.interval, BAR)
         many = len(strict.fewest_heads) > min(of // 3, 2 * theory)
         outcomes.append("fails" if many else "meets" if outcome == "meets" else "open")
-        words.append(f"{len(strict.fewest_heads)} of {of}")
-        needed.append(theory)
-    unjudged = ["without a circuit"] * readings.missing + list(readings.unjudged)
+    unjudged = ["without a circuit"] * readings.missing + small + list(readings.unjudged)
     verdict, reason = every_model(outcomes, unjudged=unjudged)
     ours = f"{', '.join(words) or 'no'} heads; {max(needed, default=0)} layers of one would suffice" + readings.aside
     interval = f"MSE with those heads alone {spans([s.fewest_heads_loss.interval for _, s in readings.read]) or '-'}"

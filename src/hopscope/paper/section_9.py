@@ -34,6 +34,10 @@ CERTAIN = 0.95
 """An order counts as settled from this certainty up, or, against it, from its complement down."""
 
 
+LEAST_HOPS = 3
+"""Of fewer hops there are not two gaps, of which the last could be the longest (C13); one hop has no order at all."""
+
+
 @dataclass(frozen=True)
 class EmergenceStudy:
     """Which models are followed.
@@ -121,9 +125,11 @@ def judge(result: EmergenceResult) -> list[Finding]:
 
 def _learns(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C12."""
-    alike = [model for model in models if model.shape == (24, 1, 4)]
+    large = [model for model in models if model.shape == (24, 1, 4)]
+    alike = [model for model in large if not model.pruned]
     if not alike:
-        return Finding("C12", "not run", reason="no model of 24 layers, one head and D = 4")
+        why = section_8.HEADS_TAKEN if large else "no model of 24 layers, one head and D = 4"
+        return Finding("C12", "not run", reason=why)
     trained = [model.learned for model in alike if model.learned]
     outcomes = [below(one.held_out, BAR) if one.held_out else "fails" for one in trained]
     readings = Readings.of(alike)
@@ -146,6 +152,10 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
 
 def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
     """Judge C13."""
+    once = {(one.model.setup.recipe, one.model.setup.problem, one.model.seed): one for one in followed}
+    followed = [one for one in once.values() if one.model.setup.problem.hops >= LEAST_HOPS]
+    if not followed:
+        return Finding("C13", "not run", reason=f"no model of D = {LEAST_HOPS} or more")
     if all(one.training is None for one in followed):
         return Finding("C13", "not run", reason="no circuit was followed")
     parts = [_parts(one) for one in followed]

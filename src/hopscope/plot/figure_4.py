@@ -33,12 +33,13 @@ class _Series:
     losses: dict[int, list[float]]
 
 
-def figure_4(*of: Group | RunFolder, theory: bool = True) -> Figure:
+def figure_4(*of: Group | RunFolder) -> Figure:
     """Both halves side by side: the final validation loss, and with the implicit curriculum its part for each hop.
+
+    Dotted lines mark the exact minimum depth of every hop.
 
     Args:
         of: finished runs, or groups of them.
-        theory: whether to mark the exact minimum depth of every hop.
 
     Raises:
         InputError: nothing is given, or a run is not finished.
@@ -50,7 +51,7 @@ def figure_4(*of: Group | RunFolder, theory: bool = True) -> Figure:
         parts = figure.subfigures(1, 1 + len(by_hops), squeeze=False)[0]
         _draw_final(parts[0].subplots(), groups, {})
         for part, (hops, found) in zip(parts[1:], by_hops.items(), strict=True):
-            minima = {hop: depths(hop).causal for hop in range(1, hops + 1)} if theory else {}
+            minima = {hop: depths(hop).causal for hop in range(1, hops + 1)}
             _draw_partial(part.subplots(), groups, hops, found, minima)
         for part in parts:
             part.legend(loc="outside upper left", ncols=5)

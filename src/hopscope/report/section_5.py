@@ -26,7 +26,11 @@ def section(hops: int, figures: Path) -> Section:
             "under a causal one. `docs/theory.md` has the proofs, and what other orders change.",
         ],
         figures=[
-            PageFigure(stem, f"What the query can know after each layer, D = {hops}, causal mask (as Figure 3 and 8).")
+            PageFigure(
+                stem,
+                f"What positions share before any layer, D = {hops} (as in Figures 3 and 8), and what the query can "
+                "know after each, without a mask and under a causal one.",
+            )
         ],
         tables=[Table(["D", "Theorem 1", "exact, no mask", "exact, causal"], rows, "Layers needed for D hops.")],
     )

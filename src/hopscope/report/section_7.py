@@ -53,8 +53,8 @@ def _training(result: DepthResult, figures: Path) -> PageFigure:
     save(training(*[Panel(counted(layers, "layer"), metrics, every) for layers, metrics in result.curves]), stem)
     return PageFigure(
         stem,
-        "Losses over time with the implicit curriculum, a panel for each number of layers: hops are learned in order. "
-        "A mark shows where a hop falls below 0.5.",
+        "Losses over time with the implicit curriculum, a panel for each number of layers. A mark shows where a hop "
+        "falls below 0.5.",
     )
 
 

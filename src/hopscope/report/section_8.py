@@ -27,13 +27,14 @@ def section(result: CircuitResult, figures: Path) -> Section | None:
         save(figure_5(circuit), stem)
         drawn.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {_state(circuit)}. {_NUMBERS}"))
         rows += [_row(circuit, one) for one in circuit.paths]
+    certified = sum(bool(circuit.certified) for _, circuit in found)
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, of = found[0][1].layers, found[0][1].layers * found[0][1].heads
     return Section(
         "Circuits (Section 8, Appendix E)",
         paragraphs=[
-            f"The circuits of the {layers}-layer models, found by exact search and certified on sequences "
-            f"that the search never saw. Heads in use: {heads} of {of}. "
+            f"The circuits of the {layers}-layer models, {certified} of {len(found)} certified on sequences that the "
+            f"search never saw. Heads in use: {heads} of {of}. "
             f"`hopscope circuit RUN --show` prints them with every part of their certificates; "
             "`docs/circuits.md` says what the parts mean.",
         ],
