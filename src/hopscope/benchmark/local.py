@@ -106,7 +106,7 @@ class LocalModel:
             part = questions[start : start + self.batch]
             prompts = [self._encode(question.prompt) for question in part]
             following = partial(self._following, prompts, settings.temperature)
-            found = weigh([q.acceptable for q in part], following, speller, settings.max_tokens, self.batch)
+            found = weigh([q.acceptable for q in part], following, speller, settings.longest, self.batch)
             for question, (weights, left) in zip(part, found, strict=True):
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
@@ -115,9 +115,9 @@ class LocalModel:
         if self._places is None:
             return
         longest = max((len(self._encode(question.prompt)) for question in questions), default=0)
-        if longest + settings.max_tokens > self._places:
+        if longest + settings.longest > self._places:
             raise InputError(
-                f"a question has {longest} tokens here, its reply up to {settings.max_tokens}, and {self.name} places "
+                f"a question has {longest} tokens here, its reply up to {settings.longest}, and {self.name} places "
                 f"for {self._places}; pass a lower max_tokens, or ask for fewer hops"
             )
 
@@ -172,7 +172,7 @@ class LocalModel:
         lines = not self._chat and not settings.extensions.think
         stopping = [_LineEnd(self._tokenizer, width)] if lines else []
         out = self._model.generate(
-            input_ids=ids, attention_mask=mask, max_new_tokens=settings.max_tokens, logits_processor=processors,
+            input_ids=ids, attention_mask=mask, max_new_tokens=settings.longest, logits_processor=processors,
             stopping_criteria=stopping,
         )  # fmt: skip
         return [

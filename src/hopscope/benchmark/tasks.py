@@ -99,7 +99,7 @@ class Asking:
     async def _reply(self, model: Model, messages: list[Any]) -> Reply:
         config = GenerateConfig(
             temperature=self.settings.temperature,
-            max_tokens=self.settings.max_tokens,
+            max_tokens=self.settings.longest,
             reasoning_effort=self.settings.reasoning_effort,  # type: ignore[arg-type]  # Inspect refuses what it does not know
         )
         # Not the solver's `generate`, which would add every attempt to the conversation; nor a cache, which would
