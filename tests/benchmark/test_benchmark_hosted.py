@@ -234,6 +234,40 @@ def test_hidden_reasoning_is_noticed(tmp_path: Path) -> None:
     assert (point.reasoned, point.reasoning_tokens) == (3, 3 * 2 * 7)
 
 
+def test_reasoning_that_is_not_told_shows_in_what_is_counted(tmp_path: Path) -> None:
+    """An answer of one character for which hundreds of tokens are charged."""
+    for tokens, reasoned in ((6, 0), (900, 3)):
+        with serving(Server(all_questions(3), direct=True)) as server:
+            server.tokens = tokens
+            out = tmp_path / str(tokens)
+            [point] = benchmark([hosted(server, out)], out, *ONE, 3).points
+        assert (point.reasoned, point.output_tokens) == (reasoned, 3 * tokens)
+
+
+def test_a_reply_that_a_filter_cut_off_is_no_answer(tmp_path: Path) -> None:
+    with serving(Server(all_questions(3), direct=True)) as server:
+        server.finish = "content_filter"
+        [point] = benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 3, BenchmarkSettings(attempts=2)).points
+    assert (point.never_accepted, point.unanswered) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("behind", "end"),
+    [
+        ((("<end>", 0.5), ("\n", 1e-4)), 0.5),
+        ((("\n", 0.8), ("<end>", 0.5), ("\n", 1e-4)), 0.4),
+        ((("\n", 0.8),), 0.8),
+    ],
+)
+def test_an_answer_is_weighed_with_the_end_that_the_template_gives_it(
+    behind: tuple[tuple[str, float], ...], end: float, tmp_path: Path
+) -> None:
+    with serving(Server(all_questions(2))) as server:
+        server.behind = behind
+        [point] = benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 2, BenchmarkSettings(mode="exact")).points
+    assert point.first_acceptance == pytest.approx(sum(WEIGHTS) * end)
+
+
 def test_exact_mode_of_an_endpoint(tmp_path: Path) -> None:
     settings = BenchmarkSettings(mode="exact")
     with serving(Server(all_questions(6), every=35)) as server:

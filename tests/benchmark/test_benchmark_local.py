@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,14 @@ def test_replies_do_not_depend_on_the_batch(folders: dict[str, Path]) -> None:
         assert first == pytest.approx(second, rel=1e-4)
 
 
+def stir(model: Any, by: float = 0.2) -> Any:
+    """A new model whose layers do something."""
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)), alpha=by)
+    return model
+
+
 def recurrent() -> Any:
     """It reads what is put before a shorter question, whatever the mask says."""
     import transformers
@@ -104,11 +113,7 @@ def counting() -> Any:
 def test_a_model_that_padding_would_change_is_asked_questions_of_one_length_together(
     made: Callable[[], Any], tmp_path: Path
 ) -> None:
-    model = made()
-    with torch.no_grad():
-        for number, weight in enumerate(model.parameters()):
-            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)), alpha=0.2)
-    model.save_pretrained(tmp_path)
+    stir(made()).save_pretrained(tmp_path)
     make_tokenizer().save_pretrained(tmp_path)
     items = [item for hops in (1, 3) for item in WEIGHING.questions(Cell("equations", hops), 3)]
     one, many = LocalModel(tmp_path, "cpu", 1), LocalModel(tmp_path, "cpu", 8)
@@ -231,10 +236,149 @@ def test_what_a_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
     for settings in (WEIGHING, BenchmarkSettings(attempts=1, max_tokens=4)):
         with pytest.raises(InputError, match="places for 30; pass a lower max_tokens, or ask for fewer hops"):
             ask(tmp_path, 2, settings, cell=Cell("equations", 6))
-    made.add_special_tokens({"pad_token": "[PAD]"})
+    made.add_tokens(["[model]"], special_tokens=True)
+    made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}[model]"
     made.save_pretrained(tmp_path)
     with pytest.raises(InputError, match=rf"the tokenizer has {len(made)} tokens and GPT2LMHeadModel knows"):
-        LocalModel(tmp_path)
+        ask(tmp_path, 2, WEIGHING)
+
+
+def test_an_added_token_that_no_text_has_is_no_hindrance(tmp_path: Path, folders: dict[str, Path]) -> None:
+    """Gemma 3's tokenizer has one for images, beyond the rows of its small models; and many a folder has one to pad."""
+    shutil.copytree(folders["plain"], tmp_path / "model")
+    made = make_tokenizer()
+    made.add_special_tokens({"pad_token": "[PAD]"})
+    made.save_pretrained(tmp_path / "model")
+    for settings in (WEIGHING, SAMPLING):
+        plain, padded = (ask(folder, 5, settings, cell=TWO_HOPS) for folder in (folders["plain"], tmp_path / "model"))
+        assert [replace(record, model="") for record in padded] == [replace(record, model="") for record in plain]
+
+
+def test_a_tokenizer_with_more_words_than_the_model_is_refused(tmp_path: Path, folders: dict[str, Path]) -> None:
+    shutil.copytree(folders["plain"], tmp_path / "model")
+    make_tokenizer("word").save_pretrained(tmp_path / "model")
+    with pytest.raises(InputError, match=r"the tokenizer has 79 tokens and LlamaForCausalLM knows 78"):
+        LocalModel(tmp_path / "model", "cpu")
+
+
+def test_questions_that_a_tokenizer_does_not_read_are_refused_before_any_is_asked(folders: dict[str, Path]) -> None:
+    """Ours knows equations alone: of anything else the model would see but unknown tokens, and answer all the same."""
+    told = r"no token for some characters \('\w+.*'\) in a question of kingdoms"
+    for settings in (WEIGHING, SAMPLING):
+        with pytest.raises(InputError, match=told):
+            ask(folders["plain"], 2, settings, cell=Cell("kingdoms", 5))
+
+
+def test_a_tokenizer_is_the_folders_own(tmp_path: Path) -> None:
+    """In the place of its own way of cutting the library puts that of Qwen2, which loses the signs between words."""
+    import transformers
+
+    made = make_tokenizer()
+    config = transformers.Qwen2Config(
+        vocab_size=len(made), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, bos_token_id=None, eos_token_id=0,
+    )  # fmt: skip
+    transformers.Qwen2ForCausalLM(config).save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    prompt = WEIGHING.questions(TWO_HOPS, 1)[0].prompt
+    assert LocalModel(tmp_path, "cpu")._encode(prompt) == made(prompt + "\n")["input_ids"]
+
+
+def test_rows_of_the_embedding_that_are_no_token_are_seen_in_a_reply(tmp_path: Path) -> None:
+    """The tokenizer would leave them out, and "3" with one of them would be an answer in one mode alone."""
+    model, made = decoder("llama"), make_tokenizer()
+    model.resize_token_embeddings(len(made) + 9)
+    model.save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    asked, three = LocalModel(tmp_path, "cpu"), made.convert_tokens_to_ids("3")
+    ending = min(asked._stops)
+    assert asked._read([three, ending], 1, False).text == "3"
+    assert asked._read([three, len(made) + 4, ending], 1, False).text not in {"3", " 3", "3 "}
+
+
+def roberta() -> Any:
+    """Its places begin at the token behind the one that pads."""
+    import transformers
+
+    config = transformers.RobertaConfig(
+        vocab_size=len(make_tokenizer()), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=48, max_position_embeddings=256, is_decoder=True, pad_token_id=1, eos_token_id=0,
+    )  # fmt: skip
+    return transformers.RobertaForCausalLM(config)
+
+
+@pytest.mark.parametrize("made", [recurrent, roberta])
+def test_models_that_the_library_goes_on_from_in_another_way_write_what_they_say_of_the_whole_text(
+    made: Callable[[], Any], tmp_path: Path
+) -> None:
+    """The library gives one other places, and where several are asked together keeps one state for all in the other."""
+    model, tokenizer = stir(made(), 0.4), make_tokenizer()
+    model.eval().save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    greedy, items = BenchmarkSettings(temperature=0, attempts=1, max_tokens=6), WEIGHING.questions(TWO_HOPS, 8)
+    records: list[Any] = []
+    LocalModel(tmp_path, "cpu").ask(items, greedy, records.append)
+    for record, item in zip(records, items, strict=True):
+        ids = tokenizer(item.prompt + "\n")["input_ids"]
+        length, text = len(ids), ""
+        while len(ids) < length + 6 and "\n" not in text and ids[-1] != tokenizer.eos_token_id:
+            with torch.no_grad():
+                ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+            text = tokenizer.decode([token for token in ids[length:] if token != tokenizer.eos_token_id])
+        assert record.rejected + ((record.response,) if record.accepted else ()) == (text.split("\n")[0],)
+    weighed: list[Any] = []
+    LocalModel(tmp_path, "cpu").weigh(items[:2], WEIGHING, weighed.append)
+    ends = [0, tokenizer.convert_tokens_to_ids("\n")]
+    for record, item in zip(weighed, items, strict=False):
+        ids = tokenizer(item.prompt + "\n" + item.answer)["input_ids"]
+        with torch.no_grad():
+            chances = (model(torch.tensor([ids]), use_cache=False).logits[0].double() / 2).softmax(-1)
+        expected = float(chances[-2, ids[-1]] * chances[-1, ends].sum())
+        assert record.weights[item.answer] == pytest.approx(expected, rel=1e-3, abs=record.unweighed)
+
+
+def test_models_that_look_ahead_or_cannot_be_run_are_refused(tmp_path: Path) -> None:
+    import transformers
+
+    small: dict[str, Any] = {
+        "vocab_size": len(make_tokenizer()), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }  # fmt: skip
+    ahead = transformers.BertLMHeadModel(transformers.BertConfig(**small))  # its folder does not say `is_decoder`
+    broken = transformers.StableLmForCausalLM(transformers.StableLmConfig(**small))  # 32 key heads, the default
+    for model, told in ((ahead, "looks ahead in a text"), (broken, "cannot be run: ")):
+        stir(model)
+        folder = tmp_path / type(model).__name__
+        model.save_pretrained(folder)
+        make_tokenizer().save_pretrained(folder)
+        with pytest.raises(InputError, match=told):
+            LocalModel(folder, "cpu")
+
+
+def test_texts_beyond_the_distances_of_alibi_are_refused(tmp_path: Path) -> None:
+    """MPT's table is no parameter and no buffer; beyond it the library stops at a size that does not fit."""
+    import transformers
+
+    made = make_tokenizer()
+    config = transformers.MptConfig(vocab_size=len(made), d_model=32, n_layers=2, n_heads=4, max_seq_len=30)
+    transformers.MptForCausalLM(config).save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    assert len(ask(tmp_path, 2, WEIGHING)) == 2
+    with pytest.raises(InputError, match="places for 30; pass a lower max_tokens, or ask for fewer hops"):
+        ask(tmp_path, 2, WEIGHING, cell=Cell("equations", 6))
+
+
+def test_a_chat_template_that_cannot_be_filled_in_is_refused(tmp_path: Path, folders: dict[str, Path]) -> None:
+    for template, why in (
+        ("{{ raise_exception('system first') }}", "system first"),
+        ({"rag": "{{ x }}"}, "no default"),
+    ):
+        made, folder = make_tokenizer(), tmp_path / why
+        made.chat_template = template
+        shutil.copytree(folders["plain"], folder)
+        made.save_pretrained(folder)
+        with pytest.raises(InputError, match=rf"chat template cannot be filled in: .*{why}"):
+            ask(folder, 1, WEIGHING)
 
 
 def test_a_name_stands_for_one_model(tmp_path: Path, folders: dict[str, Path]) -> None:

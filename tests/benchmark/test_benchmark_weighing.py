@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import MISSING, fields
 from itertools import pairwise
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -19,6 +21,7 @@ from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.benchmark.trial import Record
 from hopscope.benchmark.weighing import ROOM
 from hopscope.problem.text.extensions import Extensions
+from hopscope.records import convert
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
@@ -109,7 +112,14 @@ def test_a_model_that_is_to_think_may_write_lines_before_its_answer(chat: bool, 
     thinking = BenchmarkSettings(extensions=Extensions(think=True), attempts=1)
     assert [record.accepted for record in records(model, thinking, 2)] == ["1", "1"]
     assert [record.accepted for record in records(model, BenchmarkSettings(attempts=1), 2)] == [None, None]
-    assert (thinking.max_tokens, BenchmarkSettings().max_tokens) == (1024, 32)
+    assert (thinking.max_tokens, BenchmarkSettings().max_tokens, BenchmarkSettings().longest) == (1024, 32, 32)
+
+
+def test_defaults_of_settings_are_of_their_types() -> None:
+    types = get_type_hints(BenchmarkSettings)
+    for field in fields(BenchmarkSettings):
+        if field.default is not MISSING:
+            assert convert(field.default, types[field.name], field.name) == field.default
 
 
 @pytest.mark.parametrize("name", RULES)

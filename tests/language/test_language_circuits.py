@@ -186,6 +186,21 @@ def test_questions_longer_than_a_model_has_places_for_are_refused() -> None:
         TextEvaluator(LanguageModel(planted()), made, task, text_batch(task, made, 2, 0))
 
 
+def test_tokens_that_a_model_does_not_know_are_refused(tmp_path: Path) -> None:
+    """A chat's mark that was added to the tokenizer alone; a tokenizer of more words; words that are no token's."""
+    made, told = make_tokenizer(), "the tokenizer has 79 tokens and GPT2LMHeadModel knows 78; save the model again"
+    made.add_tokens(["[model]"], special_tokens=True)
+    made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}[model]"
+    with pytest.raises(InputError, match=told):
+        TextEvaluator(LanguageModel(planted()), made, TASK, text_batch(TASK, made, 2, 0))
+    publish(planted(), tmp_path)
+    make_tokenizer("word").save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=told):
+        hs.TextModel(tmp_path)
+    with pytest.raises(InputError, match=r"no token for some characters .* in a question of lives-with"):
+        text_batch(TextTask.of("lives-with", 1), make_tokenizer(), 2, 0)
+
+
 def test_questions_longer_than_a_window_are_refused() -> None:
     """An ablation would let its heads look where they cannot; where no layer has the window its size is idle."""
     from transformers import MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import string
 from pathlib import Path
 
 import torch
@@ -26,14 +27,15 @@ def bigram(folder: Path, table: Table, metaspace: bool = False, chat: bool = Tru
         metaspace: a tokenizer that adds a space before its first word, as Llama's did, and writes spaces as `▁`.
         chat: with a chat template; without one the prompt ends with a line break, which then is `START`.
     """
-    words = dict.fromkeys([END, START, "<unknown>", *table, *(word for row in table.values() for word in row)])
+    written = [END, START, "<unknown>", *table, *(word for row in table.values() for word in row)]
+    words = dict.fromkeys([*written, *string.printable, "\N{LOWER ONE EIGHTH BLOCK}"])  # a prompt is read by the letter
     inner = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unknown>"))
+    cut = pre_tokenizers.Split(Regex("|".join(map(_escaped, sorted(words, key=len, reverse=True)))), "isolated")
     if metaspace:
-        inner.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        inner.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(prepend_scheme="first"), cut])
         inner.decoder = decoders.Metaspace(prepend_scheme="first")
     else:
-        spaced = sorted((word for word in words if not word.isalnum()), key=len, reverse=True)
-        inner.pre_tokenizer = pre_tokenizers.Split(Regex("|".join([*map(_escaped, spaced), r"\w+"])), "isolated")
+        inner.pre_tokenizer = cut
         inner.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token=END, unk_token="<unknown>", clean_up_tokenization_spaces=False,

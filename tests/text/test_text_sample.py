@@ -55,6 +55,14 @@ def test_json_is_what_is_printed_anyway(capsys: pytest.CaptureFixture[str]) -> N
     assert "leave out either" in capsys.readouterr().err
 
 
+def test_text_is_printed_and_never_lost_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("equations", "--text", "--out", str(tmp_path / "q.jsonl")) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--out writes records for machines; leave out either" in said.err
+    assert not any(tmp_path.iterdir())
+
+
 def test_vectors_have_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "v.jsonl"
     assert run("vectors", "--count", "3", "--json") == 0

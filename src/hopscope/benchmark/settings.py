@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
 from hopscope.checks import check_count, check_items, check_seed
@@ -39,8 +39,8 @@ class BenchmarkSettings:
             log-probabilities.
         temperature: the temperature of sampling; 1 gives the model's own distribution.
         attempts: replies after which a question counts as never accepted.
-        max_tokens: the longest reply, in tokens, 32 by default and 1,024 with `think`; a reply cut off there is no
-            answer.
+        max_tokens: the longest reply, in tokens; None stands for 32, with `think` 1,024, and that number takes its
+            place. A reply cut off there is no answer.
         reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
         extensions: departures from the paper's prompts.
 
@@ -53,7 +53,7 @@ class BenchmarkSettings:
     mode: Mode = "sample"
     temperature: float = 1.0
     attempts: int = 20
-    max_tokens: int = None  # type: ignore[assignment]  # a number from `__post_init__` on
+    max_tokens: int | None = None
     reasoning_effort: str | None = None
     extensions: Extensions = field(default_factory=Extensions)
 
@@ -62,8 +62,7 @@ class BenchmarkSettings:
         check_seed(self.seed, "seed")
         if not isinstance(self.extensions, Extensions):
             raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
-        longest: Any = self.max_tokens
-        if longest is None:
+        if self.max_tokens is None:
             object.__setattr__(self, "max_tokens", 1024 if self.extensions.think else 32)
         if self.mode not in get_args(Mode):
             raise InputError(f"mode must be one of {', '.join(get_args(Mode))}, got {self.mode!r}")
@@ -85,6 +84,12 @@ class BenchmarkSettings:
             raise InputError(
                 "exact mode weighs whole answers, so it cannot let a model think first; drop one of the two"
             )
+
+    @property
+    def longest(self) -> int:
+        """The longest reply, in tokens: `max_tokens`, a number from the start."""
+        assert self.max_tokens is not None
+        return self.max_tokens
 
     def questions(self, cell: Cell, count: int) -> list[Question]:
         """The questions of a cell; every model gets the same."""

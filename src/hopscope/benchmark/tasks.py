@@ -41,6 +41,10 @@ from hopscope.records import convert, plain
 
 HOPELESS = frozenset({400, 401, 402, 403, 404, 422})
 """HTTP statuses that asking again does not change."""
+CUT_OFF = frozenset({"max_tokens", "model_length", "content_filter"})
+"""Reasons for which a reply ends before its end."""
+FRAME = 32
+"""The most tokens around a reply's text, such as the marks of a turn, that a provider may count with it."""
 RECORD = "hopscope"
 """The name under which a sample's metadata and score keep the record."""
 
@@ -99,7 +103,7 @@ class Asking:
     async def _reply(self, model: Model, messages: list[Any]) -> Reply:
         config = GenerateConfig(
             temperature=self.settings.temperature,
-            max_tokens=self.settings.max_tokens,
+            max_tokens=self.settings.longest,
             reasoning_effort=self.settings.reasoning_effort,  # type: ignore[arg-type]  # Inspect refuses what it does not know
         )
         # Not the solver's `generate`, which would add every attempt to the conversation; nor a cache, which would
@@ -118,13 +122,15 @@ def _read(output: ModelOutput) -> Reply:
     usage, content = output.usage, output.choices[0].message.content
     reasoned = isinstance(content, list) and any(isinstance(part, ContentReasoning) for part in content)
     tokens = max(0, usage.reasoning_tokens or 0) if usage else 0
+    written = max(0, usage.output_tokens) if usage else 0
     return Reply(
         text=redacted(output.completion[:MOST]),
-        finished=output.stop_reason not in {"max_tokens", "model_length"} and len(output.completion) <= MOST,
+        finished=output.stop_reason not in CUT_OFF and len(output.completion) <= MOST,
         input_tokens=max(0, usage.input_tokens) if usage else 0,
-        output_tokens=max(0, usage.output_tokens) if usage else 0,
+        output_tokens=written,
         reasoning_tokens=tokens,
-        reasoned=reasoned or tokens > 0,
+        # A token is a byte at least: what is counted beyond the text was written and not shown.
+        reasoned=reasoned or tokens > 0 or written > len(output.completion.encode()) + FRAME,
         cost=usage.total_cost if usage else None,
     )
 
@@ -133,8 +139,8 @@ async def _weights(model: Model, question: Question) -> dict[str, float]:
     """Exact mode over a network, by endpoints that weigh a text they are given (vLLM's `prompt_logprobs`).
 
     The answer is put into the model's mouth as a finished turn, and the endpoint says how probable each of its tokens
-    was, the end of the turn included: one spelling, without white space. Endpoints that only weigh what they wrote
-    themselves cannot do this: they do not show the end of an answer they did not give.
+    was, the end of the turn included: one spelling, with no white space but the template's own. Endpoints that only
+    weigh what they wrote themselves cannot do this: they do not show the end of an answer they did not give.
 
     Raises:
         InputError: the endpoint gives no probabilities for a prompt, or its template does not end the turn there.
@@ -142,18 +148,18 @@ async def _weights(model: Model, question: Question) -> dict[str, float]:
     before = len(await _tokens(model, question.prompt))
     found = {}
     for answer in question.acceptable:
-        text, log = "", 0.0
+        text, log, ended = "", 0.0, False
         for token in (await _tokens(model, question.prompt, answer))[before:]:
-            log, ended = log + token.logprob, text.strip() == answer
-            text += token.token
-            if ended:
-                found[answer] = math.exp(log)
+            ended, log = text.strip() == answer, log + token.logprob
+            if ended and not token.token.isspace():  # a template may break the line before the mark that ends the turn
                 break
-        else:
+            text += token.token
+        if not ended:
             raise InputError(
                 f"the endpoint's chat template does not end the turn after {answer!r}, so its answers cannot be "
                 "weighed; leave out --exact"
             )
+        found[answer] = math.exp(log)
     return found
 
 

@@ -102,7 +102,7 @@ class Reply:
         text: its text.
         finished: whether it ended by itself; a text that was cut off is no answer.
         input_tokens, output_tokens, reasoning_tokens: as the provider counts them.
-        reasoned: whether the provider reported hidden reasoning in any way.
+        reasoned: whether the provider reported hidden reasoning in any way, also by more tokens than the text has.
         cost: US dollars; None where no price is known.
     """
 

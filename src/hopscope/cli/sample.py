@@ -110,6 +110,8 @@ def _formulation(form: Formulation[Any]) -> None:
     ) -> None:
         if text and as_json:
             raise InputError("--text prints for people and --json for machines; leave out either")
+        if text and out is not None:
+            raise InputError("--text prints for people and --out writes records for machines; leave out either")
         dress = Extensions(**given(extensions, Extensions))
         drawn = (question(form.name, hops, seed, index, chains, dress) for index in range(count))
         if text:

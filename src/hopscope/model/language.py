@@ -23,7 +23,7 @@ from hopscope.model.decoder_layers import attention_of, decoder_layers, first_ou
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
-from hopscope.model.room import places, window
+from hopscope.model.room import check_tokens, places, window
 
 _NAME = "hopscope"
 """The name of our attention function among the library's."""
@@ -96,6 +96,14 @@ class LanguageModel:
                 f"a question has {tokens} tokens here and layers of {family} look back {seen} at most, where circuits "
                 "need layers that see it whole; ask for fewer hops"
             )
+
+    def check_tokens(self, tokenizer: Any, tokens: Int[Tensor, "*any"]) -> None:
+        """Check that the model knows some tokens.
+
+        Raises:
+            InputError: it does not.
+        """
+        check_tokens(self._model, tokenizer, tokens.flatten().tolist())
 
     @property
     def size(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import in_words, memory
+from hopscope.problem.text.tokens import unread
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,7 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
     bars = transformers.utils.logging.is_progress_bar_enabled()
     transformers.utils.logging.disable_progress_bar()
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=trust_remote_code
-        )
+        tokenizer = _tokenizer(transformers, folder, trust_remote_code)
         model, told = transformers.AutoModelForCausalLM.from_pretrained(
             folder,
             local_files_only=True,
@@ -87,6 +87,26 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
             transformers.utils.logging.enable_progress_bar()
     _check_weights(folder, model, told)
     return ModelFolder(folder.resolve().name, _content_hash(folder, trust_remote_code), tokenizer, model)
+
+
+_PROBE = f"{string.ascii_letters}\n{string.digits} = ?\n"
+"""What the tokenizer of any model of English reads."""
+
+
+def _tokenizer(transformers: Any, folder: Path, trust_remote_code: bool) -> Any:
+    """The tokenizer of a folder.
+
+    For some families (Qwen2) the library puts its own way of cutting a text in the place of the one in the folder's
+    tokenizer.json. Where that leaves characters out, and the folder's no more of them, the folder's is taken.
+    """
+    usual = transformers.AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=trust_remote_code
+    )
+    if not (folder / "tokenizer.json").is_file() or not unread(_PROBE, usual):
+        return usual
+    written = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    lost, its = (len("".join(unread(_PROBE, one).split())) for one in (usual, written))
+    return written if its <= lost else usual
 
 
 def _check_weights(folder: Path, model: Any, told: Mapping[str, Iterable[Any]]) -> None:

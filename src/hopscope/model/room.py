@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
@@ -15,23 +16,52 @@ _WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attenti
 """Kinds of layers that look back so far and no further, and what says how far."""
 
 
+def known_tokens(model: Any) -> int:
+    """How many tokens a model knows."""
+    return len(model.get_input_embeddings().weight)
+
+
 def check_words(model: Any, tokenizer: Any) -> None:
     """Check that a model knows every token of its tokenizer.
 
+    Tokens that were added and never come up in a text, such as Gemma 3's for images, may be beyond it; see
+    `check_tokens`.
+
     Raises:
-        InputError: the tokenizer has more tokens than the model.
+        InputError: the tokenizer has more words than the model.
     """
-    words, known = len(tokenizer), len(model.get_input_embeddings().weight)
-    if words > known:
-        raise InputError(
-            f"the tokenizer has {words} tokens and {type(model).__name__} knows {known}; save the model again after "
-            f"model.resize_token_embeddings({words}), or a tokenizer without what was added"
-        )
+    known, added = known_tokens(model), tokenizer.get_added_vocab()
+    if any(token >= known for word, token in tokenizer.get_vocab().items() if word not in added):
+        raise _unknown(model, tokenizer)
+
+
+def check_tokens(model: Any, tokenizer: Any, tokens: Iterable[int]) -> None:
+    """Check that a model knows the tokens that it is given.
+
+    Raises:
+        InputError: it does not, as where a chat's marks were added to the tokenizer alone.
+    """
+    if max(tokens, default=0) >= known_tokens(model):
+        raise _unknown(model, tokenizer)
+
+
+def _unknown(model: Any, tokenizer: Any) -> InputError:
+    words, known = max(tokenizer.get_vocab().values()) + 1, known_tokens(model)
+    return InputError(
+        f"the tokenizer has {words} tokens and {type(model).__name__} knows {known}; save the model again after "
+        f"model.resize_token_embeddings({words}), or a tokenizer without what was added"
+    )
 
 
 def places(model: Any) -> int | None:
-    """The tokens that a text may have at most where places are looked up in a table; None where they are computed."""
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    """The tokens that a text may have at most where places are looked up in a table; None where they are computed.
+
+    MPT's table is made anew at every call and is no part of the model: it holds what each distance takes away (ALiBi).
+    """
+    config = model.config.get_text_config()
+    if config.model_type == "mpt":
+        return int(config.max_seq_len)
+    most = getattr(config, "max_position_embeddings", None)
     if not isinstance(most, int):
         return None
     words = model.get_input_embeddings()

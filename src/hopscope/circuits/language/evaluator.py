@@ -181,11 +181,14 @@ class TextEvaluator(Evaluator):
         batch: the questions.
 
     Raises:
-        InputError: questions longer than the model has places for, or than all its layers see.
+        InputError: questions longer than the model has places for, or than all its layers see, or with tokens that it
+            does not know.
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Any, task: TextTask, batch: TextBatch) -> None:
         model.check_length(batch.inputs.shape[1])
+        for ids in (batch.inputs, batch.candidates):
+            model.check_tokens(tokenizer, ids)
         super().__init__(model, task.problem, batch)
         self._model, self._tokenizer, self.task, self._batch = model, tokenizer, task, batch
 

@@ -17,6 +17,7 @@ from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.model.language import LanguageModel
 from hopscope.model.model_folder import open_model_folder
+from hopscope.model.room import check_words
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question
@@ -40,12 +41,14 @@ class TextModel:
         trust_remote_code: whether code in the folder may run, with all the rights of the user who runs this.
 
     Raises:
-        InputError: the folder holds no such model, or one whose attention cannot be shown.
+        InputError: the folder holds no such model, one whose attention cannot be shown, or one that does not know its
+            tokenizer's words.
     """
 
     def __init__(self, folder: Path | str, *, trust_remote_code: bool = False) -> None:
         self.path = check_path("a language model", folder)
         opened = open_model_folder(self.path, trust_remote_code=trust_remote_code)
+        check_words(opened.model, opened.tokenizer)
         self.tokenizer: Any = opened.tokenizer
         self.named = Named(opened.name, opened.content)
         self._model = opened.model

@@ -58,8 +58,9 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
         tokenizer: a fast tokenizer; if it has a chat template, the question is asked through it.
 
     Raises:
-        InputError: the formulation has no chains, facts are printed several times, the tokenizer gives no offsets, its
-            chat template changes the prompt, or an answer is more than one token.
+        InputError: the formulation has no chains, facts are printed several times, the tokenizer gives no offsets or
+            has no token for a part of the question, its chat template changes the prompt, or an answer is more than one
+            token.
     """
     if not isinstance(question.latent, Chains):
         raise InputError(f"{question.formulation} has no chains; circuits are of equations, lives-with and kingdoms")
@@ -70,6 +71,7 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
     text, first = written(question.prompt, tokenizer)
     if not getattr(tokenizer, "is_fast", False):
         raise InputError("the tokenizer does not say where its tokens stand; circuits need a fast tokenizer")
+    check_read(question, tokenizer)
     ids, offsets = encode(text, tokenizer)
     hops, known = question.hops, spans(question)
     held = [[span for span in known if start < span.end + first and end > span.start + first] for start, end in offsets]
@@ -88,13 +90,21 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
 
 
 def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
-    """The text that a model reads, a chat's turn or the prompt and a line break, and where in it the prompt begins."""
+    """The text that a model reads, a chat's turn or the prompt and a line break, and where in it the prompt begins.
+
+    Raises:
+        InputError: the chat template cannot be filled in, or changes the prompt.
+    """
     if tokenizer.chat_template is None:
         return f"{prompt}\n", 0
     message = [{"role": "user", "content": prompt}]
-    text = str(
-        tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False, enable_thinking=False)
-    )
+    try:
+        text = str(
+            tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False, enable_thinking=False)
+        )
+    except Exception as error:  # a template is a program, and raises what it likes
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"the tokenizer's chat template cannot be filled in: {reason}; mend or remove it") from None
     if prompt not in text:
         raise InputError("the chat template changes what the user says, so that no token has a role; use another model")
     return text, text.rindex(prompt)
@@ -140,6 +150,37 @@ def encode(text: str, tokenizer: Any) -> tuple[list[int], list[tuple[int, int]]]
     while end and found["special_tokens_mask"][end - 1]:
         end -= 1
     return ids[:end], [(int(start), int(stop)) for start, stop in found["offset_mapping"][:end]] if fast else []
+
+
+def unread(text: str, tokenizer: Any) -> str:
+    """The characters of a text for which a tokenizer has no token, and which a model therefore never sees.
+
+    White space may be left out, as it is where words are tokens. A tokenizer that gives no offsets tells of its unknown
+    token alone; then the text as a whole counts.
+    """
+    fast = bool(getattr(tokenizer, "is_fast", False))
+    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast)
+    ids, unknown = found["input_ids"], tokenizer.unk_token_id
+    if not fast:
+        return text if unknown in ids else ""
+    blank, read = set[int](), {at for at, char in enumerate(text) if char.isspace()}
+    for token, (start, end) in zip(ids, found["offset_mapping"], strict=True):
+        (blank if token == unknown else read).update(range(start, end))
+    return "".join(char for at, char in enumerate(text) if at in blank or at not in read)
+
+
+def check_read(question: Question, tokenizer: Any) -> None:
+    """Check that a tokenizer reads all of a question.
+
+    Raises:
+        InputError: it has no token for a part of it, so that a model would be asked something else.
+    """
+    if lost := unread(question.prompt, tokenizer):
+        told = "".join(dict.fromkeys(lost))[:20]
+        raise InputError(
+            f"the tokenizer has no token for some characters ({told!r}) in a question of {question.formulation}, which "
+            "the model would not see; ask for another formulation, or another model"
+        )
 
 
 def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any) -> int:
