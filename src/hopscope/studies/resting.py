@@ -10,16 +10,14 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.model.foreign import Foreign, Parts
-from hopscope.model.initial_weights import InitialWeights
-from hopscope.model.transformer import Block, Transformer
-from hopscope.model.untrained import with_untrained_heads
+from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.altered import AlteredBlock, altered
 from hopscope.theory.path import AttentionPath
 
 LOUD = 10.0
@@ -62,14 +60,10 @@ def resting(evaluator: VectorEvaluator, rest: Rest) -> ForeignEvaluator:
         evaluator: an evaluator of the known model, on chains deepest first.
         rest: which of the added heads rests, and how; the others write nothing.
     """
-    problem, inputs = evaluator.problem, evaluator.batch.inputs
-    whole = _Whole(evaluator.transformer, _pattern(problem, rest), rest)
-
-    def untrain(whole: _Whole, layer: int, head: int) -> None:
-        whole.untrain(layer, head, evaluator.initial)
-
-    made = Foreign.of(whole, _parts, untrain, inputs[:2], evaluator.shape.reads, problem.causal)
-    return ForeignEvaluator(made, problem, evaluator.batch)
+    own, generator = _pattern(evaluator.problem, rest), torch.Generator().manual_seed(rest.seed)
+    direction = torch.randn(evaluator.shape.d_model, generator=generator)
+    there, nowhere = LOUD * direction / direction.norm(), torch.zeros_like(direction)
+    return altered(evaluator, lambda layer, block: _Beside(block, own, there if layer == rest.layer else nowhere))
 
 
 def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"]:
@@ -84,70 +78,31 @@ def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"
     return pattern
 
 
-class _Beside(nn.Module):
+class _Beside(AlteredBlock):
     """A block of the known model with one more head: the resting one or, in other layers, one that writes nothing."""
 
     def __init__(self, block: Block, own: Float[Tensor, "query key"], direction: Float[Tensor, " d_model"]) -> None:
-        super().__init__()
-        self.block, self.own, self.direction, self.seen = block, own, direction, nn.Identity()
-        self.writes = (own[:, 0] < 1).to(own.dtype)
+        super().__init__(block)
+        self.own, self.direction, self.writes = own, direction, (own[:, 0] < 1).to(own.dtype)
 
-    def forward(self, x: Float[Tensor, "sequence pos d_model"]) -> Float[Tensor, "sequence pos d_model"]:
-        """The stream after the block. The head writes what it reads where its row rests, and nowhere else."""
-        attention, normed = self.block.attention, self.block.attention_norm(x[None])
-        theirs = attention.pattern(normed, normed)[0]
-        pattern: Tensor = self.seen(torch.cat([theirs, self.own.expand(len(x), 1, *self.own.shape)], dim=1))
-        brought: Tensor = attention.write(pattern[None, :, :-1], normed)[0]
+    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
+        """The pattern of the block's heads, and that of the added one."""
+        theirs = self.attention.pattern(normed, normed)[0]
+        return torch.cat([theirs, self.own.expand(len(theirs), 1, *self.own.shape)], dim=1)
+
+    def written(
+        self,
+        pattern: Float[Tensor, "sequence head query key"],
+        normed: Float[Tensor, "1 sequence pos d_model"],
+    ) -> Float[Tensor, "sequence pos d_model"]:
+        """What the block's heads write. The added one writes what it reads where its row rests, and nowhere else."""
+        brought: Tensor = self.attention.write(pattern[None, :, :-1], normed)[0]
         read = pattern[:, -1, :, 1:].sum(dim=-1)  # of what it sees, everything but the place to rest at
-        x = x + brought + (read * self.writes)[..., None] * self.direction
-        return x if self.block.mlp is None else x + self.block.mlp(self.block.mlp_norm(x[None]))[0]
+        return brought + (read * self.writes)[..., None] * self.direction
 
-
-class _Whole(nn.Module):
-    """The known model, with the head that rests in one of its layers."""
-
-    def __init__(self, transformer: Transformer, own: Float[Tensor, "query key"], rest: Rest) -> None:
-        super().__init__()
-        self.transformer = transformer
-        generator = torch.Generator().manual_seed(rest.seed)
-        direction = torch.randn(transformer.shape.d_model, generator=generator)
-        there, nowhere = LOUD * direction / direction.norm(), torch.zeros_like(direction)
-        self.blocks = nn.ModuleList(
-            _Beside(block, own, there if layer == rest.layer else nowhere)
-            for layer, block in enumerate(transformer.blocks)
-            if isinstance(block, Block)
-        )
-
-    def embed(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence pos d_model"]:
-        """The stream that enters the first block."""
-        stream: Tensor = self.transformer.embed(inputs[None])[0]
-        return stream
-
-    def read(self, x: Float[Tensor, "sequence pos d_model"]) -> Float[Tensor, "sequence pos d_output"]:
-        """The answers, read from the stream."""
-        return self.transformer.answers(x[None])[0]
-
-    def forward(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence pos d_output"]:
-        """The answers of the whole model."""
-        x = self.embed(inputs)
-        for block in self.blocks:
-            x = block(x)
-        return self.read(x)
-
-    def untrain(self, layer: int, head: int, drawn: InitialWeights) -> None:
-        """Give a head initial weights; the added head then attends everywhere alike."""
-        if head < self.transformer.shape.heads:
-            seed = int(torch.randint(2**31, ()))
-            fresh = with_untrained_heads(self.transformer, [(layer, head)], seed, drawn)
-            self.transformer.load_state_dict(fresh.state_dict())
-        else:
-            block = self.blocks[layer]
-            assert isinstance(block, _Beside)
-            seen = torch.ones_like(block.own)
-            seen = seen.tril() if self.transformer.shape.causal else seen
-            block.own = seen / seen.sum(dim=-1, keepdim=True)
-
-
-def _parts(whole: _Whole) -> Parts:
-    blocks = [block for block in whole.blocks if isinstance(block, _Beside)]
-    return Parts(whole.embed, blocks, whole.read, [block.seen for block in blocks])
+    def untrain(self, head: int) -> None:
+        """Let the added head attend everywhere alike; the others were not altered."""
+        if head == self.attention.heads:
+            seen = torch.ones_like(self.own)
+            seen = seen.tril() if self.attention.causal else seen
+            self.own = seen / seen.sum(dim=-1, keepdim=True)
