@@ -26,13 +26,13 @@ from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
 from hopscope.studies import calibration
-from hopscope.studies.backup import Backup, may_have_backup, with_backup
 from hopscope.studies.calibration import CalibrationStudy, Certified, run
 from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, summary, table
-from hopscope.studies.hosts import Deaf, Host, cut_down, hand_built
-from hopscope.studies.planting import KINDS, TRUE, Kind, Planted, label, plant
-from hopscope.studies.resting import Rest, resting
-from hopscope.studies.work import Work
+from hopscope.studies.planted.backup import Backup, may_have_backup, with_backup
+from hopscope.studies.planted.hosts import Deaf, Host, cut_down, hand_built
+from hopscope.studies.planted.planting import KINDS, TRUE, Kind, Planted, label, plant
+from hopscope.studies.planted.resting import Rest, resting
+from hopscope.studies.tools.work import Work
 from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine

@@ -12,12 +12,12 @@ from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.conditional import conditional as figure
 from hopscope.records import write_record
 from hopscope.studies import conditional
-from hopscope.studies.arms import ArmLearned, by_seed
-from hopscope.studies.by_place import ByPlace, RowsMoved
-from hopscope.studies.circuits import Seen
 from hopscope.studies.conditional import ConditionalResult, meeting, parallel
-from hopscope.studies.kept import made_by
-from hopscope.studies.work import Work
+from hopscope.studies.tools.arms import ArmLearned, by_seed
+from hopscope.studies.tools.by_place import ByPlace, RowsMoved
+from hopscope.studies.tools.circuits import Seen
+from hopscope.studies.tools.kept import made_by
+from hopscope.studies.tools.work import Work
 from hopscope.theory.path import NamedPath
 from hopscope.training import many
 from hopscope.training.setup import Setup

@@ -12,7 +12,7 @@ from hopscope.paper.recipes import PLAIN
 from hopscope.plot.plateau import plateau as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import plateau
-from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
 
 PROBLEM = RetrievalProblem(hops=2)
 

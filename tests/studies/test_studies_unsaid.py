@@ -13,7 +13,7 @@ from hopscope.paper.rules import LEAST_PLATEAU
 from hopscope.plot.unsaid import unsaid as draw
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import unsaid
-from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.training.recipe import Recipe
 
 LONG = [[3600, 3900, 4200, 5800], [1800, 2000, 2100, 2200], [6000, 6100, 6200, 6400]]

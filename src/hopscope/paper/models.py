@@ -14,7 +14,7 @@ from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
 from hopscope.paper.judging import BAR
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of
 from hopscope.training.setup import Setup

@@ -10,9 +10,9 @@ from typing import get_args
 from hopscope.circuits.certificate import PARTS, RULES, Proof
 from hopscope.records import content_hash, plain, read_record, write_record
 from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult, CalibrationStudy, run
-from hopscope.studies.hosts import MARGIN
-from hopscope.studies.planting import Kind
-from hopscope.studies.work import Work
+from hopscope.studies.planted.hosts import MARGIN
+from hopscope.studies.planted.planting import Kind
+from hopscope.studies.tools.work import Work
 
 _KIND = "hopscope calibration summary"
 

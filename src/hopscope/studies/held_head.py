@@ -17,8 +17,8 @@ from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
 from hopscope.records import write_record
-from hopscope.studies.judgements import FEWEST
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import FEWEST
+from hopscope.studies.tools.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder

@@ -24,11 +24,11 @@ from typing import Any
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import Times, holm, log_rank, ratio_of_means, share_in_words, survival_median
-from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned, Arms
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
+from hopscope.studies.tools.judgements import Judgement
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 

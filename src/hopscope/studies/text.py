@@ -55,11 +55,11 @@ from hopscope.circuits.search.budget import Effort
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
-from hopscope.studies.judgements import Judgement, all_of
-from hopscope.studies.study import Study
 from hopscope.studies.text_found import ANSWERS, Answered, Grown, TextResult
 from hopscope.studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise, otherwise_table
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import Judgement, all_of
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.words import counted
 

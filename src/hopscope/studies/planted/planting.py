@@ -15,9 +15,9 @@ from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention
 from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.studies.backup import Backup, backup_of, may_have_backup, with_backup
-from hopscope.studies.hosts import MARGIN, Deaf, Host
-from hopscope.studies.resting import Rest, resting
+from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
+from hopscope.studies.planted.hosts import MARGIN, Deaf, Host
+from hopscope.studies.planted.resting import Rest, resting
 from hopscope.theory.path import AttentionPath, Row
 
 Kind = Literal[

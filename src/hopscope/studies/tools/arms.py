@@ -14,9 +14,9 @@ from pathlib import Path
 
 from hopscope.errors import InputError
 from hopscope.statistics import clopper_pearson, share_in_words
-from hopscope.studies.judgements import Judgement, never
-from hopscope.studies.kept import kept, made_by
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import Judgement, never
+from hopscope.studies.tools.kept import kept, made_by
+from hopscope.studies.tools.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.metrics import learned_below
 from hopscope.training.plan import Plan

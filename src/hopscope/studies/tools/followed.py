@@ -10,7 +10,7 @@ from statistics import mean
 
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.record import Circuit
-from hopscope.studies.circuits import Seen, diverged
+from hopscope.studies.tools.circuits import Seen, diverged
 from hopscope.training.run import RunFolder
 
 SPIKE = 0.1
@@ -28,7 +28,7 @@ class Followed:
         circuits: its circuits at the checkpoints that hold the bar, in order.
         spikes: the steps at which a spike begins, after the first circuit.
         crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
-        made: how the model was trained and examined, see `hopscope.studies.kept.made_by`; empty if it is not known.
+        made: how the model was trained and examined, see `studies.tools.kept.made_by`; empty if it is not known.
         checkpoints: the steps of the checkpoints whose circuits were searched for, whether they hold the bar or not;
             empty in records that do not say.
     """

@@ -19,7 +19,7 @@ from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.altered import AlteredBlock, altered
+from hopscope.studies.planted.altered import AlteredBlock, altered
 from hopscope.theory.path import AttentionPath
 
 
