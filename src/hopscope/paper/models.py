@@ -40,7 +40,7 @@ class Learned:
         """The outcome of training one model of a finished run."""
         import numpy as np
 
-        result, every = run.result.models[number], run.metrics.every(run.recipe.log_every)
+        result, every = run.result.models[number], run.regular_metrics
         end = run.plans.models[number].end
         late = every.after(end * 9 // 10, end).validation_loss[:, number]
         median = float(np.median(late)) if len(late) else float("nan")

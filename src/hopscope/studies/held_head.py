@@ -141,7 +141,9 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
     return Arm(
         name,
         tuple(seed for run in runs for seed in run.seeds),
-        tuple(plateau(run.metrics, run.problem.chains, model) for run in runs for model in range(len(run.seeds))),
+        tuple(
+            plateau(run.regular_metrics, run.problem.chains, model) for run in runs for model in range(len(run.seeds))
+        ),
         tuple(model.final_validation_loss for run in runs for model in run.result.models),
         Metrics.side_by_side([run.metrics for run in runs]),
     )

@@ -253,7 +253,7 @@ def read(
     known, found = _of_arms(before, to_the_end=to_the_end), []
     for arm in arms:
         runs = runs_of(arm, to_the_end=to_the_end)
-        regular = {name: run.metrics.every(arm.recipe.log_every) for name, run in finished(runs, folder).items()}
+        regular = {name: run.regular_metrics for name, run in finished(runs, folder).items()}
         trained = {name: rows.first_below(below)[0] for name, rows in regular.items()}
         every = {run.seeds[0]: trained.get(run.name, _known(run, known)) for run in runs}
         there = {seed: steps for seed, steps in every.items() if steps is not None}

@@ -84,7 +84,7 @@ class Followed:
 
 def checkpoints_after_learning(one: RunFolder) -> list[int]:
     """Steps of the checkpoints since every hop was learned, up to where the model diverged; none if a hop never was."""
-    learned = one.metrics.first_below()[0]
+    learned = one.regular_metrics.first_below()[0]
     if None in learned:
         return []
     after = max(at for at in learned if at is not None)
@@ -145,7 +145,7 @@ def _evenly(steps: Sequence[int]) -> Sequence[int]:
 
 def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
     """Logged steps after `since` at which the validation loss has risen above `SPIKE`."""
-    metrics = one.metrics.every(one.recipe.log_every).after(since)
+    metrics = one.regular_metrics.after(since)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
     before = [False, *above]  # an entry more than there are steps, of which there may be none
     return tuple(
