@@ -91,6 +91,15 @@ def test_that_nothing_learned_is_no_equality():
     assert verdicts(never, arm("other", PROBLEM, [[None, None]] * 10)) == ["inconclusive", "inconclusive"]
 
 
+def test_times_that_are_cut_off_are_not_equal_for_that():
+    """Nine of ten seeds learn nothing in either arm, so that the mean times are the budget's; one is enough."""
+    late = [[BASE.budget - 10, None]]
+    base = arm("unchanged", PROBLEM, [*late, *[[None, None]] * 9])
+    assert verdicts(base, arm("other", PROBLEM, [*late, *[[None, None]] * 9]))[0] == "inconclusive"
+    (x1, last) = plateau.judge(Arms((BASE, planted("one", 500, 300, never=1))))
+    assert (x1.verdict, last.verdict) == ("not as asked", "inconclusive")
+
+
 def test_many_looks_need_a_correction():
     """By chance one of forty changes that do nothing looks as if it did something."""
     rng = np.random.default_rng(3)
