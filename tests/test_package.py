@@ -132,6 +132,27 @@ def test_no_file_imports_in_a_circle():
         visit(name, ())
 
 
+PARTS_OF_QUESTIONS = {"calibration_summary": {"calibration"}, "text": {"text_found", "text_otherwise"},
+                      "text_found": {"text_otherwise"}}  # fmt: skip
+"""Files of one and the same question; other files of `studies` do not import each other."""
+
+
+def test_what_studies_are_made_of_knows_no_question_and_no_question_knows_another():
+    room = SOURCE / "studies"
+    questions = {file.stem for file in room.glob("*.py")} - {"__init__"}
+    assert questions > {"depth", "calibration", "text"}
+    for file in room.rglob("*.py"):
+        named = set()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+                named |= {name.split(".")[2] for name in names if name.startswith("hopscope.studies.")}
+        allowed = PARTS_OF_QUESTIONS.get(file.stem, set()) if file.parent == room else set()
+        assert named & questions <= allowed, file.name
+        if file.parent.name == "tools":
+            assert named <= {"tools"}, file.name
+
+
 def test_every_public_name_is_there():
     for name in hs.__all__:
         assert getattr(hs, name) is not None

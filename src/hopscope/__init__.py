@@ -38,7 +38,7 @@ _HOMES = {
     "Extensions": "hopscope.problem.text.extensions",
     "Following": "hopscope.emergence.settings",
     "Proof": "hopscope.circuits.certificate.proof",
-    "Work": "hopscope.studies.work",
+    "Work": "hopscope.studies.tools.work",
 }
 _MODULES = {
     "benchmark": "hopscope.benchmark",
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
-    from hopscope.studies.work import Work as Work
+    from hopscope.studies.tools.work import Work as Work
     from hopscope.training.engine import EngineChoice as EngineChoice
     from hopscope.training.recipe import Recipe as Recipe
     from hopscope.training.setup import Setup as Setup

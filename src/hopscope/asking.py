@@ -13,14 +13,14 @@ from hopscope.checks import check_items, check_path
 from hopscope.errors import InputError
 from hopscope.outside_runs import check_no_run
 from hopscope.recorded_study import RecordedStudy
-from hopscope.studies.judgements import JUDGEMENTS, Judgement, Judgements, judgements_table
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import JUDGEMENTS, Judgement, Judgements, judgements_table
+from hopscope.studies.tools.work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hopscope.studies.study import Study
     from hopscope.studies.text import TextStudy
+    from hopscope.studies.tools.study import Study
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -134,7 +134,7 @@ def _check_folder(name: str, folder: Path) -> None:
 def _recorded(name: str, folder: Path, quick: bool, work: Work) -> StudyAnswer:
     """The answer of a study that is a file of `studies/` with a `STUDY`."""
     from hopscope.paper import presets, recipes
-    from hopscope.studies.kept import study_form
+    from hopscope.studies.tools.kept import study_form
 
     asked: Study[Any, Any] = import_module(f"hopscope.studies.{name}").STUDY
     JUDGEMENTS.check_replaces(folder / "judgements.json")
@@ -170,7 +170,7 @@ def _check_arms(name: str, patterns: Any, arms: Sequence[str]) -> None:
 
 def _found(asked: Study[S, R], version: S, folder: Path, quick: bool, work: Work) -> R:
     """The result of a study; if nothing is to be run and nothing that it made is there, the result on record."""
-    from hopscope.studies.kept import kept
+    from hopscope.studies.tools.kept import kept
 
     before, made = kept(asked.name, folder, asked.result), folder / _MADE.get(asked.name, "runs")
     asking = RecordedStudy(folder / f"{asked.name}.json", before, made, partial(asked.run, version, folder), quick)

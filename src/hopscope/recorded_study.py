@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.studies.work import Work
+    from hopscope.studies.tools.work import Work
 
 R = TypeVar("R")
 
@@ -39,7 +39,7 @@ class RecordedStudy(Generic[R]):
         Raises:
             InputError: a result in the record would be lost.
         """
-        from hopscope.studies.work import Work
+        from hopscope.studies.tools.work import Work
 
         if self.before is not None:
             self._keeps(self.before, self.ask(Work(idle=True)), planned=True)
@@ -50,7 +50,7 @@ class RecordedStudy(Generic[R]):
         Raises:
             InputError: the result lacks some that are in the record.
         """
-        from hopscope.studies.kept import told
+        from hopscope.studies.tools.kept import told
 
         if work.idle and self.before is not None and not self.made.exists():
             return self.before
@@ -60,7 +60,7 @@ class RecordedStudy(Generic[R]):
         return found if told(found) or not work.idle else None
 
     def _keeps(self, before: R, after: R, *, planned: bool = False) -> None:
-        from hopscope.studies.kept import told
+        from hopscope.studies.tools.kept import told
 
         known = told(before)
         left = known & told(after, planned=planned)

@@ -35,7 +35,7 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, position_codes
-from hopscope.studies.hosts import hand_built
+from hopscope.studies.planted.hosts import hand_built
 from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -15,12 +17,18 @@ from hopscope.emergence.measures import defined, measure
 from hopscope.emergence.order import hop_of
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.emergence.track import _settled
+from hopscope.lab import train
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
+from hopscope.paper.followed import all_learned_at
+from hopscope.paper.groups import Group
+from hopscope.plot.training import Panel
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
 from hopscope.studies.held_head import judge
+from hopscope.studies.tools.followed import checkpoints_after_learning
 from hopscope.theory.path import AttentionPath
+from hopscope.training.engine import EngineChoice
 from hopscope.training.metrics import Metrics, rows_of
 from hopscope.training.recipe import Recipe
 
@@ -191,3 +199,22 @@ def test_the_handed_head_by_rule(free, control, handed, verdict):
     found = judge({name: [lasting(left) for left in ones] for name, ones in arms.items()}, steps=2000)
     assert found.verdict == verdict
     assert verdict in found.sentence
+
+
+def test_a_single_low_loss_among_the_last_steps_is_nothing_learned(tmp_path):
+    """Each of the last steps has a row; whether a hop was learned is asked at regular steps, in all rooms alike."""
+    recipe = Recipe(layers=1, heads=1, d_model=8, steps=10, batch_size=2, log_every=4, final_steps=5, mlp=False)
+    recipe = replace(recipe, checkpoint_every=2)
+    run = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", engine=EngineChoice(device="cpu", compiled=False))
+    steps = run.metrics.steps.tolist()
+    assert steps == [4, 6, 7, 8, 9, 10]
+    for low, learned in ((7, None), (8, 8)):
+        losses = np.array([0.2 if step == low else 0.75 for step in steps])[:, None]
+        run.__dict__["metrics"] = replace(run.metrics, validation_loss=losses, partial_losses=losses[..., None])
+        assert run.regular_metrics.steps.tolist() == [4, 8]
+        assert Group.of([run], "run").crossings == ((learned,),)
+        assert plateau(run.regular_metrics, 4).learned == (learned,)
+        assert all_learned_at(run, 0) == learned
+        assert checkpoints_after_learning(run) == ([8, 10] if learned else [])
+        (line, *_) = Panel.of(run).lines.first_below()
+        assert line == (learned,)

@@ -20,7 +20,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.held_head import section
 from hopscope.studies.held_head import HeldHeadStudy, read, run
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble

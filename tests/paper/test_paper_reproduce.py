@@ -21,7 +21,7 @@ from hopscope.paper.presets import BY_NAME, TINY, Preset, named
 from hopscope.paper.reproduce import read, reproduce
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.reproduction import write_report
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 from hopscope.training.setup import Setup
 
 pytestmark = pytest.mark.xdist_group("reproduce")

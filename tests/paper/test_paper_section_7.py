@@ -15,7 +15,7 @@ from hopscope.paper.groups import Group, read_summary
 from hopscope.paper.presets import FIGURE_4, LAPTOP, PAPER, PAPER_SHORT
 from hopscope.paper.recipes import A
 from hopscope.paper.section_7 import DepthResult, judge, made, read, run
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 from hopscope.training.engine import EngineChoice
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe

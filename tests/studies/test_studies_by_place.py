@@ -6,9 +6,9 @@ import pytest
 from by_place import GoesByPlace
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.conditional import facts_that_meet, needs_what_meets
-from hopscope.studies.moving_rows import ask_by_place
+from hopscope.studies.tools.by_place import ByPlace, RowsMoved
+from hopscope.studies.tools.moving_rows import ask_by_place
 from hopscope.theory.witness import build_witness
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from hopscope.circuits.certificate import Sense
-from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.certificate import RULES, Evidence, Sense, certify
+from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
 from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
@@ -22,15 +22,17 @@ from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
+from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
 from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy, Certified, run
 from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, summary, table
-from hopscope.studies.hosts import Deaf, Host, cut_down, hand_built
-from hopscope.studies.planting import KINDS, TRUE, Kind, Planted, label, plant
-from hopscope.studies.resting import Rest, resting
-from hopscope.studies.work import Work
+from hopscope.studies.planted.backup import Backup, may_have_backup, with_backup
+from hopscope.studies.planted.hosts import Deaf, Host, cut_down, hand_built
+from hopscope.studies.planted.planting import KINDS, TRUE, Kind, Planted, label, plant
+from hopscope.studies.planted.resting import Rest, resting
+from hopscope.studies.tools.work import Work
 from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
@@ -62,7 +64,7 @@ def test_what_is_planted_is_what_it_is_called_by_measure(kind: Kind, hosts: list
     planted = plant(kind, host, hosts, generator)
     assert planted is not None
     assert label(kind, host, planted) == ("true" if kind in TRUE else "false")
-    assert (planted.program == host.circuit) == (kind in ("true", "deaf tool"))
+    assert (planted.program == host.circuit) == (kind in ("true", "deaf tool", "backup key"))
 
 
 def test_a_head_that_rests_is_needed_and_what_it_looks_at_is_not(hosts: list[Host]) -> None:
@@ -104,6 +106,60 @@ def test_only_a_whole_pattern_with_one_key_is_an_idle_key(kind: Kind, form: Form
         labels[weight] = label(kind, host, Planted(program, "", path.row, evaluator))
     assert labels == {0.03: "true" if kind == "at rest" else "undecided", 0.13: "false" if kind == "idle key" else
                       "undecided", 0.9: "undecided"}  # fmt: skip
+
+
+def test_a_backup_takes_weight_and_changes_no_answer() -> None:
+    """Of the query's look at >x1 a quarter stays there; either of the two places would do, and no third one."""
+    host = hand_built(1, 0, 64, 0.05)
+    first, last = sorted(host.units.paths(host.circuit))
+    problem = host.evaluator.problem
+    assert [may_have_backup(problem, path) for path in (first, last)] == [False, True]
+    backup = Backup(last, 0.25)
+    made = with_backup(host.evaluator, backup)
+    assert torch.allclose(made.plain_errors(), host.evaluator.plain_errors(), atol=1e-5)
+    weights = Units.of(made).hypotheses.weights(last.row)
+    assert (weights[last.key], weights[backup.key]) == (pytest.approx(0.25, abs=0.01), pytest.approx(0.75, abs=0.01))
+    other = last.row._replace(head=(last.head + 1) % 3)
+    assert Units.of(made).hypotheses.weights(other) == pytest.approx(host.units.hypotheses.weights(other), abs=1e-5)
+    without = [(last.key,), (backup.key,), (last.key, backup.key)]
+    *holds, breaks = made.mse([host.circuit, *({last.row: knock_out(*keys)} for keys in without)])
+    assert max(holds) < 1e-3
+    assert breaks > 0.3
+    untrained = made.with_untrained([(last.layer, last.head)], 0)
+    assert untrained.mse([{}])[0] > 0.3
+    weights = Units.of(untrained).hypotheses.weights(last.row)
+    assert weights[backup.key] < 2 * weights[last.key]  # a head with initial weights has no backup; it would be 7 times
+
+
+def test_a_backup_is_false_only_where_the_key_can_be_done_without() -> None:
+    """In a model whose look is not shared, the same circuit and row are no falsehood."""
+    host = hand_built(1, 0, 64, 0.05)
+    planted = plant("backup key", host, [host], torch.Generator().manual_seed(0))
+    assert planted is not None
+    assert planted.evaluator is not None
+    assert label("backup key", host, planted) == "false"
+    assert label("backup key", host, planted._replace(evaluator=host.evaluator)) == "undecided"
+
+
+def test_a_strict_circuit_with_a_backup_fails_completeness_alone(hosts: list[Host]) -> None:
+    host = hosts[0]
+    path = max(host.units.paths(host.circuit))
+    evaluator = with_backup(host.evaluator, Backup(path, 0.5))
+    hypotheses = Units.of(evaluator).hypotheses
+    found = certify(Evidence(evaluator, hypotheses, host.circuit, host.bar, 1, calibration.QUICK, "strict"))
+    assert found.failed == ("completeness",)
+
+
+def test_nothing_of_chains_is_planted_where_look_ups_meet(hosts: list[Host]) -> None:
+    """Conditional retrieval has other roles: no head rests at a pair of a chain, and no pair is a key's backup."""
+    problem = RetrievalProblem(graph="functions", hops=len(CONDITIONAL["functions"].steps))
+    model = Transformer(Recipe(layers=2, heads=2, d_model=16, steps=1, batch_size=4).architecture(problem))
+    evaluator = VectorEvaluator(model.requires_grad_(False), problem, held_out(problem, 8))
+    last = len(problem.roles) - 1
+    circuit = dict.fromkeys(evaluator.rows, UNIFORM) | {Row(1, 0, last): one_hot(0)}
+    host = replace(hosts[0], evaluator=evaluator, circuit=circuit)
+    kinds: tuple[Kind, ...] = ("at rest", "idle key", "backup key")
+    assert [plant(kind, host, [host], torch.Generator().manual_seed(0)) for kind in kinds] == [None] * 3
 
 
 def test_another_key_of_the_same_symbol_is_not_false(hosts: list[Host]) -> None:
@@ -168,6 +224,7 @@ def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monk
     assert run(TINY, tmp_path) == found
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}, "what is there is not written anew"
     counted = summary(found)
+    assert counted.rules == RULES
     assert (counted.false_passes, counted.false) == (0, 2 * (len(kinds) - 1))
     assert not counted.holds  # 0 of 14 does not show that fewer than 5% pass
     assert counted.upper == pytest.approx(1 - 0.025 ** (1 / counted.false))
@@ -288,6 +345,17 @@ def test_a_summary_is_not_replaced_by_one_of_fewer_certificates(
         assert f"calibration.json tells of {2 * len(ONE_HOP)} results, of which the " in str(refused)
         assert not list(tmp_path.rglob("runs"))
     assert kept_summary(tmp_path) == kept
+
+
+def test_a_summary_by_other_rules_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by one of as many certificates either: they were asked something else."""
+    monkeypatch.setattr(calibration, "_certified", labelled)
+    few = replace(TINY, each=1, proof=calibration.PROOF)
+    kept = summarised(few, tmp_path / "runs", Work(workers=1))
+    for rules in (None, RULES - 1):
+        before = replace(kept, rules=rules)
+        assert not before.tells_of(planned=False) & kept.tells_of(planned=False)
+        assert len(before.tells_of(planned=False)) == len(kept.tells_of(planned=False)) == 2 * len(ONE_HOP)
 
 
 @pytest.mark.parametrize(

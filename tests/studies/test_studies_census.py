@@ -18,11 +18,11 @@ from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.census import census as figure
 from hopscope.statistics import sign_test
 from hopscope.studies import census
-from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.census import CensusResult
-from hopscope.studies.circuits import Search, Seen
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.work import Work
+from hopscope.studies.tools.by_place import ByPlace, RowsMoved
+from hopscope.studies.tools.circuits import Search, Seen
+from hopscope.studies.tools.judgements import Judgement
+from hopscope.studies.tools.work import Work
 from hopscope.training.setup import Setup
 
 

@@ -11,12 +11,12 @@ import pytest
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.conditional import conditional as figure
 from hopscope.studies import conditional
-from hopscope.studies.arms import ArmLearned, by_seed
-from hopscope.studies.by_place import ByPlace, RowsMoved
-from hopscope.studies.circuits import Seen
 from hopscope.studies.conditional import ConditionalResult, meeting, parallel
-from hopscope.studies.kept import made_by, study_form
-from hopscope.studies.work import Work
+from hopscope.studies.tools.arms import ArmLearned, by_seed
+from hopscope.studies.tools.by_place import ByPlace, RowsMoved
+from hopscope.studies.tools.circuits import Seen
+from hopscope.studies.tools.kept import made_by, study_form
+from hopscope.studies.tools.work import Work
 from hopscope.theory.path import NamedPath
 from hopscope.training import many
 from hopscope.training.setup import Setup
@@ -154,10 +154,7 @@ def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, t
 
     class Trained:
         def __init__(self, run: Setup) -> None:
-            self.metrics, self._losses = self, losses[run.problem.graph]
-
-        def every(self, steps: int) -> Trained:
-            return self
+            self.regular_metrics, self._losses = self, losses[run.problem.graph]
 
         def first_below(self, threshold: float) -> tuple[tuple[int | None, ...], ...]:
             return (tuple(20 if loss < threshold else None for loss in self._losses),)

@@ -14,8 +14,8 @@ from hopscope.plot.depth import depth as figure
 from hopscope.plot.style import VERMILION
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import depth, orders
-from hopscope.studies.arms import ArmLearned, Arms
-from hopscope.studies.circuits import Seen, seen_table
+from hopscope.studies.tools.arms import ArmLearned, Arms
+from hopscope.studies.tools.circuits import Seen, seen_table
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.theory.orders import best_order
 

@@ -17,8 +17,8 @@ from hopscope.plot.descent import descent as figure
 from hopscope.statistics import fewer
 from hopscope.studies import descent
 from hopscope.studies.descent import DescentResult
-from hopscope.studies.followed import Followed, _spikes
-from hopscope.studies.kept import kept
+from hopscope.studies.tools.followed import Followed, _spikes
+from hopscope.studies.tools.kept import kept
 from hopscope.theory.path import NamedPath
 
 Paths = tuple[NamedPath, ...]

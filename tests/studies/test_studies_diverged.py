@@ -17,18 +17,26 @@ from hopscope.circuits.kept import circuit_path
 from hopscope.plot.pruning import pruning as pruning_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import census, conditional, places, pruning, rows
-from hopscope.studies.by_place import ByPlace, RowsMoved
 from hopscope.studies.census import CensusResult
-from hopscope.studies.circuits import HASTY, by_one_rule, diverged, find_circuits, look, rules_in_words, seen_table
 from hopscope.studies.conditional import ConditionalResult
-from hopscope.studies.followed import checkpoints_after_learning
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.kept import study_form
-from hopscope.studies.moving_rows import places_of
 from hopscope.studies.places import PlacesResult
 from hopscope.studies.pruning import PruningResult
 from hopscope.studies.rows import RowsResult
-from hopscope.studies.work import Work
+from hopscope.studies.tools.by_place import ByPlace, RowsMoved
+from hopscope.studies.tools.circuits import (
+    HASTY,
+    by_one_rule,
+    diverged,
+    find_circuits,
+    look,
+    rules_in_words,
+    seen_table,
+)
+from hopscope.studies.tools.followed import checkpoints_after_learning
+from hopscope.studies.tools.judgements import Judgement
+from hopscope.studies.tools.kept import study_form
+from hopscope.studies.tools.moving_rows import places_of
+from hopscope.studies.tools.work import Work
 from hopscope.training.engine import Engine
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe

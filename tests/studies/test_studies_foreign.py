@@ -16,9 +16,9 @@ from hopscope.errors import InputError
 from hopscope.paper import presets
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import pruning, searches, text
-from hopscope.studies.circuits import HASTY, find_circuits
-from hopscope.studies.moving_rows import places_of
-from hopscope.studies.work import Work
+from hopscope.studies.tools.circuits import HASTY, find_circuits
+from hopscope.studies.tools.moving_rows import places_of
+from hopscope.studies.tools.work import Work
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

@@ -14,7 +14,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.studies import heads
 from hopscope.studies.heads import HeadsResult, HeadsStudy, OneModel
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 
 

@@ -20,12 +20,13 @@ from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.recorded_study import RecordedStudy
-from hopscope.studies import arms, heads, learning
-from hopscope.studies.arms import ArmLearned, Arms
-from hopscope.studies.circuits import HASTY, Search
-from hopscope.studies.judgements import Judgement, as_many_as, judgements_table, never
-from hopscope.studies.kept import Models, kept, made_by, study_form, told
-from hopscope.studies.work import Work
+from hopscope.studies import heads, learning
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
+from hopscope.studies.tools.circuits import HASTY, Search
+from hopscope.studies.tools.judgements import Judgement, as_many_as, judgements_table, never
+from hopscope.studies.tools.kept import Models, kept, made_by, study_form, told
+from hopscope.studies.tools.work import Work
 from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup

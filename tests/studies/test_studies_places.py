@@ -12,11 +12,11 @@ from hopscope.plot.places import places as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.studies import places
-from hopscope.studies.arms import ArmLearned, by_seed
-from hopscope.studies.by_place import ByPlace, RowsMoved
-from hopscope.studies.kept import made_by, study_form
 from hopscope.studies.places import PlacesResult
-from hopscope.studies.work import Work
+from hopscope.studies.tools.arms import ArmLearned, by_seed
+from hopscope.studies.tools.by_place import ByPlace, RowsMoved
+from hopscope.studies.tools.kept import made_by, study_form
+from hopscope.studies.tools.work import Work
 
 STUDY = places.standard(PLAIN)
 SHALLOW, DEEP = "2-chains-2-layers", "2-chains-3-layers"

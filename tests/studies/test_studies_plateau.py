@@ -12,7 +12,7 @@ from hopscope.paper.recipes import PLAIN
 from hopscope.plot.plateau import plateau as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import plateau
-from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
 
 PROBLEM = RetrievalProblem(hops=2)
 
@@ -89,6 +89,15 @@ def test_two_seeds_are_not_the_same_because_they_happen_to_be():
 def test_that_nothing_learned_is_no_equality():
     never = arm("unchanged", PROBLEM, [[None, None]] * 10)
     assert verdicts(never, arm("other", PROBLEM, [[None, None]] * 10)) == ["inconclusive", "inconclusive"]
+
+
+def test_times_that_are_cut_off_are_not_equal_for_that():
+    """Nine of ten seeds learn nothing in either arm, so that the mean times are the budget's; one is enough."""
+    late = [[BASE.budget - 10, None]]
+    base = arm("unchanged", PROBLEM, [*late, *[[None, None]] * 9])
+    assert verdicts(base, arm("other", PROBLEM, [*late, *[[None, None]] * 9]))[0] == "inconclusive"
+    (x1, last) = plateau.judge(Arms((BASE, planted("one", 500, 300, never=1))))
+    assert (x1.verdict, last.verdict) == ("not as asked", "inconclusive")
 
 
 def test_many_looks_need_a_correction():

@@ -12,9 +12,9 @@ from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.pruning import pruning as figure
 from hopscope.studies import pruning
-from hopscope.studies.circuits import Seen
-from hopscope.studies.kept import kept, made_by
 from hopscope.studies.pruning import PruningResult
+from hopscope.studies.tools.circuits import Seen
+from hopscope.studies.tools.kept import kept, made_by
 
 
 def models(arm: str, certified: int, n: int, loss: float = 0.01) -> list[Seen]:

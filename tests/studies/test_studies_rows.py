@@ -12,9 +12,10 @@ from planted_arms import Times, arm
 
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import arms, rows
-from hopscope.studies.by_place import ByPlace, RowsMoved
+from hopscope.studies import rows
 from hopscope.studies.rows import RowsResult
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.by_place import ByPlace, RowsMoved
 from hopscope.training import many
 from hopscope.training.metrics import Metrics
 

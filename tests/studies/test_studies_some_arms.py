@@ -12,7 +12,7 @@ import hopscope as hs
 from hopscope.asking import QUESTIONS
 from hopscope.cli.study import command
 from hopscope.errors import InputError
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 
 WITH_ARMS = {"learning", "depth", "places", "rows", "orders", "unsaid", "plateau", "curriculum"}
 ASKED = ["plateau", "--quick", "--workers", "1", "--precision", "fp32"]

@@ -61,6 +61,15 @@ def test_one_model_that_is_otherwise_is_against_it(changes: dict[str, Any], plac
     assert [one for number, one in enumerate(found) if number != place] == ["as asked"] * 4 or "paths" in changes
 
 
+def test_models_that_answer_without_a_circuit_are_not_said_not_to_answer() -> None:
+    bare = {"certified": False, "paths": (), "strategy": "none", "looked_up": {}}
+    _, certified, *rest = judge(TextResult(tuple(answered(seed, **bare) for seed in range(3))))[:5]
+    assert certified.verdict == "not as asked"
+    assert {(one.verdict, one.reason) for one in rest} == {("not run", "no model that answers has a circuit")}
+    _, certified, *rest = judge(TextResult(tuple(answered(seed, lowest=0.5, **bare) for seed in range(3))))[:5]
+    assert {one.reason for one in (certified, *rest)} == {"no model answers"}
+
+
 def test_strategies_that_differ_are_inconclusive_and_none_that_doubles_is_against_it() -> None:
     serial = {"strategy": "serial"}
     assert verdicts(answered(0), answered(1, **serial), answered(2))[3] == "inconclusive"

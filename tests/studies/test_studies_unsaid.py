@@ -13,7 +13,7 @@ from hopscope.paper.rules import LEAST_PLATEAU
 from hopscope.plot.unsaid import unsaid as draw
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import unsaid
-from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.training.recipe import Recipe
 
 LONG = [[3600, 3900, 4200, 5800], [1800, 2000, 2100, 2200], [6000, 6100, 6200, 6400]]
@@ -63,7 +63,9 @@ def ordered(*steps: int | None, missing: int = 0) -> str:
 def test_the_stand_in_orders_as_the_whole() -> None:
     assert ordered(500, 700, 950, None) == "as asked"
     assert ordered(500, 950, 700, None) == "not as asked"
-    assert ordered(500, 700, None, None) == "not as asked"  # two that never learn are in no order
+    assert ordered(500, 700, None, None) == "inconclusive"  # two that never learn are in no order
+    assert ordered(None, None, None, None) == "inconclusive"
+    assert ordered(500, 400, None, None) == ordered(500, None, 700, None) == "not as asked"
     assert ordered(500, 500, 950, None) == "not as asked"
     assert ordered(500, 700, 950) == "inconclusive"
     assert ordered(500, 700, 950, None, missing=1) == "inconclusive"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hopscope.paper.recipes import LAPTOP
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.arms import ArmLearned
+from hopscope.studies.tools.arms import ArmLearned
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 

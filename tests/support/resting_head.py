@@ -8,7 +8,7 @@ from hopscope.circuits.certificate import Evidence
 from hopscope.circuits.form import POSITIONAL, UNIFORM, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.studies import resting as planted
+from hopscope.studies.planted import resting as planted
 from hopscope.theory.path import AttentionPath
 from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out

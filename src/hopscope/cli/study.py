@@ -67,7 +67,7 @@ def command(
       hopscope study calibration calibration --run runs/laptop/sweep/ic-layers-4-seed-0
     """
     from hopscope.cli._studies import study_bars, waiting
-    from hopscope.studies.work import Work
+    from hopscope.studies.tools.work import Work
 
     _refuse_idle_options(name, quick, idle)
     if not idle and name not in WITHOUT_ENGINE:

@@ -141,7 +141,7 @@ def _history(
         paths=tuple(_path(path, place, problem, seen, found[place], settings.seed) for place, path in enumerate(paths)),
         learned=tuple(learned),
         order=order(paths, found, resampled, problem.hops),
-        plateau=plateau(run.metrics, problem.chains, number),
+        plateau=plateau(run.regular_metrics, problem.chains, number),
         measures=tuple(
             MeasureHistory(what.name, what.heads, what.hop, tuple(values.tolist()), _settled(steps, values))
             for what, values in zip(measures, progressed, strict=True)

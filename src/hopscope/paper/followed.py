@@ -46,13 +46,14 @@ class FollowedModel:
         if self.metrics is not None:
             setup, number = self.model.setup, self.model.number
             end = min(Plan.of(setup.recipe, self.metrics, number).end, int(self.metrics.steps[-1]))
-            return plateau(self.metrics, setup.problem.chains, number), end
+            regular = self.metrics.every(setup.recipe.log_every)
+            return plateau(regular, setup.problem.chains, number), end
         return (self.final.plateau, self.final.total_steps) if self.final else None
 
 
 def all_learned_at(run: RunFolder, number: int) -> int | None:
     """The first checkpoint at which all hops have been learned; None if there is none, or if it is the last."""
-    return _first_from(run.metrics.first_below()[number], run.checkpoints)
+    return _first_from(run.regular_metrics.first_below()[number], run.checkpoints)
 
 
 def _first_from(learned: Sequence[int | None], checkpoints: Iterable[int]) -> int | None:

@@ -84,7 +84,7 @@ class Group:
             final_partial_losses=tuple(model.final_partial_losses for model in models),
             held_out_loss=tuple(model.held_out_loss for model in models),
             held_out_standard_error=tuple(model.held_out_standard_error for model in models),
-            crossings=tuple(model for one in runs for model in one.metrics.first_below()),
+            crossings=tuple(model for one in runs for model in one.regular_metrics.first_below()),
             run=name,
             made=made,
         )

@@ -14,7 +14,7 @@ from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
 from hopscope.paper.judging import BAR
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of
 from hopscope.training.setup import Setup
@@ -40,7 +40,7 @@ class Learned:
         """The outcome of training one model of a finished run."""
         import numpy as np
 
-        result, every = run.result.models[number], run.metrics.every(run.recipe.log_every)
+        result, every = run.result.models[number], run.regular_metrics
         end = run.plans.models[number].end
         late = every.after(end * 9 // 10, end).validation_loss[:, number]
         median = float(np.median(late)) if len(late) else float("nan")

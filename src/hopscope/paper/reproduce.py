@@ -25,7 +25,7 @@ from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_
 from hopscope.paper.groups import read_groups
 from hopscope.paper.presets import Preset
 from hopscope.studies import held_head
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group, read_summary, write_summary
 from hopscope.paper.hops_by_depth import judge_groups
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.kept import made_by
-from hopscope.studies.work import Work
+from hopscope.studies.tools.kept import made_by
+from hopscope.studies.tools.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

@@ -22,7 +22,7 @@ from hopscope.paper.judging import BAR, RUN_GONE, ModelVerdict, below, every_mod
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.readings import Readings
 from hopscope.paper.rules import LEAST_PLATEAU
-from hopscope.studies.work import Work
+from hopscope.studies.tools.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.words import counted

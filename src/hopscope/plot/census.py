@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure, shares_at_or_below
-from hopscope.studies.census import CensusResult, between
+from hopscope.studies.census import CensusResult
+from hopscope.studies.tools.circuits import between
 from hopscope.theory.depth import minimum_paths
 from hopscope.words import counted
 

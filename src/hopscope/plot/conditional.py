@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.plot.survival import survival
-from hopscope.studies.arms import Arms
 from hopscope.studies.conditional import ConditionalResult
+from hopscope.studies.tools.arms import Arms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

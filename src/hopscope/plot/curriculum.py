@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
 from hopscope.statistics import clopper_pearson, survival_median
-from hopscope.studies.arms import Arms
 from hopscope.studies.curriculum import judge
-from hopscope.studies.judgements import StudyVerdict
+from hopscope.studies.tools.arms import Arms
+from hopscope.studies.tools.judgements import StudyVerdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hopscope.plot.style import BLUE, COLUMN, INK, VERMILION, house, new_figure
-from hopscope.studies.arms import ArmLearned, Arms
 from hopscope.studies.depth import kind
+from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.theory.depth import theorem_1_bound
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, PAGE, VERMILION, house, new_figure, shares_at_or_below, thousands
 from hopscope.studies.descent import RATES, DescentResult
-from hopscope.studies.followed import Followed
+from hopscope.studies.tools.followed import Followed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

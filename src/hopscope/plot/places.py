@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, n_label, new_figure
 from hopscope.statistics import clopper_pearson
-from hopscope.studies.arms import ArmLearned
-from hopscope.studies.by_place import RISES
 from hopscope.studies.places import PlacesResult
+from hopscope.studies.tools.arms import ArmLearned
+from hopscope.studies.tools.by_place import RISES
 from hopscope.words import counted
 
 if TYPE_CHECKING:

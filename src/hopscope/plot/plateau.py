@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, house, new_figure
 from hopscope.statistics import Times, survival_median
-from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hopscope.studies.circuits import Seen
+    from hopscope.studies.tools.circuits import Seen
 
 
 def pruning(result: PruningResult) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.plot.style import COLUMN, hop_label, hop_look, house, new_figure, thousands
-from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

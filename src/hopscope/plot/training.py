@@ -87,7 +87,7 @@ def training(*of: Panel | RunFolder) -> Figure:
 
 def draw_panel(axes: Axes, panel: Panel) -> None:
     """Draw a line for each seed and hop, with a mark where it is learned."""
-    lines, learned, level = panel.lines, panel.metrics.first_below(), panel.metrics.learned
+    lines, learned, level = panel.lines, panel.lines.first_below(), panel.metrics.learned
     axes.axhline(level, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     for model in range(len(lines.seeds)) if panel.model is None else [panel.model]:
         for place, hop in enumerate(lines.hops):

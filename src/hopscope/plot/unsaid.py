@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.plot.style import BLUE, FAINT, INK, PAGE, VERMILION, house, new_figure, thousands
-from hopscope.studies.arms import ArmLearned, Arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.studies.unsaid import FULL, HALF_THE_SHARE, READINGS
 
 if TYPE_CHECKING:

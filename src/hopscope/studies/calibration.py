@@ -35,9 +35,9 @@ from hopscope.files import read_json
 from hopscope.problem.counter import derive_seed
 from hopscope.records import RecordForm, content_hash, plain
 from hopscope.statistics import clopper_pearson
-from hopscope.studies.hosts import TRUTH, Host, cut_down, hand_built
-from hopscope.studies.planting import KINDS, TRUE, Kind, Label, label, plant
-from hopscope.studies.work import Work
+from hopscope.studies.planted.hosts import TRUTH, Host, cut_down, hand_built
+from hopscope.studies.planted.planting import KINDS, TRUE, Kind, Label, label, plant
+from hopscope.studies.tools.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 

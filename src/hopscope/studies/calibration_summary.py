@@ -7,12 +7,12 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from hopscope.circuits.certificate import PARTS, Proof
+from hopscope.circuits.certificate import PARTS, RULES, Proof
 from hopscope.records import RecordForm, content_hash, plain
 from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult, CalibrationStudy, run
-from hopscope.studies.hosts import MARGIN
-from hopscope.studies.planting import Kind
-from hopscope.studies.work import Work
+from hopscope.studies.planted.hosts import MARGIN
+from hopscope.studies.planted.planting import Kind
+from hopscope.studies.tools.work import Work
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class CalibrationSummary:
         upper: the upper end of the 95% interval of the share that passed.
         holds: whether `upper` is below `FALSE_PASSES`.
         seconds: processor time of all certificates together.
+        rules: the version of what the certificates asked, see `hopscope.circuits.certificate.part.RULES`; None in
+            records that do not say.
     """
 
     proof: Proof
@@ -59,10 +61,11 @@ class CalibrationSummary:
     upper: float
     holds: bool
     seconds: int
+    rules: int | None = None
 
     def tells_of(self, *, planned: bool) -> set[str]:
-        """A name for every certificate, with a hash of its proof."""
-        by = content_hash(plain(self.proof))
+        """A name for every certificate, with a hash of its proof and rules."""
+        by = content_hash(plain(self.proof) if self.rules is None else [plain(self.proof), self.rules])
         return {f"{by} {one.family} {one.planted} {n}" for one in self.counts for n in range(one.certified)}
 
 
@@ -106,7 +109,7 @@ def summary(result: CalibrationResult, proof: Proof = PROOF) -> CalibrationSumma
     seconds = round(sum(one.seconds for one in result.certified))
     false_passes, false, high = result.false_passes
     return CalibrationSummary(
-        proof, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds
+        proof, MARGIN, tuple(counts), left_out, false_passes, false, high, high < FALSE_PASSES, seconds, RULES
     )
 
 

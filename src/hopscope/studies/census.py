@@ -21,7 +21,7 @@ below. Else inconclusive.
    that changed gives p below 5%. Not as asked: it does not, and the 95% interval of the mean change (Student's t)
    lies within one path either way, from ten seeds or more. Else inconclusive.
 5. A certificate is of a model that tells rows by what they hold: no model with a certified circuit, in either sense,
-   goes by place at any hop that it has (`hopscope.studies.by_place`: rows of each pair are moved, in 128 sequences).
+   goes by place at any hop that it has (`studies.tools.by_place`: rows of each pair are moved, in 128 sequences).
    Asked of those models that are still there. As asked: none does, and the upper 95% Clopper-Pearson bound on how often
    one would is below 10%. Not as asked: one does. Else inconclusive. (Written when every fifth model had been asked, 24
    of them, by the queries' patterns alone; today's question is of when 162 had, and was put to the eight that had lost
@@ -37,18 +37,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 
-from hopscope.circuits.compare import overlap
-from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
-from hopscope.studies import arms
-from hopscope.studies.by_place import ByPlace
-from hopscope.studies.circuits import HASTY, Search, Seen, find_circuits, rules_in_words
-from hopscope.studies.judgements import Judgement, most_of, never
-from hopscope.studies.kept import kept
-from hopscope.studies.moving_rows import places_of
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.by_place import ByPlace
+from hopscope.studies.tools.circuits import HASTY, Search, Seen, between, find_circuits, rules_in_words
+from hopscope.studies.tools.judgements import Judgement, most_of, never
+from hopscope.studies.tools.kept import kept
+from hopscope.studies.tools.moving_rows import places_of
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.theory.depth import minimum_paths
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -163,16 +161,6 @@ def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
     every = tuple(range(1, study.hops + 1))
     places = places_of(study.models, folder / "runs", before.places, work, lambda problem: every, SEQUENCES)
     return CensusResult(models, further, places)
-
-
-def between(models: Sequence[Seen]) -> list[float]:
-    """For each model, the mean overlap of its steps beyond the first useful layer with those of every other."""
-    steps = [steps_beyond_first(one.paths) for one in models]
-    return [
-        mean(overlap(mine, other) for place, other in enumerate(steps) if place != number)
-        for number, mine in enumerate(steps)
-        if len(steps) > 1
-    ]
 
 
 def judge(result: CensusResult) -> list[Judgement]:

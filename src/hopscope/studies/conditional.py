@@ -21,7 +21,7 @@ Rules, for each graph:
    earliest layers in which the question, at whichever of its positions, attends to either value are the same.
 5. Most models that hold the bar have a certified circuit in the natural reading.
 6. Rows are told by what they hold. Asked of the models that make the look-up of several keys (a loss below 0.3), all of
-   them and those of too few layers alone: the rows that lead there are moved about (`hopscope.studies.by_place`), and a
+   them and those of too few layers alone: the rows that lead there are moved about (`studies.tools.by_place`), and a
    model that loses the look-up by that goes by place. As asked: most do not. Not as asked: most do.
 
 From 3 on: as asked if the lower 95% Clopper-Pearson bound on the share is above one half, not as asked if the upper one
@@ -40,15 +40,15 @@ from pathlib import Path
 
 from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import GraphName, RetrievalProblem
-from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned, nothing_beyond
-from hopscope.studies.by_place import ByPlace
-from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, seen_table
-from hopscope.studies.judgements import Judgement, as_many_as, most_of
-from hopscope.studies.kept import kept
-from hopscope.studies.moving_rows import places_of
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, nothing_beyond
+from hopscope.studies.tools.by_place import ByPlace
+from hopscope.studies.tools.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, seen_table
+from hopscope.studies.tools.judgements import Judgement, as_many_as, most_of
+from hopscope.studies.tools.kept import kept
+from hopscope.studies.tools.moving_rows import places_of
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.theory.information_flow import minimum_layers
 from hopscope.training.metrics import LEARNED
 from hopscope.training.recipe import Recipe

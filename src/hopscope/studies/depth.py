@@ -26,11 +26,11 @@ from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import clopper_pearson, share_in_words
-from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned, Arms, table
-from hopscope.studies.judgements import Judgement, never
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, Arms, table
+from hopscope.studies.tools.judgements import Judgement, never
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

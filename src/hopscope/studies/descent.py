@@ -32,12 +32,12 @@ from statistics import mean
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import fewer, sign_test, t_interval
-from hopscope.studies.circuits import HASTY, Search, look
-from hopscope.studies.followed import Followed, checkpoints_after_learning, follow, followed, looked_at
-from hopscope.studies.judgements import Judgement, most_of
-from hopscope.studies.kept import Models, kept
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools.circuits import HASTY, Search, look
+from hopscope.studies.tools.followed import Followed, checkpoints_after_learning, follow, followed, looked_at
+from hopscope.studies.tools.judgements import Judgement, most_of
+from hopscope.studies.tools.kept import Models, kept
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 

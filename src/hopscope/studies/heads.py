@@ -39,10 +39,10 @@ from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import rank_correlation, share_in_words, spread_in_words, t_interval
-from hopscope.studies.judgements import TOO_FEW, Judgement, most_of, never
-from hopscope.studies.kept import Models, kept
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import TOO_FEW, Judgement, most_of, never
+from hopscope.studies.tools.kept import Models, kept
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -93,7 +93,7 @@ class OneModel:
         heads: its number of heads per layer.
         seed: the seed it was trained from.
         loss: its loss on held-out sequences; None where it diverged.
-        made: how it was trained, see `hopscope.studies.kept.made_by`; empty if it is not known.
+        made: how it was trained, see `studies.tools.kept.made_by`; empty if it is not known.
     """
 
     chains: int

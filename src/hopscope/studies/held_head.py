@@ -17,8 +17,8 @@ from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
 from hopscope.records import RecordForm
-from hopscope.studies.judgements import FEWEST
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import FEWEST
+from hopscope.studies.tools.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -144,7 +144,9 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
     return Arm(
         name,
         tuple(seed for run in runs for seed in run.seeds),
-        tuple(plateau(run.metrics, run.problem.chains, model) for run in runs for model in range(len(run.seeds))),
+        tuple(
+            plateau(run.regular_metrics, run.problem.chains, model) for run in runs for model in range(len(run.seeds))
+        ),
         tuple(model.final_validation_loss for run in runs for model in run.result.models),
         Metrics.side_by_side([run.metrics for run in runs]),
     )

@@ -34,11 +34,11 @@ from math import ceil
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned, Arms, table
-from hopscope.studies.judgements import Judgement, as_many_as
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, Arms, table
+from hopscope.studies.tools.judgements import Judgement, as_many_as
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

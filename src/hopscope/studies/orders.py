@@ -26,13 +26,13 @@ from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import share_in_words
-from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned, Arms
-from hopscope.studies.circuits import Seen, find_circuits, seen_table
-from hopscope.studies.judgements import Judgement, at_all, never
-from hopscope.studies.kept import kept
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
+from hopscope.studies.tools.circuits import Seen, find_circuits, seen_table
+from hopscope.studies.tools.judgements import Judgement, at_all, never
+from hopscope.studies.tools.kept import kept
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.theory.orders import best_order
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

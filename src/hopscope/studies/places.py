@@ -9,7 +9,7 @@ is its own, brings x2, a layer early. It takes as many heads as there are chains
 Two hops, two layers and, as the control, three, of sixteen heads of eight numbers; two, three and four chains; the
 plain recipe with twice its steps, six seeds of each. A hop is learned when its validation loss has been below 0.3: with
 two chains, guessing between them costs no more than 0.5. Every model is then asked by what it tells rows apart
-(`hopscope.studies.by_place`), with the rows of either pair moved. (Seen before the rules were written: four seeds with
+(`studies.tools.by_place`), with the rows of either pair moved. (Seen before the rules were written: four seeds with
 two chains and two layers, other ones, which have both hops by step 400; `relatives` of `conditional`, whose models go
 by place; and `depth`, in which no model of two layers and eight heads learns two hops of four chains.)
 
@@ -48,14 +48,14 @@ from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import rank_correlation
-from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned, nothing_beyond
-from hopscope.studies.by_place import MADE, ByPlace
-from hopscope.studies.judgements import TOO_FEW, Judgement, most_of, never
-from hopscope.studies.kept import kept
-from hopscope.studies.moving_rows import places_of
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, nothing_beyond
+from hopscope.studies.tools.by_place import MADE, ByPlace
+from hopscope.studies.tools.judgements import TOO_FEW, Judgement, most_of, never
+from hopscope.studies.tools.kept import kept
+from hopscope.studies.tools.moving_rows import places_of
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.words import counted

@@ -34,13 +34,12 @@ from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
-from hopscope.studies import arms
-from hopscope.studies.census import between
-from hopscope.studies.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, rules_in_words
-from hopscope.studies.judgements import Judgement, most_of
-from hopscope.studies.kept import kept
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.circuits import HASTY, Search, Seen, between, by_one_rule, find_circuits, rules_in_words
+from hopscope.studies.tools.judgements import Judgement, most_of
+from hopscope.studies.tools.kept import kept
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 

@@ -20,7 +20,7 @@ Rules:
    x1, the upper 95% Clopper-Pearson bound on how often one would is below one half, and with layers enough one does.
    Not as asked: one does. Else inconclusive.
 3. It is done by place: of the models that make a look-up with fewer layers than Assumption 1 asks for, most lose one of
-   these when rows are moved (`hopscope.studies.by_place`). As asked: the lower 95% Clopper-Pearson bound on the share
+   these when rows are moved (`studies.tools.by_place`). As asked: the lower 95% Clopper-Pearson bound on the share
    is above one half. Not as asked: the upper one is below. Else inconclusive. (Written when it was known what the first
    seed of each arm learned, and before any model was asked.)
 
@@ -34,14 +34,14 @@ from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import clopper_pearson, share_in_words
-from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned, Arms
-from hopscope.studies.by_place import MADE, ByPlace
-from hopscope.studies.judgements import Judgement, at_all, most_of, never
-from hopscope.studies.kept import kept
-from hopscope.studies.moving_rows import places_of
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, Arms
+from hopscope.studies.tools.by_place import MADE, ByPlace
+from hopscope.studies.tools.judgements import Judgement, at_all, most_of, never
+from hopscope.studies.tools.kept import kept
+from hopscope.studies.tools.moving_rows import places_of
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

@@ -30,7 +30,7 @@ from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordForm
-from hopscope.studies.circuits import diverged
+from hopscope.studies.tools.circuits import diverged
 from hopscope.theory.witness.decoys import disguised_witness
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder

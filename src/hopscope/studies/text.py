@@ -55,11 +55,11 @@ from hopscope.circuits.search.budget import Effort
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain
-from hopscope.studies.judgements import Judgement, all_of
-from hopscope.studies.study import Study
 from hopscope.studies.text_found import ANSWERS, Answered, Grown, TextResult
 from hopscope.studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise, otherwise_table
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import Judgement, all_of
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.words import counted
 
@@ -230,18 +230,21 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
     models = [one for one in asked if one.answers]
     circuits = [one for one in models if one.paths]
     certified = [one.certified for one in models]
+    none = "no model that answers has a circuit" if models else "no model answers"
     flows = [one.delivers and one.layers_used >= one.layers_needed for one in circuits]
     kinds = sorted({kind for one in circuits for kind, count in one.looked_up.items() if count})
     found = [
         all_of(where + "every model answers", [one.answers for one in asked], any(map(_does_not, asked)), missing),
         all_of(where + "every model has a certified circuit", certified, not all(certified), missing),
-        all_of(where + "no circuit beats the theory, and each carries the answer", flows, not all(flows), missing),
+        all_of(
+            where + "no circuit beats the theory, and each carries the answer", flows, not all(flows), missing, none
+        ),
     ]
     if asked[0].hops > 1:
         resolved = [one.strategy != "serial" for one in circuits]
-        none = not any(resolved) and not missing  # which one more circuit can change
-        found.append(all_of(where + "lines are resolved where they stand", resolved, none, missing))
-    one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason="no model answers")
+        in_none = not any(resolved) and not missing  # which one more circuit can change
+        found.append(all_of(where + "lines are resolved where they stand", resolved, in_none, missing, none))
+    one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason=none)
     if circuits:
         some = [len(kinds) == 1 and any(one.looked_up.values()) for one in circuits]
         verdict = all_of(one_kind.asked, some, len(kinds) > 1, missing)

@@ -36,7 +36,7 @@ from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question, questions
 from hopscope.statistics import wilson
-from hopscope.studies.judgements import Judgement, all_of
+from hopscope.studies.tools.judgements import Judgement, all_of
 
 if TYPE_CHECKING:
     from hopscope.benchmark.trial import Record

@@ -22,7 +22,8 @@ Rules:
    the end. Not as asked: a seed has learned x1 before, or not all hops by the end. Inconclusive: seeds are missing.
    Three seeds of the stand-in in which it does make a candidate, not an answer; that is D itself, at its full size.
 2. The small stand-in orders readings as D does. As asked: the median times of x1 of the default, GPT-2's scales, pair
-   codes, and both together rise in this order. Not as asked: they do not. Inconclusive: seeds are missing.
+   codes, and both together rise in this order. Not as asked: they do not. Inconclusive: seeds are missing, or all that
+   is against it is that half of the seeds of two of them never learn x1, which are then in no order.
 
     hopscope study unsaid results/studies/unsaid
 """
@@ -39,11 +40,11 @@ from typing import Any
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import share_in_words
-from hopscope.studies import arms
-from hopscope.studies.arms import ArmLearned, Arms, table
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.study import Study
-from hopscope.studies.work import Work
+from hopscope.studies.tools import arms
+from hopscope.studies.tools.arms import ArmLearned, Arms, table
+from hopscope.studies.tools.judgements import Judgement
+from hopscope.studies.tools.study import Study
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -174,8 +175,11 @@ def _ordered(by_name: Mapping[str, ArmLearned]) -> Judgement:
     n = sum(len(arm.seeds) for arm in found)
     if len(found) < len(ORDERED) or not all(arm.finished for arm in found):
         return _missing(asked, ours, n)
-    rises = all(one < other for one, other in pairwise(middles))
-    return Judgement(asked, "as asked" if rises else "not as asked", ours, n)
+    if any(other <= one < math.inf or other < one for one, other in pairwise(middles)):
+        return Judgement(asked, "not as asked", ours, n)
+    if middles.count(math.inf) > 1:
+        return Judgement(asked, "inconclusive", ours, n, "more than one never learns x1")
+    return Judgement(asked, "as asked", ours, n)
 
 
 def _missing(asked: str, ours: str, n: int) -> Judgement:

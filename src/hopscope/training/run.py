@@ -161,6 +161,12 @@ class RunFolder:
             self._require(metrics, Plans.of(self.recipe, metrics).end)
         return metrics
 
+    @property
+    def regular_metrics(self) -> Metrics:
+        """The rows at multiples of `log_every`, by which is said when something was first so: the last steps, each of
+        which has a row, would give a loss a hundred more chances of being low once."""
+        return self.metrics.every(self.recipe.log_every)
+
     def require_rows(self, step: int) -> None:
         """Check that the metrics have all rows up to a step.
 

@@ -20,7 +20,7 @@ ADDED = {
     "output_gain": 1.0,
     "optimiser": "adamw",
 }
-"""Fields added to recipes and problems since studies keep records of them (`hopscope.studies.kept`), with the values
+"""Fields added to recipes and problems since studies keep records of them (`studies.tools.kept`), with the values
 that hold for records without them. Add new fields here."""
 
 _ADDED_BEFORE = {

@@ -56,7 +56,9 @@ JUDGEMENTS = RecordForm(Judgements, "hopscope judgements", "the verdicts of a st
 """The form of judgements.json."""
 
 
-def all_of(asked: str, models: Sequence[bool], against: bool, missing: bool) -> Judgement:
+def all_of(
+    asked: str, models: Sequence[bool], against: bool, missing: bool, none: str = "no model answers"
+) -> Judgement:
     """Judge whether something holds for all models that answer, three or more, none missing; one exception refutes it.
 
     Args:
@@ -64,11 +66,12 @@ def all_of(asked: str, models: Sequence[bool], against: bool, missing: bool) -> 
         models: for each model that answers, whether it holds.
         against: whether one speaks against it, which is enough to refute it.
         missing: whether a model is not finished.
+        none: the reason to give where there is no such model.
     """
     n, yes = len(models), sum(models)
     ours = f"{yes} of {n}"
     if not n:
-        return Judgement(asked, "not run", reason="no model answers")
+        return Judgement(asked, "not run", reason=none)
     if against:
         return Judgement(asked, "not as asked", ours, n)
     if n < FEWEST:

@@ -70,7 +70,7 @@ class ByPlace:
         model: the name of its run.
         losses: loss of each look-up of the unchanged model; None where it diverged, and so makes no look-up.
         moved: one entry for each fact whose rows were moved and each layer; empty for a model that diverged.
-        made: how it was trained; see `hopscope.studies.kept.made_by`.
+        made: how it was trained; see `studies.tools.kept.made_by`.
     """
 
     model: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from hopscope.circuits.certificate import RULES, Proof
@@ -17,9 +18,9 @@ from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.strategy import strategy
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.kept import Models
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import Judgement
+from hopscope.studies.tools.kept import Models
+from hopscope.studies.tools.work import Work
 from hopscope.theory.path import NamedPath
 from hopscope.training.setup import Setup
 
@@ -45,7 +46,7 @@ class Seen:
         again: the paths of the circuits that searches in other orders ended in, one entry for each order.
         strict: the paths of the circuit in the strict reading; empty without one, and where it does not hold the bar.
         strict_again: the paths of the strict circuits that searches in other orders ended in.
-        made: how the model was trained and examined, see `hopscope.studies.kept.made_by`; empty if it is not known.
+        made: how the model was trained and examined, see `studies.tools.kept.made_by`; empty if it is not known.
         rules: the version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; 1 for the
             first studies, which did not say.
     """
@@ -236,6 +237,16 @@ def rules_in_words(models: Iterable[Seen]) -> str:
     """The rules that certified these models, as `by rules 1 and 2`; models that diverged do not count."""
     rules = sorted({one.rules for one in models if one.loss is not None})
     return f"by rules {' and '.join(map(str, rules)) or '-'}"
+
+
+def between(models: Sequence[Seen]) -> list[float]:
+    """For each model, the mean overlap of its steps beyond the first useful layer with those of every other."""
+    steps = [steps_beyond_first(one.paths) for one in models]
+    return [
+        mean(overlap(mine, other) for place, other in enumerate(steps) if place != number)
+        for number, mine in enumerate(steps)
+        if len(steps) > 1
+    ]
 
 
 def seen_table(seen: Sequence[Seen]) -> str:

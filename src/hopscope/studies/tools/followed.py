@@ -10,7 +10,7 @@ from statistics import mean
 
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.record import Circuit
-from hopscope.studies.circuits import Seen, diverged
+from hopscope.studies.tools.circuits import Seen, diverged
 from hopscope.training.run import RunFolder
 
 SPIKE = 0.1
@@ -28,7 +28,7 @@ class Followed:
         circuits: its circuits at the checkpoints that hold the bar, in order.
         spikes: the steps at which a spike begins, after the first circuit.
         crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
-        made: how the model was trained and examined, see `hopscope.studies.kept.made_by`; empty if it is not known.
+        made: how the model was trained and examined, see `studies.tools.kept.made_by`; empty if it is not known.
         checkpoints: the steps of the checkpoints whose circuits were searched for, whether they hold the bar or not;
             empty in records that do not say.
     """
@@ -84,7 +84,7 @@ class Followed:
 
 def checkpoints_after_learning(one: RunFolder) -> list[int]:
     """Steps of the checkpoints since every hop was learned, up to where the model diverged; none if a hop never was."""
-    learned = one.metrics.first_below()[0]
+    learned = one.regular_metrics.first_below()[0]
     if None in learned:
         return []
     after = max(at for at in learned if at is not None)
@@ -145,7 +145,7 @@ def _evenly(steps: Sequence[int]) -> Sequence[int]:
 
 def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
     """Logged steps after `since` at which the validation loss has risen above `SPIKE`."""
-    metrics = one.metrics.every(one.recipe.log_every).after(since)
+    metrics = one.regular_metrics.after(since)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
     before = [False, *above]  # an entry more than there are steps, of which there may be none
     return tuple(

@@ -1,4 +1,4 @@
-"""What a file of this folder offers to the command `hopscope study NAME`: its `STUDY`."""
+"""What the file of a question offers to the command `hopscope study NAME`: its `STUDY`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
-from hopscope.studies.judgements import Judgement
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import Judgement
+from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 
 S = TypeVar("S")

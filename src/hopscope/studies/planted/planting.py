@@ -15,21 +15,23 @@ from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention
 from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.studies.hosts import MARGIN, Deaf, Host
-from hopscope.studies.resting import Rest, resting
+from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
+from hopscope.studies.planted.hosts import MARGIN, Deaf, Host
+from hopscope.studies.planted.resting import Rest, resting
 from hopscope.theory.path import AttentionPath, Row
 
 Kind = Literal[
     "true", "at rest", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable",
-    "deaf tool", "idle key", "not imposed",
+    "deaf tool", "idle key", "backup key", "not imposed",
 ]  # fmt: skip
 """The kinds of planted circuits. `true` is the circuit itself. `at rest` is true too: the circuit of the model with one
 more head, which rests, as a part of the background. The others are false: a row's key replaced; a row left out; one or
 two rows added that attend to something; a second key given to a row, with a tenth of its weight; a row's work credited
 to another head that attends alike; the circuit of another model of the same shape; random paths that deliver by theory,
 of rows that attend there; the circuit itself, judged with tools that ignore what is done to one layer; a head that
-rests and also looks somewhere, for no use, and its row with all that it looks at; and the circuit with all its rows
-left as the model has them, or at their mean."""
+rests and also looks somewhere, for no use, and its row with all that it looks at; the circuit itself, in the model with
+a backup for one of its keys in the same row; and the circuit with all its rows left as the model has them, or at their
+mean."""
 
 TRUE: tuple[Kind, ...] = ("true", "at rest")
 """The kinds that are planted to be certified."""
@@ -76,6 +78,8 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         return "true" if host.clear else "undecided"
     if kind in ("at rest", "idle key"):
         return _label_of_rest(kind, host, planted)
+    if kind == "backup key":
+        return _label_of_backup(host, planted)
     if kind in ("superfluous", "second key", "not imposed"):
         return "false" if max(host.losses(host.circuit)) <= low else "undecided"
     natural, imposed = host.losses(planted.program)
@@ -113,6 +117,18 @@ def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
     without = [{**natural, planted.row: knock_out(key)} for key in keys]
     *holds, breaks = evaluator.mse([natural, planted.program, *without, {**natural, planted.row: UNIFORM}])
     return truth if max(holds) <= low and breaks >= high else "undecided"
+
+
+def _label_of_backup(host: Host, planted: Planted) -> Label:
+    """The label of the circuit whose key has a backup in its row: `false` if it holds the bar with the backup there,
+    and without the key too, but not without both; all by the margin."""
+    low, high, row = host.bar / MARGIN, host.bar * MARGIN, planted.row
+    assert planted.evaluator is not None
+    assert row is not None
+    (key,), natural = planted.program[row].keys, host.units.natural(planted.program)
+    without = [{**natural, row: knock_out(*keys)} for keys in ((key,), (key, backup_of(key)))]
+    *holds, breaks = planted.evaluator.mse([natural, planted.program, *without])
+    return "false" if max(holds) <= low and breaks >= high else "undecided"
 
 
 def _true(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
@@ -222,21 +238,34 @@ def _resting(
     host: Host, generator: torch.Generator, weights: tuple[float, float], forms: Sequence[Form]
 ) -> Planted | None:
     """Plant one more head, in any layer but the last, whose row has one of some forms; None for a single hop."""
-    hops, layers = host.evaluator.problem.hops, host.evaluator.shape.layers
-    if hops < 2 or layers < 2:
+    problem, layers = host.evaluator.problem, host.evaluator.shape.layers
+    if problem.graph != "chain" or problem.hops < 2 or layers < 2:
         return None
     layer, pair, seed = (
         int(torch.randint(start, stop, (), generator=generator))
-        for start, stop in ((0, layers - 1), (1, hops), (0, 2**31))
+        for start, stop in ((0, layers - 1), (1, problem.hops), (0, 2**31))
     )
     low, high = weights
     rest = Rest(layer, pair, low + (high - low) * float(torch.rand((), generator=generator)), seed)
     form = _one(forms, generator)
     assert form is not None
-    evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, host.evaluator.shape.heads)
+    evaluator, path = resting(host.evaluator, rest), rest.path(problem, host.evaluator.shape.heads)
     program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: form}
     said = f"and {_said(host, path)} with {rest.weight:.2f}, at rest, {form.kind.value}"
     return Planted(program, said, path.row, evaluator)
+
+
+def _backup(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    """Give a key of the circuit a backup in its row, with between a fifth and four fifths of the weight."""
+    paths = host.units.paths(host.circuit)
+    single = [path for path in paths if host.circuit[path.row] == one_hot(path.key)]
+    path = _one([path for path in single if may_have_backup(host.evaluator.problem, path)], generator)
+    if path is None:
+        return None
+    backup = Backup(path, 0.2 + 0.6 * float(torch.rand((), generator=generator)))
+    names = host.evaluator.names
+    said = f"{_said(host, path)} with {backup.share:.2f}, or else {names[backup.key]}"
+    return Planted(host.circuit, said, path.row, with_backup(host.evaluator, backup))
 
 
 def _not_imposed(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
@@ -259,6 +288,7 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
     "deliverable": _deliverable,
     "deaf tool": _deaf,
     "idle key": _idle,
+    "backup key": _backup,
     "not imposed": _not_imposed,
 }
 

@@ -15,10 +15,10 @@ from hopscope.circuits.taken import taken_from_elsewhere
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
-from hopscope.studies.by_place import ByPlace, RowsMoved
-from hopscope.studies.circuits import diverged
-from hopscope.studies.kept import Models
-from hopscope.studies.work import Work
+from hopscope.studies.tools.by_place import ByPlace, RowsMoved
+from hopscope.studies.tools.circuits import diverged
+from hopscope.studies.tools.kept import Models
+from hopscope.studies.tools.work import Work
 from hopscope.training.many import finished
 from hopscope.training.setup import Setup
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from hopscope.errors import InputError
 from hopscope.statistics import clopper_pearson, share_in_words
-from hopscope.studies.judgements import Judgement, never
-from hopscope.studies.kept import kept, made_by
-from hopscope.studies.work import Work
+from hopscope.studies.tools.judgements import Judgement, never
+from hopscope.studies.tools.kept import kept, made_by
+from hopscope.studies.tools.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.metrics import learned_below
 from hopscope.training.plan import Plan
@@ -253,7 +253,7 @@ def read(
     known, found = _of_arms(before, to_the_end=to_the_end), []
     for arm in arms:
         runs = runs_of(arm, to_the_end=to_the_end)
-        regular = {name: run.metrics.every(arm.recipe.log_every) for name, run in finished(runs, folder).items()}
+        regular = {name: run.regular_metrics for name, run in finished(runs, folder).items()}
         trained = {name: rows.first_below(below)[0] for name, rows in regular.items()}
         every = {run.seeds[0]: trained.get(run.name, _known(run, known)) for run in runs}
         there = {seed: steps for seed, steps in every.items() if steps is not None}

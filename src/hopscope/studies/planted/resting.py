@@ -1,0 +1,108 @@
+"""A model with a head that rests: most of its weight lies where it reads nothing, and some on a key, for no use.
+
+The head is added to a layer of a known model. What it reads must not reach the stream, so its row is needed, but the
+little that it looks at is not: a circuit that has the row with all that it looks at claims one path too many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.foreign import ForeignEvaluator
+from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.model.transformer import Block
+from hopscope.problem.layout import layout
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.studies.planted.altered import AlteredBlock, altered
+from hopscope.theory.path import AttentionPath
+
+LOUD = 10.0
+"""Length of the vector that the head writes where it does not rest at all."""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A head that rests.
+
+    Attributes:
+        layer: the layer that it is in, from 0.
+        pair: the pair whose second members rest; they look at the first members, which stand before them. It is not the
+            last pair, which stands where they rest.
+        weight: the attention weight of that look.
+        seed: the seed of the direction in which the head writes what it reads where it does not rest.
+    """
+
+    layer: int
+    pair: int
+    weight: float
+    seed: int
+
+    def path(self, problem: RetrievalProblem, head: int) -> AttentionPath:
+        """The path along which the head looks, for which it is not needed.
+
+        Args:
+            problem: the problem whose roles there are.
+            head: its number in the layer, from 0; since it is the last head, that is how many stand beside it.
+        """
+        return AttentionPath(
+            self.layer, head, problem.roles.index(f">x{self.pair}"), problem.roles.index(f"x{self.pair - 1}>")
+        )
+
+
+def resting(evaluator: VectorEvaluator, rest: Rest) -> ForeignEvaluator:
+    """A known model with one more head in every layer, the last of each, on the same sequences.
+
+    Args:
+        evaluator: an evaluator of the known model, on chains deepest first.
+        rest: which of the added heads rests, and how; the others write nothing.
+    """
+    own, generator = _pattern(evaluator.problem, rest), torch.Generator().manual_seed(rest.seed)
+    direction = torch.randn(evaluator.shape.d_model, generator=generator)
+    there, nowhere = LOUD * direction / direction.norm(), torch.zeros_like(direction)
+    return altered(evaluator, lambda layer, block: _Beside(block, own, there if layer == rest.layer else nowhere))
+
+
+def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"]:
+    """The attention of the added head: on the first position, which stands for a place to rest at, and a little on the
+    position before."""
+    length = problem.sequence_length
+    pattern = torch.zeros(length, length)
+    pattern[:, 0] = 1
+    start = layout(problem).starts[rest.pair - 1]
+    for place in range(start + 1, start + 2 * problem.chains, 2):
+        pattern[place, 0], pattern[place, place - 1] = 1 - rest.weight, rest.weight
+    return pattern
+
+
+class _Beside(AlteredBlock):
+    """A block of the known model with one more head: the resting one or, in other layers, one that writes nothing."""
+
+    def __init__(self, block: Block, own: Float[Tensor, "query key"], direction: Float[Tensor, " d_model"]) -> None:
+        super().__init__(block)
+        self.own, self.direction, self.writes = own, direction, (own[:, 0] < 1).to(own.dtype)
+
+    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
+        """The pattern of the block's heads, and that of the added one."""
+        theirs = self.attention.pattern(normed, normed)[0]
+        return torch.cat([theirs, self.own.expand(len(theirs), 1, *self.own.shape)], dim=1)
+
+    def written(
+        self,
+        pattern: Float[Tensor, "sequence head query key"],
+        normed: Float[Tensor, "1 sequence pos d_model"],
+    ) -> Float[Tensor, "sequence pos d_model"]:
+        """What the block's heads write. The added one writes what it reads where its row rests, and nowhere else."""
+        brought: Tensor = self.attention.write(pattern[None, :, :-1], normed)[0]
+        read = pattern[:, -1, :, 1:].sum(dim=-1)  # of what it sees, everything but the place to rest at
+        return brought + (read * self.writes)[..., None] * self.direction
+
+    def untrain(self, head: int) -> None:
+        """Let the added head attend everywhere alike; the others were not altered."""
+        if head == self.attention.heads:
+            seen = torch.ones_like(self.own)
+            seen = seen.tril() if self.attention.causal else seen
+            self.own = seen / seen.sum(dim=-1, keepdim=True)
