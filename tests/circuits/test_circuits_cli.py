@@ -285,7 +285,7 @@ def test_a_census_of_a_sweeps_folder_counts_what_is_there(
     shutil.copy(circuits / "1" / "circuit.json", found)
     assert call("census", *everything) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("1 of 1 model have a circuit")
+    assert out.startswith("1 of 1 model has a circuit")
     assert out.endswith(f"  1 run without a record, such as {bare}: not counted\n")
     assert err == f"left out, no run and no circuit: {tmp_path / 'figures'}, {tmp_path / 'summary.json'}\n"
     assert call("census", *everything, "--json") == 0

@@ -12,7 +12,7 @@ from tokenizers_made import tokenizer
 from hopscope.circuits import taken
 from hopscope.circuits.certificate import PARTS, Evidence
 from hopscope.circuits.certificate import places as module
-from hopscope.circuits.elsewhere import Elsewhere, FromElsewhere, rows_elsewhere
+from hopscope.circuits.elsewhere import Elsewhere, FromElsewhere, pair_elsewhere
 from hopscope.circuits.form import KEEP
 from hopscope.circuits.language.evaluator import TextTask, lines_elsewhere, text_batch
 from hopscope.circuits.on_vectors import VectorEvaluator
@@ -32,7 +32,7 @@ from hopscope.training.data import held_out
 def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, position) -> None:
     problem = RetrievalProblem(hops, 3, graph=graph, position=position)
     here = sample(problem, 16, torch.Generator().manual_seed(0))
-    elsewhere = rows_elsewhere(problem, here, fact)
+    elsewhere = pair_elsewhere(problem, here, fact)
     there = elsewhere.sequences
     assert torch.equal(here.targets, there.targets)
     same = (here.place == there.place).all(dim=1).all(dim=0)
@@ -50,7 +50,7 @@ def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, posi
 def test_a_weight_stays_on_what_it_is_on() -> None:
     problem = RetrievalProblem(hops=2, chains=3)
     here = sample(problem, 8, torch.Generator().manual_seed(0))
-    elsewhere = rows_elsewhere(problem, here, 2)
+    elsewhere = pair_elsewhere(problem, here, 2)
     there, pattern = elsewhere.sequences, torch.zeros(1, 8, 1, problem.sequence_length, problem.sequence_length)
     number = torch.arange(8)
     pattern[0, number, 0, there.place[:, 1, 4], there.place[:, 2, 3]] = 1.0  # chain 1 asks, >x2 of chain 2

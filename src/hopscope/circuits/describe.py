@@ -131,8 +131,9 @@ def describe_comparison(names: Sequence[str], comparison: Comparison) -> str:
 
 def describe_census(census: Census) -> str:
     """The census of many circuits, in a few lines."""
+    have = "has" if census.models == 1 else "have"
     lines = [
-        f"{census.with_circuit} of {counted(census.models, 'model')} have a circuit, "
+        f"{census.with_circuit} of {counted(census.models, 'model')} {have} a circuit, "
         f"{census.certified['natural']} certified in the natural reading, {census.certified['strict']} in the "
         "strict one; "
         f"in {census.first_head_ties_pairs} the first layer in use ties the members of pairs"

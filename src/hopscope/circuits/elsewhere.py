@@ -1,7 +1,7 @@
-"""Rows elsewhere: the same chains, with the rows of one fact at other places, and what attention does there.
+"""Rows elsewhere: the same chains, with the rows of one pair at other places, and what attention does there.
 
 A place says nothing about which chain's row stands there (Lemma 1), so a head that looks for what rows hold looks at
-the same roles wherever they stand. Take what a layer does from sequences in which each chain's row of one fact stands
+the same roles wherever they stand. Take what a layer does from sequences in which each chain's row of one pair stands
 at the next chain's place, and such a model loses nothing. There are two ways to take it, and each has a harmless cause
 of loss that the other does not have. If the layer's *pattern* is taken, each weight moved to where its role stands
 here, a head that rests at some place, whatever stands there, rests at another, which may confuse later heads. If what
@@ -33,7 +33,7 @@ _LITTLE = 1e-6
 
 @dataclass(frozen=True)
 class Elsewhere(Generic[S]):
-    """Sequences in which the rows of one fact stand elsewhere.
+    """Sequences in which the rows of one pair stand elsewhere.
 
     Attributes:
         sequences: the sequences in which they stand elsewhere ("there").
@@ -60,30 +60,31 @@ class Elsewhere(Generic[S]):
         return torch.where(inside, within, brought)
 
 
-def rows_elsewhere(problem: RetrievalProblem, batch: Batch, fact: int) -> Elsewhere[Batch]:
-    """Sequences of vectors with each chain's row of a fact at the next chain's place. Distractors stay.
+def pair_elsewhere(problem: RetrievalProblem, batch: Batch, pair: int) -> Elsewhere[Batch]:
+    """Sequences of vectors with each chain's row of a pair (or fact) at the next chain's place. Distractors stay.
 
         >>> problem = hs.RetrievalProblem(hops=2)
         >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
-        >>> there = rows_elsewhere(problem, here, 1).sequences
+        >>> there = pair_elsewhere(problem, here, 1).sequences
         >>> torch.equal(there.place[:, 0, 0], here.place[:, 1, 0])  # x0> of chain 1 where that of chain 2 stood
         True
 
     Args:
         problem: the problem that the sequences are of.
         batch: the sequences, with one leading axis.
-        fact: the fact whose rows are moved, counted from 1 in the order of look-up.
+        pair: the pair (or fact) whose rows are moved, counted from 1 in the order of look-up.
     """
-    of_fact = torch.tensor([role.step == fact for role in problem.facts.places], device=batch.place.device)
+    moves = [problem.fact_of(role) == pair for role in range(len(problem.roles))]
+    of_pair = torch.tensor(moves, device=batch.place.device)
     place = batch.place.clone()
-    rows = place[:, : problem.chains, of_fact]
-    place[:, : problem.chains, of_fact] = rows.roll(-1, dims=1)
+    rows = place[:, : problem.chains, of_pair]
+    place[:, : problem.chains, of_pair] = rows.roll(-1, dims=1)
     at = torch.arange(batch.inputs.shape[1], device=place.device).repeat(len(place), 1)
     at.scatter_(1, rows.flatten(1), rows.roll(-1, dims=1).flatten(1))
     symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
     stood = at.argsort(dim=-1)[..., None].expand(symbols.shape)
     inputs = torch.cat((symbols.gather(1, stood), codes), dim=-1)
-    return Elsewhere(Batch(inputs, batch.targets, place), at, of_fact[batch.role])
+    return Elsewhere(Batch(inputs, batch.targets, place), at, of_pair[batch.role])
 
 
 class FromElsewhere(Edit):

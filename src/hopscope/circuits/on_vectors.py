@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.elsewhere import Elsewhere, rows_elsewhere
+from hopscope.circuits.elsewhere import Elsewhere, pair_elsewhere
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Seam, Stream
@@ -57,7 +57,7 @@ class OnVectors(Evaluator):
 
     def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
         """The same model on the same chains, with each chain's row of a pair (or fact) at the next chain's place."""
-        moved = rows_elsewhere(self.problem, self.batch, pair)
+        moved = pair_elsewhere(self.problem, self.batch, pair)
         return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:

@@ -66,8 +66,9 @@ class StrictReading:
         identity: the same with those rows attending to themselves.
         fill: the filling that `without` and `first_layer_uniform` were measured with.
         first_layer_uniform: loss with every head of the first useful layer uniform.
-        fewest_heads: layer and head, from 1, of the fewest whole heads that hold the bar with the model's own patterns,
-            every other head uniform or identity.
+        fewest_heads: layer and head, from 1, of the fewest whole heads found to hold the bar with the model's own
+            patterns, every other head uniform or identity. Heads are switched off one after the other, the least costly
+            first, so that fewer may do.
         fewest_heads_loss: loss with those heads.
         others: the paths, as in `StrictPath.where`, that each other order of the same procedure ended in.
         natural: loss of the same circuit where its paths' rows keep the model's own patterns; reported, not required.

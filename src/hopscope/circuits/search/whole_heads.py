@@ -1,4 +1,7 @@
-"""The fewest heads that suffice, each as a whole and with its own patterns, all others uniform or the identity."""
+"""The fewest heads found to suffice, each as a whole and with its own patterns, all others uniform or the identity.
+
+They are found one after the other and not among all sets of heads: there may be fewer.
+"""
 
 from __future__ import annotations
 
