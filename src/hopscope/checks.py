@@ -27,8 +27,7 @@ def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None
     Raises:
         InputError: the value is not one.
     """
-    if not isinstance(value, int) and isinstance(value, Integral):
-        raise InputError(f"{name} must be one of Python's own whole numbers, got {value!r}; pass {int(value)}")
+    _check_own(name, value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if value > most:
@@ -54,6 +53,7 @@ def check_seed(value: Any, name: str = "a seed") -> None:
     Raises:
         InputError: the value is not a whole number from 0 to 2^63 - 1.
     """
+    _check_own(name, value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_SEED:
         shown = _short(value) if isinstance(value, int) else repr(value)
         raise InputError(f"{name} must be a whole number from 0 to 2^63 - 1, got {shown}")
@@ -108,6 +108,12 @@ def check_path(what: str, value: Any) -> Path:
     if not path or "\0" in path:
         raise InputError(f"{what} needs a path that is not empty and has no null character in it, got {path!r}")
     return Path(path)
+
+
+def _check_own(name: str, value: Any) -> None:
+    """Check that a whole number is Python's own, not numpy's."""
+    if not isinstance(value, int) and isinstance(value, Integral):
+        raise InputError(f"{name} must be one of Python's own whole numbers, got {value!r}; pass {int(value)}")
 
 
 def _short(value: int) -> str:

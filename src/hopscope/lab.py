@@ -9,7 +9,7 @@ model.attention()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
@@ -314,15 +314,26 @@ def train(
             raise InputError(f"a Recipe or a Setup is trained, as those of hs.recipes, got {recipe!r}")
         if not isinstance(problem, RetrievalProblem) or folder is None:
             raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
-        if seeds is not None and not isinstance(seeds, Iterable):
-            raise InputError(f"seeds are a list, one a model, as in seeds=[{seeds!r}], got {seeds!r}")
         path = _folder(folder)
-        setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
+        setup = Setup(path.name, problem, recipe, _ordered(seeds))
     if not isinstance(engine, Engine | EngineChoice):
         raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
     if watch is not None and not callable(watch):
         raise InputError(f"watch must be a function of a Progress, got {watch!r}")
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
+
+
+def _ordered(seeds: Any) -> tuple[Any, ...]:
+    """The seeds of a run, of which anything in order is taken; 0 alone without any.
+
+    Raises:
+        InputError: they have no order.
+    """
+    if seeds is None:
+        return (0,)
+    if not isinstance(seeds, Iterable) or isinstance(seeds, Set | Mapping):
+        raise InputError(f"seeds are a list, one a model, in order, as in seeds=[0, 1], got {seeds!r}")
+    return tuple(seeds)
 
 
 def _folder(path: Path | str) -> Path:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from seeds_apart import PROBLEM, RECIPE
 
 import hopscope as hs
-from hopscope.checks import check_count
+from hopscope.checks import check_count, check_seed
 from hopscope.errors import InputError
 from hopscope.integrity import check
-from hopscope.lab import Run
+from hopscope.lab import Run, _ordered
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.seals import seal
 from hopscope.training.engine import Engine, EngineChoice
@@ -88,6 +89,11 @@ def test_a_step_that_metrics_give_is_a_step(tmp_path):
     assert Run(run.path)[0].at(step).step == 1
     with pytest.raises(InputError, match=r"layers must be one of Python's own whole numbers, got .*3.*; pass 3$"):
         check_count("layers", np.int64(3))
+    with pytest.raises(InputError, match=r"a seed must be one of Python's own whole numbers, got .*3.*; pass 3$"):
+        check_seed(np.int64(3))
+    assert len(run.metrics.every(1)) == 1
+    with pytest.raises(InputError, match="steps must be a whole number of at least 1, got 0"):
+        run.metrics.every(0)
 
 
 def test_there_is_one_cpu():
@@ -95,6 +101,31 @@ def test_there_is_one_cpu():
     assert Engine("cpu:0") == Engine("cpu")
     assert EngineChoice("cpu:0", threads=1) == EngineChoice("cpu", threads=1)
     assert Engine("cuda:0") != Engine("cuda")
+    assert EngineChoice(torch.device("cpu")) == EngineChoice("cpu")
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"device": 0}, "device must be a name such as cpu, got 0"),  # not the default, which 0 would be taken for
+        ({"device": ""}, "device must be a name such as cpu, got ''"),
+        ({"threads": 0}, "threads must be a whole number of at least 1, got 0"),
+        ({"precision": "fp16"}, "precision must be one of fp32, bf16, got 'fp16'"),
+        ({"compiled": "no"}, "compiled must be true or false, got 'no'"),
+    ],
+)
+def test_an_engine_is_asked_for_in_its_own_words(choice, words):
+    """Whether a run is begun or goes on in the engine that it has."""
+    with pytest.raises(InputError, match=f"^{words}$"):
+        EngineChoice(**choice)
+
+
+@pytest.mark.parametrize("seeds", [{8, 1}, {8: 1}, 3])
+def test_seeds_have_an_order(seeds):
+    """Or a run that is asked for with the same seeds again could be refused as another."""
+    with pytest.raises(InputError, match="seeds are a list, one a model, in order"):
+        _ordered(seeds)
+    assert _ordered(one for one in (8, 1)) == (8, 1)
 
 
 @pytest.mark.parametrize("name", [5, None, b"run"])

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -25,8 +25,6 @@ from hopscope.model.kernels import fused_attention, fused_block, products
 from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
 from hopscope.words import counted
-
-T = TypeVar("T")
 
 _ROWS_AT_ONCE = 16_384
 """Positions, over all models, that a CPU computes together: with more, activations leave the caches and fill memory."""
@@ -68,7 +66,7 @@ class Engine:
         for name in ("compiled", "fused", "fused_blocks", "graphed"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
-        if not isinstance(self.device, str):
+        if not isinstance(self.device, str) or not self.device:
             raise InputError(f"device must be a name such as cpu, got {self.device!r}")
         if self.precision not in get_args(Precision):
             raise InputError(f"precision must be one of {', '.join(get_args(Precision))}, got {self.precision!r}")
@@ -110,6 +108,9 @@ class EngineChoice:
         compiled: whether blocks go through `torch.compile`. `None` compiles where the run is long enough to repay the
             minute that compiling can take, and where neither `fused_block` nor `fused_attention` can be used: these
             kernels are quicker, and do not compute heads that have been pruned.
+
+    Raises:
+        InputError: a field has an invalid value; whether this machine has the device is seen when a run begins.
     """
 
     device: str | None = None
@@ -118,7 +119,15 @@ class EngineChoice:
     compiled: bool | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "device", _one_cpu(self.device))
+        make_plain(self)
+        checked = Engine(
+            "cpu" if self.device is None else self.device,
+            1 if self.threads is None else self.threads,
+            "fp32" if self.precision == "auto" else self.precision,
+            False if self.compiled is None else self.compiled,
+        )
+        if self.device is not None:
+            object.__setattr__(self, "device", checked.device)
 
     def engine(self, setup: Setup) -> Engine:
         """The fastest engine that this choice allows on this machine, for one run.
@@ -126,7 +135,7 @@ class EngineChoice:
         Raises:
             InputError: this machine lacks the device or that many threads, or the precision does not exist.
         """
-        device = self.device or default_device()
+        device = default_device() if self.device is None else self.device
         threads = available_cores() if self.threads is None else self.threads
         Engine(device, threads, "fp32" if self.precision == "auto" else self.precision).check()
         precision = best_precision(device) if self.precision == "auto" else self.precision
@@ -150,8 +159,10 @@ class EngineChoice:
         )
 
 
-def _one_cpu(device: T) -> T | str:
+def _one_cpu(device: Any) -> Any:
     """The name of a device; torch takes `cpu:0` for the only CPU, which is `cpu` everywhere here."""
+    if isinstance(device, torch.device):
+        device = str(device)
     return "cpu" if isinstance(device, str) and device.startswith("cpu:") and device[4:].isdigit() else device
 
 

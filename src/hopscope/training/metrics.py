@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import number_or_null
 
@@ -184,7 +185,12 @@ class Metrics:
         return np.asarray(self.heads == before)
 
     def every(self, steps: int) -> Metrics:
-        """The rows at multiples of `steps`; the last steps, each of which has a row, would crowd a figure."""
+        """The rows at multiples of `steps`; the last steps, each of which has a row, would crowd a figure.
+
+        Raises:
+            InputError: `steps` is not a whole number of at least 1.
+        """
+        check_count("steps", steps)
         return self._rows(self.steps % steps == 0)
 
     def after(self, step: int, until: int | None = None) -> Metrics:
