@@ -19,12 +19,14 @@ import hopscope as hs
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.own_model.training import make_model, publish
+from hopscope.circuits.certificate import Evidence, Proof, certify
 from hopscope.circuits.certificate.harness import _by_hand
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
 from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
 from hopscope.circuits.language.find import Named, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.search.units import Units
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
@@ -158,6 +160,37 @@ def test_a_wrong_key_does_not_pass() -> None:
     wrong = AttentionPath.parse("L2.H2 answer -> x0>", text_role_names(1))
     imposed = {**dict.fromkeys(ours.rows, UNIFORM), **circuit, wrong.row: one_hot(wrong.key)}
     assert ours.mse([imposed])[0] > 0.5
+
+
+def _planted_falsely(kind: str) -> list[AttentionPath]:
+    """The planted circuit, or one that is false: a row left out, a wrong key, a decoy beside it, a decoy's work."""
+    names = text_role_names(1)
+    read = {"wrong key": "L1.H1 answer -> >x1", "decoy": "L1.H2 >x1 -> x0>", "twin": "L2.H1 answer -> >x1"}
+    other = [AttentionPath.parse(path, names) for one, path in read.items() if one == kind]
+    taken = {"row left out": PATHS[0], "wrong key": PATHS[1], "twin": PATHS[2]}.get(kind)
+    return [path for path in PATHS if path != taken] + other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "failed"),
+    [
+        ("true", set()),
+        ("row left out", {"sufficiency", "deliverability"}),
+        ("wrong key", {"random_keys", "deliverability"}),
+        ("decoy", {"necessity"}),
+        ("twin", {"sufficiency", "necessity"}),
+    ],
+)
+def test_a_circuit_that_is_planted_falsely_is_not_certified(kind: str, failed: set[str]) -> None:
+    ours = evaluator()
+    planted_one = dict.fromkeys(ours.rows, UNIFORM) | {path.row: one_hot(path.key) for path in _planted_falsely(kind)}
+    own = ours.mse([{}])[0]
+    bar = own + 0.05 * (0.75 - own)
+    evidence = Evidence(ours, Units.of(ours).hypotheses, planted_one, bar, 7, Proof(sequences=128, few=64))
+    certificate = certify(evidence, Journal())
+    assert certificate.passed == (kind == "true")
+    assert failed <= set(certificate.failed)
 
 
 def test_questions_of_different_lengths_are_filled_up_where_nobody_looks() -> None:
