@@ -18,9 +18,11 @@ from hopscope.model.held import HeldHead
 from hopscope.paper import recipes
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.data import Data
+from hopscope.training import trainer
+from hopscope.training.data import Data, held_out
 from hopscope.training.engine import Engine, EngineChoice, _can_compile
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.losses import squared_errors
 from hopscope.training.plan import Plan
 from hopscope.training.plans import Plans
 from hopscope.training.recipe import Recipe
@@ -354,3 +356,18 @@ def test_compiled_and_plain_steps_agree():
         "assert compiled_pieces > 0, 'nothing was compiled'\n"
     )
     subprocess.run([sys.executable, "-c", program, str(Path(__file__).parent)], check=True)
+
+
+def test_every_held_out_sequence_is_evaluated_once_however_many_together(monkeypatch, tmp_path):
+    setup = Setup("run", PROBLEM, replace(TINY, steps=1), (0, 1))
+    run = trainer.train(setup, tmp_path / "run", engine=ENGINE)
+    errors = {}
+    for at_once in (1, 64, 100, 256):
+        monkeypatch.setattr(trainer, "_HELD_OUT_AT_ONCE", at_once)
+        errors[at_once] = trainer.held_out_errors(run, 100)
+    batch = held_out(PROBLEM, 100)
+    with torch.no_grad():
+        answers = run.transformer()(batch.inputs.expand(2, *batch.inputs.shape))
+    alone = squared_errors(answers, batch.targets, PROBLEM.symbol_dim)
+    for one in errors.values():
+        torch.testing.assert_close(one, alone, rtol=1e-5, atol=1e-6)
