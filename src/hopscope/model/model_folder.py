@@ -12,7 +12,7 @@ from typing import Any
 
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import in_words, memory
-from hopscope.problem.text.tokens import unread
+from hopscope.unread import unread
 
 
 @dataclass(frozen=True)
