@@ -8,8 +8,9 @@ from typing import Any
 def unread(text: str, tokenizer: Any) -> str:
     """The characters of a text for which a tokenizer has no token, and which a model therefore never sees.
 
-    White space may be left out, as it is where words are tokens. A tokenizer that gives no offsets tells of its unknown
-    token alone; then the text as a whole counts.
+    White space may be left out, as it is where words are tokens. A tokenizer that skips a character counts on as if it
+    had not been there; then as many at the end of the piece are told in its place. A tokenizer that gives no offsets
+    tells of its unknown token alone; then the text as a whole counts.
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
     found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast)
