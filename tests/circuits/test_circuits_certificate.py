@@ -364,6 +364,8 @@ def test_a_circuit_of_nothing_fails_and_one_of_everything(sense: str) -> None:
     nothing = certify(evidence_of(made, paths=(), sense=sense))
     assert {"sufficiency", "necessity", "random_keys", "recovery", "untrained"} <= set(nothing.failed)
     assert nothing.parts["untrained"].says == "with untrained weights in no head the circuit is as good"
+    assert nothing.parts["minimality"].says == "it has no part two rows smaller: of 0 rows 0 may go"
+    assert nothing.parts["minimality"].numbers["least_mse"] is None, "nothing was tried"
     everything = certify(evidence_of(made, dict.fromkeys(evidence_of(made).evaluator.live_rows, KEEP), sense=sense))
     assert {"necessity", "untrained"} <= set(everything.failed)
 

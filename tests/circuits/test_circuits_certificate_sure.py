@@ -46,6 +46,17 @@ def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Form) 
     assert [one["needed"] for one in part.numbers["keys"]] == [True]
 
 
+@pytest.mark.parametrize("weight", [0.97, 0.9])
+def test_a_strict_circuit_looks_nowhere_but_at_its_keys(weight: float) -> None:
+    """Planted: a row that looks at itself, too, a little. In the natural sense it is what the row does."""
+    mixed = Form(Intervention.MIXTURE, (LAST_OF_TWO.key, LAST_OF_TWO.query), (weight, 1 - weight))
+    made = witness(2)
+    assert certify(evidence_of(made, {LAST_OF_TWO.row: mixed})).passed
+    found = certify(evidence_of(made, {LAST_OF_TWO.row: mixed}, sense="strict"))
+    assert found.failed == ("sufficiency",)
+    assert found.parts["sufficiency"].says.endswith("; 1 rows in use are not one at their key")
+
+
 @pytest.mark.parametrize("mean", [False, True])
 def test_a_strict_circuit_in_which_nothing_is_imposed_is_none(mean: bool) -> None:
     """Planted: every row of the circuit left as the model has it, or at its mean."""
@@ -54,7 +65,7 @@ def test_a_strict_circuit_in_which_nothing_is_imposed_is_none(mean: bool) -> Non
     forms = {row: evidence_of(made).hypotheses.mean(row) if mean else KEEP for row in rows}
     found = certify(evidence_of(made, forms, sense="strict"))
     assert found.failed == ("sufficiency",)
-    assert found.parts["sufficiency"].says.endswith(f"; {len(rows)} rows in use are not imposed")
+    assert found.parts["sufficiency"].says.endswith(f"; {len(rows)} rows in use are not one at their key")
 
 
 def test_random_circuits_stand_on_the_background_of_the_circuit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ import torch
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.form import CHOSEN
+from hopscope.circuits.form import Intervention
 from hopscope.circuits.hypotheses import Draft
 from hopscope.theory.depth import minimum_paths
 from hopscope.theory.path import Row
+from hopscope.words import counted
 
 _EVERY_SUBSET = 8
 """Up to so many rows, every part of a circuit is tried: some 250 of them."""
@@ -42,7 +43,7 @@ def sufficiency(evidence: Evidence) -> Part:
     )
     beside = [f"{len(evidence.background)} rows at their mean"] if evidence.background else []
     beside += [f"{len(evidence.helpers)} helper rows"] if evidence.helpers else []
-    own = [row for row in evidence.rows if evidence.program[row].kind not in CHOSEN]
+    spread = [row for row in evidence.rows if evidence.program[row].kind is not Intervention.ONE_HOT]
     if beside:
         says += f"; it stands on {' and '.join(beside)} beside its paths"
     numbers = {
@@ -60,9 +61,9 @@ def sufficiency(evidence: Evidence) -> Part:
         "hops": hops,
         "sequences": errors.shape[1],
     }
-    if evidence.sense == "strict" and own:
-        says += f"; {len(own)} rows in use are not imposed"
-    whole = evidence.sense == "natural" or not (beside or own)
+    if evidence.sense == "strict" and spread:
+        says += f"; {len(spread)} rows in use are not one at their key"
+    whole = evidence.sense == "natural" or not (beside or spread)
     return Part(whole and all(one.interval[1] < evidence.bar for one in judged), says, numbers)
 
 
@@ -142,7 +143,9 @@ def minimality(evidence: Evidence) -> Part:
             break
         if evidence.sure(programs[number]).interval[1] < evidence.bar:
             holding.append(number)
-    says = f"no smaller part of it holds the bar: {tried}; the best has {min(losses, default=1.0):.3f}"
+    says = f"it has no part two rows smaller: of {counted(len(evidence.rows), 'row')} {len(rows)} may go"
+    if losses:
+        says = f"no smaller part of it holds the bar: {tried}; the best has {min(losses):.3f}"
     if holding:
         smallest = max((gone[number] for number in holding), key=len)
         says = f"the bar holds without {'; '.join(map(evidence.name, smallest))}"
@@ -150,7 +153,7 @@ def minimality(evidence: Evidence) -> Part:
         "tried": len(gone),
         "kind": "every subset" if len(rows) <= _EVERY_SUBSET else "pairs",
         "holding": [[evidence.name(row) for row in gone[number]] for number in holding],
-        "least_mse": tidy(min(losses, default=1.0)),
+        "least_mse": tidy(min(losses)) if losses else None,
         "paths": len(evidence.paths),
         "fewest_in_theory": minimum_paths(evidence.problem.hops),
     }
