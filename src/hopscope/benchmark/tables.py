@@ -13,6 +13,7 @@ from hopscope.benchmark.names import shown
 from hopscope.benchmark.points import Pair, Place, Point, Summary, compare, group, places, summarise
 from hopscope.benchmark.results import Results
 from hopscope.files import write_text
+from hopscope.words import markdown_table
 
 _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]<>()#+!|~$&"})
 
@@ -63,8 +64,7 @@ def as_markdown(points: Sequence[Point]) -> str:
     if not points:  # a benchmark that was stopped before its first record
         return ""
     rows = [{"model": markdown(point.model), **cells(point)} for point in points]
-    lines = [" | ".join(row) for row in ([*rows[0]], ["---"] * len(rows[0]), *(row.values() for row in rows))]
-    return "".join(f"| {line} |\n" for line in lines)
+    return markdown_table(rows[0], (row.values() for row in rows))
 
 
 def cells(point: Point) -> dict[str, str]:

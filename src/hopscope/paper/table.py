@@ -13,6 +13,7 @@ from hopscope.errors import InputError
 from hopscope.files import write_text
 from hopscope.paper.claims import Claim, read_claims
 from hopscope.paper.rules import RULES
+from hopscope.words import markdown_table
 
 FIRST, LAST = "<!-- claims: made by `make claims` -->", "<!-- end of claims -->"
 """The marks around the table."""
@@ -20,11 +21,11 @@ FIRST, LAST = "<!-- claims: made by `make claims` -->", "<!-- end of claims -->"
 
 def markdown(tables: Mapping[str, Sequence[Claim]]) -> str:
     """A row for each claim: the verdict with its n, or the reason why there is none."""
-    lines = [f"| | claim | {' | '.join(tables)} |", f"|---|---|{'---|' * len(tables)}"]
-    for place, (claim, row) in enumerate(RULES.items()):
-        cells = [_cell(table[place]) for table in tables.values()]
-        lines.append(f"| {claim} | {row.title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = (
+        [claim, row.title, *(_cell(table[place]) for table in tables.values())]
+        for place, (claim, row) in enumerate(RULES.items())
+    )
+    return markdown_table(["", "claim", *tables], rows)
 
 
 def _cell(claim: Claim) -> str:

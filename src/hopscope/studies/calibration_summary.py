@@ -13,6 +13,7 @@ from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult,
 from hopscope.studies.planted.hosts import MARGIN
 from hopscope.studies.planted.planting import Kind
 from hopscope.studies.tools.work import Work
+from hopscope.words import markdown_table
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def summary(result: CalibrationResult, proof: Proof = PROOF) -> CalibrationSumma
 def table(found: CalibrationSummary) -> str:
     """Markdown tables of the share of circuits that pass, a column for each kind and a row for each part; hand-built
     and trained models apart."""
-    lines = []
+    tables = []
     for title, of_training in (("hand-built", False), ("trained", True)):
         rows = [count for count in found.counts if count.family.startswith("trained") == of_training]
         if not rows:
@@ -124,13 +125,12 @@ def table(found: CalibrationSummary) -> str:
         kinds = [kind for kind in get_args(Kind) if any(count.planted == kind for count in rows)]
         of = {kind: [count for count in rows if count.planted == kind] for kind in kinds}
         number = {kind: sum(count.certified for count in of[kind]) for kind in kinds}
-        lines += [f"| {title} | " + " | ".join(f"{kind} ({number[kind]})" for kind in kinds) + " |"]
-        lines += ["|---" * (len(kinds) + 1) + "|"]
+        parts = []
         for part in (*PARTS, "every part"):
             cells = []
             for kind in kinds:
                 passed = sum(one.every_part if part == "every part" else one.passed[part] for one in of[kind])
                 cells.append(f"{passed / number[kind]:.0%}")
-            lines.append(f"| {part} | " + " | ".join(cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
+            parts.append([part, *cells])
+        tables.append(markdown_table([title, *(f"{kind} ({number[kind]})" for kind in kinds)], parts))
+    return "\n".join(tables)

@@ -50,6 +50,7 @@ from hopscope.studies.tools.work import Work
 from hopscope.theory.depth import minimum_paths
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.words import markdown_table
 
 LEAST = 10
 """The fewest models by which the absence of a drift can be shown."""
@@ -234,10 +235,9 @@ def table(result: CensusResult) -> str:
         "overlap with another model": lambda seen: spread_in_words(between(seen)),
         "overlap of two searches": lambda seen: spread_in_words([one.within for one in seen if one.within is not None]),
     }
-    lines = [f"| layers | {' | '.join(map(str, depths))} |", "|---" * (len(depths) + 1) + "|"]
-    lines.append(f"| models | {' | '.join(str(sum(one.layers == n for one in result.models)) for n in depths)} |")
-    lines += [f"| {name} | {' | '.join(tell(result.solved(n)) for n in depths)} |" for name, tell in rows.items()]
-    return "\n".join(lines) + "\n"
+    models = ["models", *(sum(one.layers == n for one in result.models) for n in depths)]
+    told = [[name, *(tell(result.solved(n)) for n in depths)] for name, tell in rows.items()]
+    return markdown_table(["layers", *map(str, depths)], [models, *told])
 
 
 STUDY = Study("census", CensusResult, standard, quick, run, judge, table, "census", "laptop")

@@ -53,6 +53,7 @@ from hopscope.theory.information_flow import minimum_layers
 from hopscope.training.metrics import LEARNED
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.words import markdown_table
 
 CHAINS: Mapping[GraphName, int] = {"functions": 4, "relatives": 2}
 """N, the chains in a sequence, by graph."""
@@ -238,10 +239,7 @@ def table(result: ConditionalResult) -> str:
 def places_table(places: Sequence[ByPlace]) -> str:
     """A Markdown table with a row for each model: the loss of the look-up of several keys, unchanged and with the rows
     that lead there moved."""
-    lines = [
-        "| model | look-up | loss | rows moved | layer | own value then | that of the chain at its place |",
-        "|---" * 7 + "|",
-    ]
+    rows = []
     for one in places:
         look_up = needs_what_meets(one.model.partition("-")[0])
         loss, worst = one.told(look_up)
@@ -249,8 +247,9 @@ def places_table(places: Sequence[ByPlace]) -> str:
         if worst:
             own, beside = f"{worst.loss(worst.fact):.2f}", f"{worst.beside:.2f}"
             cells = [f"{worst.loss(look_up):.2f}", str(worst.layer), own, beside]
-        lines.append(f"| {one.model} | {look_up} | {loss} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append((one.model, look_up, loss, *cells))
+    moved = "rows moved", "layer", "own value then", "that of the chain at its place"
+    return markdown_table(("model", "look-up", "loss", *moved), rows)
 
 
 STUDY = Study("conditional", ConditionalResult, standard, quick, run, judge, table, "conditional", "laptop")

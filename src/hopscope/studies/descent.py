@@ -40,6 +40,7 @@ from hopscope.studies.tools.study import Study
 from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.words import markdown_table
 
 RATES = ("constant", "falling")
 
@@ -182,18 +183,24 @@ def _stopped(result: DescentResult) -> Judgement:
 
 def table(result: DescentResult) -> str:
     """A Markdown table with a row for each model."""
-    lines = [
-        "| model | circuits | first at | paths, first and last | of the last in the first | attended then | spikes |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for one in result.models:
         cells = [f"{one.rate}, seed {one.seed}", str(len(one.circuits))]
         if one.circuits:
             first, last = one.circuits[0], one.circuits[-1]
             cells += [f"step {first.step}", f"{len(first.paths)}, {len(last.paths)}", f"{one.kept(one.circuits):.0%}"]
             cells += [f"{one.there_at_first:.0%}", str(len(one.spikes))]
-        lines.append(f"| {' | '.join(cells + ['-'] * (7 - len(cells)))} |")
-    return "\n".join(lines) + "\n"
+        rows.append(cells + ["-"] * (7 - len(cells)))
+    headings = (
+        "model",
+        "circuits",
+        "first at",
+        "paths, first and last",
+        "of the last in the first",
+        "attended then",
+        "spikes",
+    )
+    return markdown_table(headings, rows)
 
 
 STUDY = Study("descent", DescentResult, standard, quick, run, judge, table, "descent")

@@ -45,6 +45,7 @@ from hopscope.studies.tools.study import Study
 from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.words import markdown_table
 
 BAR = 0.05
 """The paper's bar: a model with a lower loss solves the task."""
@@ -221,7 +222,7 @@ def _none_holds(result: HeadsResult) -> Judgement:
 
 def table(result: HeadsResult) -> str:
     """A Markdown table with a row for each shape: median and range of the loss over seeds that did not diverge."""
-    lines = ["| chains | averaging | layers | heads | models | loss |", "|---" * 6 + "|"]
+    rows = []
     for chains in result.chains:
         for layers in (1, 2):
             models = result.every(chains, layers)
@@ -230,8 +231,8 @@ def table(result: HeadsResult) -> str:
                 losses = [one.loss for one in some if one.loss is not None]
                 told = chains, f"{some[0].averaging:.3g}", layers, heads, len(some)
                 lost = f", {len(some) - len(losses)} diverged" if len(losses) < len(some) else ""
-                lines.append(f"| {' | '.join(map(str, told))} | {spread_in_words(losses)}{lost} |")
-    return "\n".join(lines) + "\n"
+                rows.append((*told, f"{spread_in_words(losses)}{lost}"))
+    return markdown_table(("chains", "averaging", "layers", "heads", "models", "loss"), rows)
 
 
 STUDY = Study("heads", HeadsResult, standard, quick, run, judge, table, "heads")

@@ -58,7 +58,7 @@ from hopscope.studies.tools.study import Study
 from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
-from hopscope.words import counted
+from hopscope.words import counted, markdown_table
 
 
 @dataclass(frozen=True)
@@ -191,14 +191,15 @@ def _fewer_heads(found: Sequence[ArmLearned]) -> Judgement:
 def table(result: PlacesResult) -> str:
     """Markdown tables: who learned what, then the loss of each model's second look-up, unchanged and with rows
     moved."""
-    lines = ["| model | x2: loss | rows moved | pair | layer | that of the chain at its place |", "|---" * 6 + "|"]
+    rows = []
     for one in result.places:
         loss, worst = one.told(2)
         cells = ["-"] * 4
         if worst:
             cells = [f"{worst.loss(2):.2f}", str(worst.fact), str(worst.layer), f"{worst.beside:.2f}"]
-        lines.append(f"| {one.model} | {loss} | {' | '.join(cells)} |")
-    return f"{arms.table(arms.Arms(result.arms))}\n" + "\n".join(lines) + "\n"
+        rows.append((one.model, loss, *cells))
+    headings = "model", "x2: loss", "rows moved", "pair", "layer", "that of the chain at its place"
+    return f"{arms.table(arms.Arms(result.arms))}\n{markdown_table(headings, rows)}"
 
 
 STUDY = Study("places", PlacesResult, standard, quick, run, judge, table, "places", some_arms=True)

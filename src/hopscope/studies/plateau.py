@@ -32,6 +32,7 @@ from hopscope.studies.tools.study import Study
 from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.words import markdown_table
 
 SAME = 0.8, 1.25
 """Two times count as the same if their ratio lies within these bounds, those of bioequivalence."""
@@ -210,20 +211,17 @@ def _judge(moved: Moved | None, asked: str, finished: bool) -> Judgement:
 def table(found: Arms) -> str:
     """A Markdown table of medians and ratios, with a row for each arm."""
     told = {(one.arm.name, one.what): one for one in compared(found)}
-    lines = [
-        "| changed | learned all (95%) | median step of x1 | of all hops | times as long: x1 | all hops |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for arm in found.arms:
         if not arm.seeds:
-            lines.append(f"| {arm.name} | not run | - | - | - | - |")
+            rows.append([arm.name, "not run", *"----"])
             continue
         learned = sum(step is not None for step in arm.everything())
         medians = [_median(survival_median(times, arm.budget)) for times in (arm.times(1), arm.everything())]
         ratios = [_ratio(told.get((arm.name, what))) for what in ("x1", "all hops")]
-        cells = [arm.name, share_in_words(learned, len(arm.seeds)), *medians, *ratios]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append([arm.name, share_in_words(learned, len(arm.seeds)), *medians, *ratios])
+    headings = "changed", "learned all (95%)", "median step of x1", "of all hops", "times as long: x1", "all hops"
+    return markdown_table(headings, rows)
 
 
 def _median(of: Sequence[float | None]) -> str:

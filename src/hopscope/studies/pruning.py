@@ -42,6 +42,7 @@ from hopscope.studies.tools.study import Study
 from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.words import markdown_table
 
 LEAST = 10
 """The fewest models by which it can be said that none lost a hop."""
@@ -230,9 +231,8 @@ def table(result: PruningResult) -> str:
         "overlap with another model": lambda seen: spread_in_words(between([one for one in seen if one.paths])),
     }
     pruned, laptop = map(spread_in_words, (result.left, result.laptop_left))
-    lines = [f"| | {' | '.join(arms_seen)} |", "|---" * (1 + len(arms_seen)) + "|"]
-    lines += [f"| {name} | {' | '.join(map(tell, arms_seen.values()))} |" for name, tell in rows.items()]
-    return "\n".join([*lines, f"| heads left | {pruned} | all | {laptop} |"]) + "\n"
+    told = [[name, *map(tell, arms_seen.values())] for name, tell in rows.items()]
+    return markdown_table(["", *arms_seen], [*told, ["heads left", pruned, "all", laptop]])
 
 
 STUDY = Study("pruning", PruningResult, standard, quick, run, judge, table, "pruning")

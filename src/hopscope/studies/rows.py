@@ -45,7 +45,7 @@ from hopscope.studies.tools.work import Work
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
-from hopscope.words import counted
+from hopscope.words import counted, markdown_table
 
 HALF = 0.5
 """What happens less often than this, with 95% confidence, counts as not found."""
@@ -184,12 +184,13 @@ def _by_place(found: RowsResult) -> Judgement:
 
 def table(found: RowsResult) -> str:
     """Markdown tables: who learned what, then a row for each model that made a look-up a layer early."""
-    lines = ["| model | made early | loss | highest with rows moved |", "|---" * 4 + "|"]
+    rows = []
     for one, hops in found.early():
         losses = ", ".join(f"{one.loss(hop):.3f}" for hop in hops)
         moved = ", ".join(f"{one.loss(hop) + one.rise(hop):.2f}" for hop in hops)
-        lines.append(f"| {one.model} | {', '.join(f'x{hop}' for hop in hops)} | {losses} | {moved} |")
-    return f"{arms.table(found)}\n" + "\n".join(lines) + "\n"
+        rows.append((one.model, ", ".join(f"x{hop}" for hop in hops), losses, moved))
+    early = markdown_table(("model", "made early", "loss", "highest with rows moved"), rows)
+    return f"{arms.table(found)}\n{early}"
 
 
 STUDY = Study("rows", RowsResult, standard, quick, run, judge, table, "survival", some_arms=True)

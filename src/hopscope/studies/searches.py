@@ -34,6 +34,7 @@ from hopscope.studies.tools.circuits import diverged
 from hopscope.theory.witness.decoys import disguised_witness
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
+from hopscope.words import markdown_table
 
 _FRESH = 1024
 """Sequences on which the circuits that were found are measured."""
@@ -109,17 +110,14 @@ def compare(
 
 def table(found: Sequence[SearchFound]) -> str:
     """The comparison as a Markdown table."""
-    lines = [
-        "| model | search | rows (known) | paths | loss alone | of the model | evaluations | seconds | minimal |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for one in found:
         known = "" if one.known_rows is None else f" ({one.known_rows})"
-        lines.append(
-            f"| {one.model} | {one.search} | {one.rows}{known} | {one.paths} | {one.loss:.4f} | {one.full:.4f} "
-            f"| {one.evaluations} | {one.seconds:.1f} | {'yes' if one.minimal else 'no'} |"
-        )
-    return "\n".join(lines) + "\n"
+        losses, minimal = (f"{one.loss:.4f}", f"{one.full:.4f}"), "yes" if one.minimal else "no"
+        cells = one.model, one.search, f"{one.rows}{known}", one.paths, *losses, one.evaluations
+        rows.append((*cells, f"{one.seconds:.1f}", minimal))
+    measured = "rows (known)", "paths", "loss alone", "of the model", "evaluations", "seconds", "minimal"
+    return markdown_table(("model", "search", *measured), rows)
 
 
 def _one(model: str, name: str, transformer: Transformer, problem: RetrievalProblem, known: int | None) -> SearchFound:

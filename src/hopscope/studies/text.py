@@ -61,7 +61,7 @@ from hopscope.studies.tools.judgements import Judgement, all_of
 from hopscope.studies.tools.study import Study
 from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
-from hopscope.words import counted
+from hopscope.words import counted, markdown_table
 
 QUESTIONS = 256
 """Questions that are asked of every checkpoint."""
@@ -268,9 +268,8 @@ def table(result: TextResult) -> str:
     }
     if not result.found:
         raise InputError("no model is finished")
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    lines += [f"| {' | '.join(tell(one) for tell in columns.values())} |" for one in result.found]
-    return "\n".join(lines) + "\n\n" + otherwise_table(result.otherwise, result.seeds)
+    found = markdown_table(columns, ([tell(one) for tell in columns.values()] for one in result.found))
+    return f"{found}\n{otherwise_table(result.otherwise, result.seeds)}"
 
 
 def _record(folder: Path, arm: TextArm, seed: int, hops: int) -> Path:

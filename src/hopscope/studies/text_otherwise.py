@@ -37,6 +37,7 @@ from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question, questions
 from hopscope.statistics import wilson
 from hopscope.studies.tools.judgements import Judgement, all_of
+from hopscope.words import markdown_table
 
 if TYPE_CHECKING:
     from hopscope.benchmark.trial import Record
@@ -192,15 +193,15 @@ def otherwise_table(asked: Sequence[Otherwise], answer: Callable[[str, int], Set
         asked: the results of models of any arms, in every way.
         answer: gives the seeds of the models of an arm that answer so many hops in the format of training.
     """
-    lines = ["| arm | hops | asked | models | accuracy | foretold |", "|---" * 6 + "|"]
+    rows = []
     for arm, hops, way in dict.fromkeys((one.arm, one.hops, one.way) for one in asked):
         seeds = answer(arm, hops - 1 if way == "one hop more" else hops)
         here = [one.right / one.questions for one in _put(asked, hops, way) if one.arm == arm and one.seed in seeds]
         if here:
             told = f"{median(here):.0%} ({min(here):.0%} to {max(here):.0%})"
             foretold = "answered" if FORETOLD[way] else "not answered"
-            lines.append(f"| {arm} | {hops} | {way} | {len(here)} | {told} | {foretold} |")
-    return "\n".join(lines) + "\n"
+            rows.append((arm, hops, way, len(here), told, foretold))
+    return markdown_table(("arm", "hops", "asked", "models", "accuracy", "foretold"), rows)
 
 
 def _put(asked: Sequence[Otherwise], hops: int, way: Way) -> list[Otherwise]:

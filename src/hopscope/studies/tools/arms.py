@@ -22,6 +22,7 @@ from hopscope.training.metrics import learned_below
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.words import markdown_table
 
 
 @dataclass(frozen=True)
@@ -287,19 +288,15 @@ def nothing_beyond(asked: str, found: Sequence[ArmLearned]) -> Judgement:
 def table(found: Arms) -> str:
     """A Markdown table of who learned what and when; quantiles count seeds that never learn. Arms not begun are left
     out."""
-    lines = [
-        "| arm | hop | layers | theory | learned (95%) | median step | nine in ten by | latest |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for arm in (one for one in found.arms if one.seeds):
         for hop in arm.hops:
             steps, n = arm.steps(hop), len(arm.seeds)
             middle, late = (_quantile(steps, n, share) for share in (0.5, 0.9))
-            lines.append(
-                f"| {arm.name} | x{hop} | {arm.layers} | {arm.needs(hop)} | {share_in_words(len(steps), n)} | {middle} "
-                f"| {late} | {steps[-1] if steps else '-'} |"
-            )
-    return "\n".join(lines) + "\n"
+            learned, latest = share_in_words(len(steps), n), steps[-1] if steps else "-"
+            rows.append((arm.name, f"x{hop}", arm.layers, arm.needs(hop), learned, middle, late, latest))
+    headings = "arm", "hop", "layers", "theory", "learned (95%)", "median step", "nine in ten by", "latest"
+    return markdown_table(headings, rows)
 
 
 def _quantile(steps: Sequence[int], seeds: int, share: float) -> str:

@@ -23,6 +23,7 @@ from hopscope.studies.tools.kept import Models
 from hopscope.studies.tools.work import Work
 from hopscope.theory.path import NamedPath
 from hopscope.training.setup import Setup
+from hopscope.words import markdown_table
 
 if TYPE_CHECKING:
     from hopscope.training.run import RunFolder
@@ -251,13 +252,11 @@ def between(models: Sequence[Seen]) -> list[float]:
 
 def seen_table(seen: Sequence[Seen]) -> str:
     """A Markdown table with a row for each model."""
-    lines = ["| model | loss | strategy | paths (strict) | certified | delivers |", "|---|---|---|---|---|---|"]
+    rows = []
     for one in seen:
         step = "" if one.step is None else f" at step {one.step}"
         certified = f"{', '.join(one.certified)}, by rules {one.rules}" if one.certified else "no"
         loss = "diverged" if one.loss is None else f"{one.loss:.4f}"
-        lines.append(
-            f"| {one.model}{step} | {loss} | {one.strategy} | {len(one.paths)} ({len(one.strict) or '-'}) "
-            f"| {certified} | {'yes' if one.delivers else 'no'} |"
-        )
-    return "\n".join(lines) + "\n"
+        paths, delivers = f"{len(one.paths)} ({len(one.strict) or '-'})", "yes" if one.delivers else "no"
+        rows.append((f"{one.model}{step}", loss, one.strategy, paths, certified, delivers))
+    return markdown_table(("model", "loss", "strategy", "paths (strict)", "certified", "delivers"), rows)

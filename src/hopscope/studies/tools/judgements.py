@@ -8,6 +8,7 @@ from typing import Literal
 
 from hopscope.records import RecordForm
 from hopscope.statistics import clopper_pearson, share_in_words
+from hopscope.words import markdown_table
 
 StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
 
@@ -161,8 +162,6 @@ def _beside(share: str, told: str) -> str:
 
 def judgements_table(judgements: Sequence[Judgement]) -> str:
     """The judgements as a Markdown table."""
-    lines = ["| asked | verdict | found | n |", "|---|---|---|---|"]
-    for one in judgements:
-        told = "; ".join(part for part in (one.ours, one.reason) if part)
-        lines.append(f"| {one.asked} | {one.verdict} | {told} | {one.n} |")
-    return "\n".join(lines) + "\n"
+    told = ("; ".join(part for part in (one.ours, one.reason) if part) for one in judgements)
+    rows = ((one.asked, one.verdict, found, one.n) for one, found in zip(judgements, told, strict=True))
+    return markdown_table(("asked", "verdict", "found", "n"), rows)
