@@ -71,8 +71,12 @@ class Evidence(Sampling):
         They are those of rows with several paths, and of rows whose form is a whole pattern: the weight that it puts on
         other keys, such as a place to rest at, may be all that the row is for.
         """
-        counts = Counter(path.row for path in self.paths)
-        return [path for path in self.paths if counts[path.row] > 1 or self.program[path.row].kind not in CHOSEN]
+        return [path for path in self.paths if self._keys[path.row] > 1 or self.program[path.row].kind not in CHOSEN]
+
+    @cached_property
+    def _keys(self) -> Counter[Row]:
+        """How many paths every row has."""
+        return Counter(path.row for path in self.paths)
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -137,6 +141,15 @@ class Evidence(Sampling):
         """The form of a path's row, in the program that it is judged in, without the key."""
         form = self.around(path.row)[path.row]
         return knock_out(path.key) if form == KEEP else self._removed(form, path)
+
+    def unclaimed(self, path: AttentionPath) -> Form:
+        """The form of a path's row in which nothing is left of what the circuit says of the key.
+
+        A row with one key is off. Knocked out of its own pattern the key could leave another that the circuit does not
+        name, from which the row reads the same.
+        """
+        form = self.program[path.row]
+        return self._removed(form, path) if self._keys[path.row] > 1 else self.off[path.row]
 
     def _removed(self, form: Form, path: AttentionPath) -> Form:
         """The form of a path's row without the path's key: uniform if the row looks nowhere else."""

@@ -122,9 +122,10 @@ def outside(evidence: Evidence) -> Part:
 def completeness(evidence: Evidence) -> Part:
     """The same rows knocked out of the model and of the circuit: if the circuit is all there is, both suffer alike.
 
-    Single rows, random sets of rows, and single keys are knocked out. Passes if in all the damage in the model is at
-    least half of that in the circuit, and for sure at least a quarter for every single row, and every single key, that
-    does some damage; less means that something outside steps in: another head, or, for a key, another key of its row.
+    Single rows, random sets of rows, and single keys are knocked out; of the circuit a row is taken with its only key,
+    since it says no more of it. Passes if in all the damage in the model is at least half of that in the circuit, and
+    for sure at least a quarter for every single row, and every single key, that does some damage; less means that
+    something outside steps in: another head, or, for a key, another key of its row.
     """
     generator, rows = evidence.random("completeness"), evidence.rows
     sets: list[Draft] = []
@@ -138,7 +139,7 @@ def completeness(evidence: Evidence) -> Part:
     model, circuit = [one.model for one in alone.values()] + model, [one.circuit for one in alone.values()] + circuit
     names = evidence.evaluator.names
     keys = {
-        path.describe(names): _knocked_out(evidence, path.row, knock_out(path.key), evidence.without_key(path))
+        path.describe(names): _knocked_out(evidence, path.row, knock_out(path.key), evidence.unclaimed(path))
         for path in evidence.paths
     }
     telling, telling_keys = (
