@@ -94,7 +94,7 @@ def _import_all(whole: bool) -> None:
 
     others = ("filelock", "matplotlib.pyplot", "pytest", "scipy.stats")
     ours = (
-        *(f"cli.{verb}" for verb in VERBS), "check", "circuits.find", "cli._studies", "emergence.of_run",
+        *(f"cli.{verb}" for verb in VERBS), "integrity", "circuits.find", "cli._studies", "emergence.of_run",
         "paper.reproduce", "plot.figure_2", "plot.figure_4", "problem.text.blind", "report.reproduction",
         "theory.scene", "training.many",
     )  # fmt: skip

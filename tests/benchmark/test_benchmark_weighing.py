@@ -98,7 +98,7 @@ def test_replies_longer_than_the_limit_have_no_weight(tmp_path: Path) -> None:
     """A space and "2" and the end are three tokens; with two allowed, sampling cuts them off too."""
     model = LocalModel(bigram(tmp_path / "model", SPACES), "cpu")
     [record] = records(model, BenchmarkSettings(mode="exact", max_tokens=2), 1)
-    assert record.weights == pytest.approx({"0": 0, "1": 0.4, "2": 0.2, "3": 0}, abs=1e-5)
+    assert record.weights == pytest.approx({"0": 0, "1": 0.4, "2": 0.2, "3": 0}, abs=1e-4)
     assert all(r.accepted in {"1", "2"} for r in records(model, BenchmarkSettings(max_tokens=2, attempts=50), 50))
 
 

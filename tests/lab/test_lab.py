@@ -127,7 +127,8 @@ def test_a_setup_brings_its_problem_and_seeds(tmp_path):
 def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
     file = tmp_path / "file"
     file.write_text("mine")
-    with unchecked(), pytest.raises(InputError, match=r"seeds are a list, one a model, as in seeds=\[3\], got 3"):
+    wrong = r"seeds are a list, one a model, in order, as in seeds=\[0, 1\], got 3"
+    with unchecked(), pytest.raises(InputError, match=wrong):
         hs.train(TINY, PROBLEM, tmp_path / "run", seeds=3)
     with pytest.raises(InputError, match=r"cannot be a folder, since .*file is a file"):
         hs.train(TINY, PROBLEM, file / "deep" / "run")

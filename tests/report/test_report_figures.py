@@ -116,10 +116,10 @@ def test_training_lines_and_crossings() -> None:
     assert any(list(line.get_ydata()) == [0.5, 0.5] for line in first.get_lines())
 
 
-def test_lines_go_through_evenly_spaced_rows_and_marks_know_all() -> None:
+def test_lines_and_marks_go_through_evenly_spaced_rows() -> None:
     axes = training(Panel("a", metrics(), every=20)).axes[0]
     assert list(line(axes, label="_seed 7 hop 1").get_xdata()) == [20, 40]
-    assert list(line(axes, label="_crossing hop 1").get_xdata()) == [30]
+    assert list(line(axes, label="_crossing hop 1").get_xdata()) == [40]
     alone = training(Panel("a", metrics(), model=1)).axes[0]
     assert {str(one.get_label()) for one in alone.get_lines() if "seed" in str(one.get_label())} == {
         "_seed 8 hop 1",

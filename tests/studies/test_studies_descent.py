@@ -148,14 +148,11 @@ def test_spikes_count_from_the_first_circuit_on_even_if_nothing_comes_after_it()
     class Planted:
         steps, validation_loss = torch.arange(6), losses
 
-        def every(self, steps: int) -> Planted:
-            return self
-
         def after(self, step: int) -> Planted:
             self.steps, self.validation_loss = torch.arange(6)[step:], losses[step:]
             return self
 
-    run: Any = SimpleNamespace(metrics=Planted(), recipe=LAPTOP)
+    run: Any = SimpleNamespace(regular_metrics=Planted())
     assert [_spikes(run, since) for since in (0, 2, 6)] == [(1, 4), (2, 4), ()]
 
 

@@ -165,7 +165,7 @@ def test_checkpoints_are_looked_at_to_where_it_diverged(tmp_path: Path) -> None:
         result = replace(run.result, models=(replace(run.result.models[0], held_out_loss=None),))  # type: ignore[assignment]
 
         @property
-        def metrics(self) -> Any:
+        def regular_metrics(self) -> Any:
             class Learned:
                 @staticmethod
                 def first_below() -> list[tuple[int]]:

@@ -90,7 +90,7 @@ def test_a_loss_that_dips_between_logged_steps_is_not_learned(monkeypatch: pytes
     steps = [20, 40, 41, 42, 60]
     dips = [[[0.2, 0.4, 0.4]], [[0.2, 0.4, 0.4]], [[0.2, 0.2, 0.2]], [[0.2, 0.4, 0.4]], [[0.2, 0.2, 0.4]]]
     metrics = Metrics((0,), (1, 2, 3), np.array(steps), *2 * [np.ones((5, 1))], *2 * [np.array(dips)], np.ones((5, 1)))
-    trained = SimpleNamespace(metrics=metrics)
+    trained = SimpleNamespace(regular_metrics=metrics.every(PLAIN.log_every))
     monkeypatch.setattr(many, "finished", lambda runs, folder: {run.name: trained for run in runs})
     told = arms.read(study.arms, tmp_path, to_the_end=True, below=0.3)
     assert [arm.learned for arm in told.arms] == [((20, 60, None),)] * 2

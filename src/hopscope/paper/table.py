@@ -43,7 +43,7 @@ def between_marks(text: str, table: str) -> str:
     if text.count(FIRST) != 1 or text.count(LAST) != 1:
         raise InputError(f"the text must have each of the marks {FIRST} and {LAST} once")
     before, _, rest = text.partition(FIRST)
-    return f"{before}{FIRST}\n{table}\n{LAST}{rest.partition(LAST)[2]}"
+    return f"{before}{FIRST}\n{table}{LAST}{rest.partition(LAST)[2]}"
 
 
 def main(arguments: Sequence[str]) -> None:

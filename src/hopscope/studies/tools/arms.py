@@ -218,10 +218,10 @@ def by_seed(arms: Sequence[Setup], *, to_the_end: bool = False) -> list[Setup]:
 def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:
     """One run for each seed, which ends as soon as it has learned or, with `to_the_end`, when the recipe's fall after
     that is over."""
-    recipe = replace(arm.recipe, schedule="when-learned")
+    at_most = learned_below(arm.problem.chains)
+    recipe = replace(arm.recipe, schedule="when-learned", learned_below=min(arm.recipe.learned_below, at_most))
     if not to_the_end:
-        below = learned_below(arm.problem.chains)
-        recipe = replace(recipe, fall=0.0, learned_below=below, final_steps=1, checkpoint_every=None)
+        recipe = replace(recipe, fall=0.0, learned_below=at_most, final_steps=1, checkpoint_every=None)
     return [Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
 
 
