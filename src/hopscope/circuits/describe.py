@@ -60,7 +60,7 @@ def _strict(strict: StrictReading, bar: float) -> list[str]:
     if strict.natural:
         lines.append(f"with the model's own patterns in its paths' rows: {strict.natural.mse:.3f}")
     heads = ", ".join(f"{layer}.{head}" for layer, head in strict.fewest_heads)
-    lines.append(f"fewest whole heads: {heads}, loss {strict.fewest_heads_loss.mse:.3f}")
+    lines.append(f"fewest whole heads found: {heads}, loss {strict.fewest_heads_loss.mse:.3f}")
     return [*lines, "", *_certificate(strict.certificate), *_bars(strict.certificate, bar)]
 
 
