@@ -39,6 +39,15 @@ def needs_extra(what: str, library: str, extra: str) -> InputError:
     )
 
 
+def in_a_line(error: BaseException) -> str:
+    """What an error of another library says, in one line of at most 200 characters; its type if it says nothing.
+
+    >>> in_a_line(ValueError("no such layer\\nat all")), in_a_line(KeyError())
+    ('no such layer', 'KeyError')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 _RUNS_OUT = [
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE", "ENOMEM", "EROFS", "EIO", "EAGAIN")

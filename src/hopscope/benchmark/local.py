@@ -20,7 +20,7 @@ from torch import Tensor
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
 from hopscope.benchmark.weighing import Speller, TokenIds, weigh
-from hopscope.errors import InputError
+from hopscope.errors import InputError, in_a_line
 from hopscope.model.model_folder import open_model_folder
 from hopscope.model.room import check_tokens, check_words, known_tokens, places
 from hopscope.problem.text.draw import Draw
@@ -58,8 +58,7 @@ class LocalModel:
         try:
             self._model = opened.model.to(self.device).eval()
         except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"device {self.device!r} cannot be used here ({reason}); pass cpu") from None
+            raise InputError(f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu") from None
         stops = self._model.generation_config.eos_token_id
         self._stops = {*(stops if isinstance(stops, list) else [stops]), self._tokenizer.eos_token_id} - {None}
         pad = self._tokenizer.pad_token_id
@@ -169,8 +168,7 @@ class LocalModel:
         except InputError:
             raise
         except Exception as error:  # whatever a family raises that is not built as its configuration says
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-            raise InputError(f"{self.name} cannot be run: {reason}") from error
+            raise InputError(f"{self.name} cannot be run: {in_a_line(error)}") from error
 
     @torch.no_grad()
     def _tried(self) -> bool:

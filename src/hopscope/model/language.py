@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from hopscope.errors import InputError
+from hopscope.errors import InputError, in_a_line
 from hopscope.model.architecture import Architecture
 from hopscope.model.decoder_layers import attention_of, decoder_layers, first_output, receiving, removed, skipped
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
@@ -52,8 +52,7 @@ class LanguageModel:
         except InputError:
             raise
         except Exception as error:  # whatever comes of looking into a family that is built otherwise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-            raise InputError(f"the attention of {type(model).__name__} cannot be shown: {reason}") from error
+            raise InputError(f"the attention of {type(model).__name__} cannot be shown: {in_a_line(error)}") from error
 
     def _open(self, model: Any) -> None:
         """Put the seam in.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.errors import InputError, needs_extra
+from hopscope.errors import InputError, in_a_line, needs_extra
 from hopscope.files import in_words, memory
 from hopscope.unread import unread
 
@@ -80,8 +80,7 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
                 f"{folder} brings code of its own, which is not run; read it, and if you trust it pass "
                 "--trust-remote-code (in Python trust_remote_code=True)"
             ) from None
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise InputError(f"{folder} cannot be opened as a causal language model: {reason}") from None
+        raise InputError(f"{folder} cannot be opened as a causal language model: {in_a_line(error)}") from None
     finally:
         if bars:
             transformers.utils.logging.enable_progress_bar()

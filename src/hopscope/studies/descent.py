@@ -191,16 +191,8 @@ def table(result: DescentResult) -> str:
             cells += [f"step {first.step}", f"{len(first.paths)}, {len(last.paths)}", f"{one.kept(one.circuits):.0%}"]
             cells += [f"{one.there_at_first:.0%}", str(len(one.spikes))]
         rows.append(cells + ["-"] * (7 - len(cells)))
-    headings = (
-        "model",
-        "circuits",
-        "first at",
-        "paths, first and last",
-        "of the last in the first",
-        "attended then",
-        "spikes",
-    )
-    return markdown_table(headings, rows)
+    kept = "paths, first and last", "of the last in the first", "attended then"
+    return markdown_table(("model", "circuits", "first at", *kept, "spikes"), rows)
 
 
 STUDY = Study("descent", DescentResult, standard, quick, run, judge, table, "descent")

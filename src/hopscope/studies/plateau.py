@@ -214,7 +214,7 @@ def table(found: Arms) -> str:
     rows = []
     for arm in found.arms:
         if not arm.seeds:
-            rows.append([arm.name, "not run", *"----"])
+            rows.append([arm.name, "not run", *["-"] * 4])
             continue
         learned = sum(step is not None for step in arm.everything())
         medians = [_median(survival_median(times, arm.budget)) for times in (arm.times(1), arm.everything())]

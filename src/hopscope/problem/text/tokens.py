@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hopscope.errors import InputError
+from hopscope.errors import InputError, in_a_line
 from hopscope.problem.roles import answer_role, end_role, link_role, role_names, role_number, text_role
 from hopscope.problem.text.chains import Chains
 from hopscope.problem.text.line import Mention
@@ -104,8 +104,9 @@ def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
             tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False, enable_thinking=False)
         )
     except Exception as error:  # a template is a program, and raises what it likes
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise InputError(f"the tokenizer's chat template cannot be filled in: {reason}; mend or remove it") from None
+        raise InputError(
+            f"the tokenizer's chat template cannot be filled in: {in_a_line(error)}; mend or remove it"
+        ) from None
     if prompt not in text:
         raise InputError("the chat template changes what the user says, so that no token has a role; use another model")
     return text, text.rindex(prompt)
