@@ -51,6 +51,11 @@ PAPERS = tuple(learners(layers, *reached) for layers, reached in enumerate(_REAC
 """What the paper says of runs with the curriculum; a few seeds lag."""
 
 
+def test_the_scale_tells_depths_of_fewer_seeds():
+    assert judged(learners(1, 0, 0), learners(2, 1, 1))["C4"].scale == "paper: D = 5, 1..2 layers x 2 seeds"
+    assert judged(learners(1, 0), learners(2, 1, 1))["C4"].scale == "paper: D = 5, 1..2 layers x 1 to 2 seeds"
+
+
 def full_sweep() -> list[Group]:
     return [*PAPERS, *(plain(layers, [0.75] * 8) for layers in range(1, 9))]
 

@@ -196,8 +196,9 @@ def _scale(preset: str, groups: Sequence[Group]) -> str:
     if not groups:
         return ""
     layers = sorted(group.layers for group in groups)
-    seeds = max(len(group.seeds) for group in groups)
-    return f"{preset}: D = {groups[0].hops}, {layers[0]}..{layers[-1]} layers x {counted(seeds, 'seed')}"
+    seeds = sorted({len(group.seeds) for group in groups})
+    fewer = f"{seeds[0]} to " if len(seeds) > 1 else ""
+    return f"{preset}: D = {groups[0].hops}, {layers[0]}..{layers[-1]} layers x {fewer}{counted(seeds[-1], 'seed')}"
 
 
 def _successes(group: Group, hops: range) -> str:
