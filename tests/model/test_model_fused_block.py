@@ -50,8 +50,9 @@ def outcome(
     """The stream after it and all gradients, in one pass or by torch."""
     reads, before, dtype = gradient.shape[2], torch.get_num_threads(), DTYPES[precision]
     block.double() if precision == "fp64" else block.float()
-    block.whole = dtype if fused else None
+    block.whole = precision if fused else None
     mine = x.to(dtype, copy=True).requires_grad_()
+    assert block._goes_whole(mine, block.attention) is fused
     block.zero_grad()
     torch.set_num_threads(threads)
     try:
@@ -103,6 +104,19 @@ def test_values_and_gradients(
     shape = Architecture(20, 8, reads, 1, heads, width, head_dim=d_head, mlp=mlp, causal=causal, layer_norm=layer_norm)
     x, gradient = random(models, batch, positions, width), random(models, batch, reads, width, seed=2)
     as_exact(a_block(models, shape), x, gradient, precision, threads)
+
+
+@needs_compiler
+@pytest.mark.parametrize("sizes", [{"d_model": 24}, {"head_dim": 129}, {"positions": 81}])
+def test_what_does_not_fit_goes_by_torch(sizes):
+    """Who asks for whole blocks need not know what they take."""
+    sizes = {"d_model": 16, "head_dim": 8, "positions": 80} | sizes
+    positions = sizes.pop("positions")
+    transformer = FastTransformer(Architecture(20, 8, positions, 1, 2, **sizes))
+    transformer.fuse_blocks("fp32")
+    block, x = transformer.blocks[0], torch.randn(1, 2, positions, sizes["d_model"])
+    assert not block._goes_whole(x, block.attention)
+    assert block(x).shape == x.shape
 
 
 @needs_compiler

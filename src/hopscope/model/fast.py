@@ -39,8 +39,9 @@ class FastBlock(Block):
     fused = False
     """Whether attention goes through `fused_attention.py` where its pattern is not asked for."""
 
-    whole: torch.dtype | None = None
-    """The dtype in which a stream goes through `fused_block.py`, where nothing inside is asked for; None for never."""
+    whole: Precision | None = None
+    """The precision in which a stream goes through `fused_block.py`, where that takes its sizes and nothing inside is
+    asked for; None for never."""
 
     present: Int[Tensor, " inner"] | None = None
     """The columns of queries, keys and values, head after head, that are computed, where the other heads write nothing;
@@ -51,7 +52,7 @@ class FastBlock(Block):
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
         attention = self._computed(edit)
-        if x.dtype == self.whole and edit is None and attention.heads and not attention.held:
+        if edit is None and self._goes_whole(x, attention):
             return fused_block.through(x, self._parts(attention), last)
         rows = query_rows = x.flatten(1, 2)
         if last != positions:
@@ -81,6 +82,12 @@ class FastBlock(Block):
         if self.present is None or edit is not None or self.attention.held:
             return self.attention
         return _Present.of(self.attention, self.present)
+
+    def _goes_whole(self, x: Stream, attention: Attention | _Present) -> bool:
+        """Whether a stream goes through `fused_block.py`."""
+        if self.whole is None or x.dtype != DTYPES[self.whole] or not attention.heads or attention.held:
+            return False
+        return fused_block.fits(self.whole, x.shape[2], x.shape[3], attention.d_head)
 
     def _parts(self, attention: Attention | _Present) -> fused_block.BlockParts:
         """The sizes and weights of this block, with these heads."""
@@ -221,7 +228,7 @@ class FastTransformer(Transformer):
         """Send blocks through `fused_block.py` where the stream has that precision, if this machine can run it."""
         for block in self.blocks:
             assert isinstance(block, FastBlock)
-            block.whole = DTYPES[precision] if fused_block.available(precision) else None
+            block.whole = precision if fused_block.available(precision) else None
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """See `Transformer.answers`."""
