@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -23,6 +24,7 @@ def file_name(model: str) -> str:
     return f"{plain or 'model'}-{sha256(model.encode()).hexdigest()[:8]}"
 
 
+@lru_cache(maxsize=4096)  # the environment's names are asked about again for every text
 def is_secret(name: str) -> bool:
     """Whether a variable or argument of that name holds a secret; a tokenizer or a number of tokens does not."""
     return _SECRET_NAME.search(name) is not None and re.search(r"TOKENIZER|TOKENS", name, re.IGNORECASE) is None
