@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,3 +28,18 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
 
     folder = tmp_path_factory.mktemp("own") / "model"
     return folder, train_text_model(RECIPE, folder)
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory, trained: tuple[Path, Any]) -> dict[str, Path]:
+    """That model, and the same behind a chat template; who changes one takes a copy."""
+    from own_small import chat_model
+
+    return {"plain": trained[0], "chat": chat_model(trained[0], tmp_path_factory.mktemp("models") / "chat")}
+
+
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """What Inspect leaves open is collected here, under the filter for warnings of its tests, not in another test."""
+    yield
+    gc.collect()

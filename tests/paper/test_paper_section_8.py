@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from report_data import BACKWARD, DOUBLING, SERIAL, TIES, NamedPath, circuits, loss, searched, strict, studied
+from judged_circuits import ALL, abc, judged
+from report_data import BACKWARD, DOUBLING, SERIAL, TIES, NamedPath, loss, strict, studied
 
 from hopscope.circuits.strict_reading import Loss, StrictReading
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
-from hopscope.paper.section_8 import judge
 from hopscope.training.setup import Setup
-
-ALL = ("C7", "C8", "C9", "C10", "C11")
-
-
-def judged(*models: Studied, scale: str = "paper") -> dict[str, Finding]:
-    return {finding.claim: finding for finding in judge(circuits(*models, scale=scale))}
-
-
-def abc(**changes: Any) -> list[Studied]:
-    """Three models as the paper describes them, all with the same changes."""
-    return [
-        studied(strict(paths, **changes), name) for name, paths in zip("abc", (SERIAL, DOUBLING, BACKWARD), strict=True)
-    ]
-
-
-GIVEN_UP = {"given_up": True}
 
 
 def verdict(claim: str, *models: Studied) -> str:
@@ -43,126 +26,6 @@ def test_the_papers_own_description_would_be_reproduced() -> None:
     assert found["C11"].reason == "too few models: 3, and the rule asks for 10"
     assert all(finding.scale == "paper: D = 3, 12 layers x 1 head, 3 seeds" for finding in found.values())
     assert all(finding.interval is not None and finding.run == "transformers" for finding in found.values())
-
-
-def test_one_model_is_too_few() -> None:
-    found = judged(abc()[0])
-    for claim in ("C6", "C7", "C8", "C9", "C10"):
-        assert found[claim].verdict == "inconclusive"
-        assert re.search(r"too few models( with a certified circuit)?: 1", found[claim].reason)
-
-
-def test_the_same_model_thrice_is_one_model() -> None:
-    found = judged(*[studied(strict(), "a")] * 3)
-    assert {found[claim].verdict for claim in ALL} == {"inconclusive"}
-    assert "too few models: 1" in found["C7"].reason
-
-
-def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> None:
-    """They meet C7, C10 and C11 by construction, and fail C9; beside models that kept theirs they do not count."""
-    setup = abc()[0].setup
-    lean = replace(setup, recipe=replace(setup.recipe, schedule="when-learned", prune_every=8))
-    found = judged(*[replace(model, setup=lean) for model in abc()])
-    assert {claim: found[claim].verdict for claim in ALL} == {
-        "C7": "not run", "C8": "reproduced", "C9": "not run", "C10": "not run", "C11": "not run"
-    }  # fmt: skip
-    assert found["C10"].reason == "heads were taken away while the models trained"
-    one, *others = abc()
-    found = judged(replace(one, setup=lean), *others)
-    assert {found[claim].n for claim in ("C7", "C10", "C11")} == {2}
-    assert "too few models with a certified circuit: 2" in found["C9"].reason
-    assert found["C8"].n == 3
-
-
-def test_records_without_a_strict_reading_are_not_judged() -> None:
-    found = judged(*[studied(None, name, found=True) for name in "abc"])
-    assert {found[claim].verdict for claim in ALL} == {"not run"}
-    assert found["C7"].reason == "no record of a circuit has a strict reading"
-    assert found["C6"].verdict == "reproduced", "what training came to needs no circuit"
-
-
-def test_models_that_did_not_learn_are_left_out_and_told() -> None:
-    found = judged(*abc(), studied(None, "d", full=0.6))
-    assert found["C10"].verdict == "reproduced"
-    assert "1 of 4 models had not learned the task" in found["C10"].ours
-    nobody = judged(studied(None, "a", full=0.6))
-    assert {nobody[claim].verdict for claim in ALL} == {"not run"}
-    assert nobody["C7"].reason == "no model had learned the task"
-
-
-def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
-    found = judged(*abc(), studied(None, "d"))
-    assert found["C10"].verdict == "not reproduced"
-    assert "no circuit in 1 model" in found["C10"].ours
-    assert found["C7"].verdict == found["C8"].verdict == "inconclusive"
-
-
-def test_a_strict_search_that_ended_without_paths_is_no_circuit() -> None:
-    """Though the natural search found one."""
-    found = judged(*abc(), studied(strict(()), "d"))
-    assert found["C10"].verdict == "not reproduced"
-    assert found["C8"].verdict == "inconclusive"
-
-
-NOBODY_KNOWS = {
-    "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
-    "another bar": (searched(studied(strict(), "d"), bar=0.4), "1 model searched at another bar"),
-    "none at another bar": (searched(studied(None, "d"), bar=0.01), "1 model searched at another bar"),
-    "no strict reading": (studied(None, "d", found=True), "1 model without a strict reading"),
-    "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not looked for"),
-}
-"""Models that solve the task, and why the record of their circuit decides nothing."""
-
-
-class TestModelsOfWhichNobodyKnows:
-    """They are neither left out nor held against a claim."""
-
-    @pytest.mark.parametrize("how", NOBODY_KNOWS)
-    def test_they_leave_a_claim_open(self, how: str) -> None:
-        unknown, reason = NOBODY_KNOWS[how]
-        found = judged(*abc(), unknown)
-        for claim in ("C7", "C8", "C10"):
-            assert (found[claim].verdict, found[claim].n, found[claim].reason) == ("inconclusive", 4, reason)
-            assert reason in found[claim].ours
-        assert found["C9"].verdict == "reproduced", "which counts certified circuits"
-        bad = loss(0.2)
-        failing = judged(*abc(zero=bad, uniform=bad, identity=bad), unknown)["C10"]
-        assert failing.verdict == "not reproduced", "others fail"
-
-    @pytest.mark.parametrize("how", NOBODY_KNOWS)
-    def test_alone_they_refute_and_show_nothing(self, how: str) -> None:
-        unknown, reason = NOBODY_KNOWS[how]
-        found = judged(unknown)
-        if how == "given up":
-            assert (found["C10"].verdict, found["C10"].reason) == ("inconclusive", reason)
-        else:
-            assert {found[claim].verdict for claim in ALL} == {"not run"}
-
-    def test_circuits_at_another_bar_are_not_judged(self) -> None:
-        found = judged(*(searched(model, bar=0.4) for model in abc()))
-        assert {(found[claim].verdict, found[claim].reason) for claim in ALL} == {
-            ("not run", "searched at another bar than 0.05")
-        }
-
-    def test_they_count_for_neither_bound_of_c11(self) -> None:
-        good = [studied(strict(), f"m{number}") for number in range(10)]
-        bad = [studied(strict(without=0.04), f"b{number}") for number in range(10)]
-        unknown = [searched(studied(None, f"g{number}"), **GIVEN_UP) for number in range(10)]
-        for models, expected in (
-            ((*good, *unknown[:1]), "reproduced"),
-            ((*good, *unknown), "inconclusive"),
-            ((*bad, *unknown[:1]), "not reproduced"),
-            ((*bad, *unknown), "not reproduced"),
-            ((*bad[:3], *good[:7], *unknown), "inconclusive"),
-        ):
-            found = judged(*models)["C11"]
-            assert (found.verdict, found.n) == (expected, len(models))
-        found = judged(*good[:9], *unknown)["C11"]
-        assert (found.verdict, found.reason) == ("inconclusive", "too few models: 9, and the rule asks for 10")
-
-    def test_a_model_that_learned_nothing_needs_no_circuit(self) -> None:
-        lost = Learned(0.7, 0.7, (0.69, 0.71))
-        assert judged(*abc(), replace(studied(None, "d", learned=lost), circuit=None))["C10"].verdict == "reproduced"
 
 
 def test_nothing_is_not_run() -> None:

@@ -1,220 +1,34 @@
-"""Planted circuits: labels that are right, certificates that say so, and a study that goes on where it was."""
+"""The calibration study: it goes on where it was, and takes no certificate of another study, proof or rules."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
-from typing import get_args
 
 import pytest
-import torch
 from click.testing import CliRunner
+from tiny_calibration import ONE_HOP, TINY
 
-from hopscope.circuits.certificate import RULES, Evidence, Sense, certify
-from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
+from hopscope.circuits.certificate import RULES
+from hopscope.circuits.form import UNIFORM, one_hot
 from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
 from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
-from hopscope.model.initial import initialise
-from hopscope.model.transformer import Transformer
-from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
 from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy, Certified, run
 from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, summary, table
-from hopscope.studies.planted.backup import Backup, may_have_backup, with_backup
-from hopscope.studies.planted.hosts import Deaf, Host, cut_down, hand_built
-from hopscope.studies.planted.planting import KINDS, TRUE, Kind, Planted, label, plant
-from hopscope.studies.planted.resting import Rest, resting
+from hopscope.studies.planted.hosts import Host, cut_down
+from hopscope.studies.planted.planting import TRUE, Kind
 from hopscope.studies.tools.work import Work
 from hopscope.theory.path import Row
-from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
-
-ONE_HOP = tuple(kind for kind in KINDS["natural"] if kind not in ("at rest", "idle key"))
-"""What there is to plant in models of one hop."""
-
-TINY = CalibrationStudy(built=((1, 0), (1, 1)), kinds=ONE_HOP, each=2, sequences=64, proof=calibration.QUICK)
-
-
-@pytest.fixture(scope="module")
-def hosts() -> list[Host]:
-    return [hand_built(2, seed, 64, 0.05) for seed in (0, 2)]
-
-
-def test_hand_built_models_do_what_their_circuits_say(hosts: list[Host]) -> None:
-    for host in hosts:
-        assert max(host.losses(host.circuit)) < 1e-4
-        for row in host.units.on(host.circuit):
-            assert host.losses({**host.circuit, row: UNIFORM})[0] > 0.3
-        assert len(host.heavy) > 2 * len(host.units.on(host.circuit))  # others attend as well, and do nothing
-    assert hosts[0].circuit != hosts[1].circuit
-
-
-@pytest.mark.parametrize("kind", get_args(Kind))
-def test_what_is_planted_is_what_it_is_called_by_measure(kind: Kind, hosts: list[Host]) -> None:
-    host, generator = hosts[0], torch.Generator().manual_seed(3)
-    planted = plant(kind, host, hosts, generator)
-    assert planted is not None
-    assert label(kind, host, planted) == ("true" if kind in TRUE else "false")
-    assert (planted.program == host.circuit) == (kind in ("true", "deaf tool", "backup key"))
-
-
-def test_a_head_that_rests_is_needed_and_what_it_looks_at_is_not(hosts: list[Host]) -> None:
-    """Two hops: the second members of pair 1 look at the first ones, and rest at the start."""
-    (host, _), rest = hosts, Rest(0, 1, 0.2, 3)
-    evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, 3)
-    assert path.describe(evaluator.names) == "layer 1 head 4: >x1 -> x0>"
-    units = Units.of(evaluator)
-    assert units.hypotheses.weights(path.row)[path.key] == pytest.approx(0.2)
-    at_rest = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: KEEP}
-    without = {**at_rest, path.row: Form(Intervention.KNOCK_OUT, (path.key,))}
-    with_it, idle, broken = evaluator.mse([at_rest, without, {**at_rest, path.row: UNIFORM}])
-    assert idle < 1e-3
-    assert idle < with_it < broken
-    untrained = evaluator.with_untrained([(0, 3)], 0)
-    assert untrained.mse([at_rest])[0] == pytest.approx(broken, rel=0.01)  # it looks everywhere alike
-
-
-def test_a_head_at_rest_leaves_a_model_as_it_is() -> None:
-    """One with norms and MLPs, which no hand built."""
-    problem = RetrievalProblem(hops=2)
-    model = Transformer(Recipe(layers=2, heads=2, d_model=16, steps=1, batch_size=4).architecture(problem))
-    initialise(model, [0])
-    known = VectorEvaluator(model.requires_grad_(False), problem, held_out(problem, 8))
-    for weight, same in ((0.0, True), (0.2, False)):
-        found = resting(known, Rest(0, 1, weight, 3)).plain_errors()
-        assert torch.allclose(found, known.plain_errors(), atol=1e-6) == same
-
-
-@pytest.mark.parametrize(("kind", "form"), [("idle key", KEEP), ("at rest", POSITIONAL)])
-def test_only_a_whole_pattern_with_one_key_is_an_idle_key(kind: Kind, form: Form, hosts: list[Host]) -> None:
-    """Nothing is planted with a label where the head looks nowhere, or where what it looks at breaks the circuit."""
-    host = hosts[0]
-    labels = {}
-    for weight in (0.03, 0.13, 0.9):
-        rest = Rest(0, 1, weight, 3)
-        evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, 3)
-        program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: form}
-        labels[weight] = label(kind, host, Planted(program, "", path.row, evaluator))
-    assert labels == {0.03: "true" if kind == "at rest" else "undecided", 0.13: "false" if kind == "idle key" else
-                      "undecided", 0.9: "undecided"}  # fmt: skip
-
-
-def test_a_backup_takes_weight_and_changes_no_answer() -> None:
-    """Of the query's look at >x1 a quarter stays there; either of the two places would do, and no third one."""
-    host = hand_built(1, 0, 64, 0.05)
-    first, last = sorted(host.units.paths(host.circuit))
-    problem = host.evaluator.problem
-    assert [may_have_backup(problem, path) for path in (first, last)] == [False, True]
-    backup = Backup(last, 0.25)
-    made = with_backup(host.evaluator, backup)
-    assert torch.allclose(made.plain_errors(), host.evaluator.plain_errors(), atol=1e-5)
-    weights = Units.of(made).hypotheses.weights(last.row)
-    assert (weights[last.key], weights[backup.key]) == (pytest.approx(0.25, abs=0.01), pytest.approx(0.75, abs=0.01))
-    other = last.row._replace(head=(last.head + 1) % 3)
-    assert Units.of(made).hypotheses.weights(other) == pytest.approx(host.units.hypotheses.weights(other), abs=1e-5)
-    without = [(last.key,), (backup.key,), (last.key, backup.key)]
-    *holds, breaks = made.mse([host.circuit, *({last.row: knock_out(*keys)} for keys in without)])
-    assert max(holds) < 1e-3
-    assert breaks > 0.3
-    untrained = made.with_untrained([(last.layer, last.head)], 0)
-    assert untrained.mse([{}])[0] > 0.3
-    weights = Units.of(untrained).hypotheses.weights(last.row)
-    assert weights[backup.key] < 2 * weights[last.key]  # a head with initial weights has no backup; it would be 7 times
-
-
-def test_a_backup_is_false_only_where_the_key_can_be_done_without() -> None:
-    """In a model whose look is not shared, the same circuit and row are no falsehood."""
-    host = hand_built(1, 0, 64, 0.05)
-    planted = plant("backup key", host, [host], torch.Generator().manual_seed(0))
-    assert planted is not None
-    assert planted.evaluator is not None
-    assert label("backup key", host, planted) == "false"
-    assert label("backup key", host, planted._replace(evaluator=host.evaluator)) == "undecided"
-
-
-@pytest.mark.parametrize("sense", ["natural", "strict"])
-def test_a_circuit_whose_key_has_a_backup_fails_completeness_alone(hosts: list[Host], sense: Sense) -> None:
-    """The circuit feeds the backup, so that in the natural sense it stands in within the circuit as well."""
-    host = hosts[0]
-    path = max(host.units.paths(host.circuit))
-    evaluator = with_backup(host.evaluator, Backup(path, 0.5))
-    hypotheses = Units.of(evaluator).hypotheses
-    evidence = Evidence(evaluator, hypotheses, host.circuit, host.bar, 1, calibration.QUICK, sense)
-    found = certify(evidence)
-    assert found.failed == ("completeness",)
-    assert found.number("completeness", "keys")[path.describe(evaluator.names)] < 0.1
-
-
-def test_nothing_of_chains_is_planted_where_look_ups_meet(hosts: list[Host]) -> None:
-    """Conditional retrieval has other roles: no head rests at a pair of a chain, and no pair is a key's backup."""
-    problem = RetrievalProblem(graph="functions", hops=len(CONDITIONAL["functions"].steps))
-    model = Transformer(Recipe(layers=2, heads=2, d_model=16, steps=1, batch_size=4).architecture(problem))
-    evaluator = VectorEvaluator(model.requires_grad_(False), problem, held_out(problem, 8))
-    last = len(problem.roles) - 1
-    circuit = dict.fromkeys(evaluator.rows, UNIFORM) | {Row(1, 0, last): one_hot(0)}
-    host = replace(hosts[0], evaluator=evaluator, circuit=circuit)
-    kinds: tuple[Kind, ...] = ("at rest", "idle key", "backup key")
-    assert [plant(kind, host, [host], torch.Generator().manual_seed(0)) for kind in kinds] == [None] * 3
-
-
-def test_another_key_of_the_same_symbol_is_not_false(hosts: list[Host]) -> None:
-    """A planted path that holds the bar by the margin is equivalent, whatever was meant by planting it."""
-    host = hosts[0]
-    planted = plant("twin", host, hosts, torch.Generator().manual_seed(0))
-    assert planted is not None
-    same = planted._replace(program=host.circuit)
-    assert label("twin", host, same) == "equivalent"
-
-
-def test_tools_that_are_deaf_where_nothing_is_said_are_good_enough(hosts: list[Host]) -> None:
-    """As in a layer all of whose heads training took away."""
-    host = hosts[0]
-    planted = plant("deaf tool", host, hosts, torch.Generator().manual_seed(3))
-    assert planted is not None
-    deaf = int(planted.what.split()[1]) - 1
-    assert label("deaf tool", host, planted) == "false"
-    mute = Deaf.copy(host.evaluator.transformer, -1)
-    mute.blocks[deaf].attention.out.weight.zero_()
-    without = replace(host, evaluator=VectorEvaluator(mute, host.evaluator.problem, host.evaluator.batch))
-    assert label("deaf tool", without, planted) == "equivalent"
-
-
-def test_a_trained_model_is_cut_down_to_what_is_clear(hosts: list[Host]) -> None:
-    """Rows that do nothing go, those that do stay, and the bar stands in the gap."""
-    host = hosts[0]
-    paths = [path for path in host.heavy if path.row not in host.units.on(host.circuit)][:2]
-    padded = host.circuit | {path.row: one_hot(path.key) for path in paths}
-    made = cut_down("t", "trained", host.evaluator.transformer, host.evaluator.problem, padded, 64)
-    assert made.units.on(made.circuit) == host.units.on(host.circuit)
-    assert made.clear
-    assert 0.02 <= made.bar <= 0.1
-
-
-@pytest.mark.parametrize(
-    ("kind", "sense", "failed"),
-    [
-        ("at rest", "natural", ()),
-        ("idle key", "natural", ("necessity", "completeness")),
-        ("not imposed", "strict", ("sufficiency",)),
-    ],
-)
-def test_only_these_parts_stand_against_it(
-    kind: Kind, sense: Sense, failed: tuple[str, ...], hosts: list[Host]
-) -> None:
-    """Against what rules 3 certified, and nothing against a head at rest: all other parts pass."""
-    study = replace(TINY, sense=sense)
-    made = (calibration._certified(study, hosts[0], hosts, kind, number) for number in range(9))
-    found = next(one for one in made if one is not None and one.label in ("true", "false"))
-    assert found.failed == failed
 
 
 def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from hopscope.circuits.certificate import Certificate, Part
+from hopscope.circuits.elements import CircuitPath
 from hopscope.circuits.form import Form, Intervention, one_hot
 from hopscope.circuits.programs import to_json
+from hopscope.circuits.record import Circuit
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath, Row
+
+SERIAL = ((3, 1, ">x1", "x0>"), (3, 1, ">x2", "x1>"), (3, 1, ">x3", "x2>"))
+SERIAL += ((6, 1, "x0?", ">x1"), (7, 1, "x0?", ">x2"), (9, 1, "x0?", ">x3"))
+DOUBLING = ((1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
+DOUBLING += ((2, 1, ">x2", ">x3"), (2, 1, "x0?", ">x1"), (3, 2, "x0?", ">x2"))
 
 
 def imposed(paths: Iterable[AttentionPath], problem: RetrievalProblem) -> tuple[dict[str, Any], ...]:
@@ -27,3 +36,36 @@ def form_in(paths: Iterable[AttentionPath], path: AttentionPath) -> str:
 def looking_at(*keys: int) -> Form:
     """The form of a row that looks at these roles, at all alike."""
     return one_hot(*keys) if len(keys) == 1 else Form(Intervention.MIXTURE, keys, (1 / len(keys),) * len(keys))
+
+
+def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, heads: int = 2) -> Circuit:
+    """A circuit of these paths, with numbers that do not matter."""
+    numbers: dict[str, Any] = {
+        "weight": 0.9,
+        "ablation_mse": 0.3,
+        "interval": (0.2, 0.4),
+        "natural_mse": 0.4,
+        "natural_interval": (0.3, 0.5),
+    }
+    problem, there = RetrievalProblem(hops=hops), [AttentionPath.named(*path, text_role_names(hops)) for path in paths]
+    return Circuit(
+        model="m",
+        seed=0,
+        number=0,
+        problem=problem,
+        layers=layers,
+        heads=heads,
+        bar=0.05,
+        losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
+        paths=tuple(CircuitPath(path, form_in(there, path), **numbers) for path in there),
+        program=imposed(there, problem),
+        others=(),
+        search={},
+        certificate=Certificate(
+            "natural",
+            {
+                "heads": Part(True, "", {"layers_needed": 3}),
+                "sufficiency": Part(True, "", {"imposed_mse": 0.03, "interval": [0.02, 0.04]}),
+            },
+        ),
+    )

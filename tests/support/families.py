@@ -55,3 +55,11 @@ def decoder(name: str) -> Any:
                 elif not bool(weight.any()):
                     weight.normal_(0, 0.1)
     return model.eval()
+
+
+def stir(model: Any, by: float = 0.2) -> Any:
+    """A new model whose layers do something."""
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)), alpha=by)
+    return model

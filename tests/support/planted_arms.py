@@ -7,11 +7,19 @@ from dataclasses import replace
 
 from hopscope.paper.recipes import LAPTOP
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.tools.arms import ArmLearned
+from hopscope.studies.tools.arms import ArmLearned, Arms
+from hopscope.studies.tools.kept import study_form
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 Times = Sequence[Sequence[int | None]]
+
+THREE = RetrievalProblem(hops=3)
+MIXED: Times = ((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None))
+"""Four seeds, the last of which learned one hop."""
+
+ARMS = study_form("learning", Arms)
+"""The record of arms, as the learning study keeps it."""
 
 
 def arm(
@@ -32,3 +40,6 @@ def learns(hops: int, seeds: int, upto: int | None = None) -> list[list[int | No
     """So many seeds that learn the first hops, one after the other, and no others."""
     upto = hops if upto is None else upto
     return [[100 * hop + seed if hop <= upto else None for hop in range(1, hops + 1)] for seed in range(seeds)]
+
+
+ARM = arm("3-layers", THREE, MIXED, layers=3, steps=1000)

@@ -92,6 +92,11 @@ def evidence_of(
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program | (change or {}), **options)
 
 
+def also(*heads: int) -> dict[Row, Form]:
+    """The last path claimed of other heads too."""
+    return {LAST_OF_TWO._replace(head=head).row: one_hot(LAST_OF_TWO.key) for head in heads}
+
+
 @torch.no_grad()
 def by_place() -> Witness:
     """One chain, one hop: the query looks where x1 always stands, though nothing tells it that it is its own.

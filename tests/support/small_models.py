@@ -15,6 +15,9 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.witness import decoys
 
+PROBLEM = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
+"""Two hops, few chains, short symbols."""
+
 
 def random_model(
     problem: RetrievalProblem, layers: int = 2, heads: int = 3, mlp: bool = True, seed: int = 0, spread: float = 3.0

@@ -167,3 +167,14 @@ def test_the_final_loss_is_of_steps_after_the_fall_alone_and_among_others(fall, 
 def test_the_final_loss_of_other_schedules_is_of_the_last_steps_whatever_the_rate():
     assert Plan(replace(TINY, schedule="trapezoid", fall=0.05)).final_from == 33
     assert Plan(replace(TINY, schedule="when-learned", fall=0.05)).final_from == 38
+
+
+def test_the_schedule():
+    recipe = replace(TINY, steps=100, warmup=10, learning_rate=1.0, schedule="constant")
+    assert [Plan(recipe).learning_rate(step) for step in (0, 4, 9, 50, 99)] == [0.1, 0.5, 1.0, 1.0, 1.0]
+    cosine = Plan(replace(recipe, schedule="cosine", warmup=0))
+    assert [cosine.learning_rate(step) for step in (0, 50)] == pytest.approx([1.0, 0.5])
+    assert 0 < cosine.learning_rate(99) < 0.001
+    trapezoid = Plan(replace(recipe, schedule="trapezoid", warmup=0))
+    rates = [trapezoid.learning_rate(step) for step in (0, 70, 85, 99)]
+    assert rates == pytest.approx([1.0, 1.0, 0.5, 1 / 30])

@@ -1,4 +1,4 @@
-"""Recipes as values: the same one is told by the same hash, however its numbers were written."""
+"""Recipes as values: the same one is told by the same hash, however its numbers were written; and the paper's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hopscope.checks import check_count, check_seed
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import Run, _ordered
+from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.seals import seal
 from hopscope.training.engine import Engine, EngineChoice
@@ -156,3 +157,18 @@ def test_no_run_begins_inside_another(tmp_path):
     with pytest.raises(InputError, match=r"inner lies in .*run, which is a run; choose a place outside it"):
         hs.train(setup(RECIPE), run.path / "inner")
     assert not (run.path / "inner").exists()
+
+
+def test_the_papers_recipes():
+    """Sections 7.1, 8.1 and 9.1."""
+    sweep, a, d = recipes.SWEEP, recipes.A.recipe, recipes.D.recipe
+    assert (sweep.heads, sweep.d_model, sweep.steps, sweep.batch_size, sweep.examples) == (8, 128, 10_000, 512, 2**20)
+    assert (a.layers, a.heads, a.d_model, a.steps, a.batch_size, a.examples) == (12, 1, 128, 24_000, 128, 2**18)
+    assert (d.layers, d.heads, d.d_model, d.head_dim, d.mlp) == (24, 1, 512, 16, False)
+    assert (d.steps, d.batch_size, d.examples, d.checkpoint_every) == (6_400, 256, 2**18, 80)
+    assert d.steps // d.steps_per_epoch == 800
+    for recipe in (sweep, a, d):
+        assert (recipe.learning_rate, recipe.weight_decay, recipe.final_steps) == (1e-3, 0.1, 100)
+    assert [setup.seeds for setup in (recipes.A, recipes.B, recipes.C, recipes.D)] == [(0,), (1,), (2,), (0,)]
+    assert [setup.problem.hops for setup in (recipes.A, recipes.B, recipes.C, recipes.D)] == [3, 3, 3, 4]
+    assert recipes.A.recipe == recipes.B.recipe == recipes.C.recipe

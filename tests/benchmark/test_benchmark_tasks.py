@@ -1,0 +1,121 @@
+"""Programs of known reliability: what is measured is what they are, also through the tasks of Inspect AI."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
+
+from inspect_ai import eval as evaluate
+from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, ModelUsage, modelapi
+
+from hopscope.benchmark.points import Point
+from hopscope.benchmark.run import ProgramRespondent, benchmark
+from hopscope.benchmark.settings import BenchmarkSettings, Cell
+from hopscope.errors import InputError
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.questions import Question, question
+
+# Warnings are of Inspect and what it imports.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("collected"), pytest.mark.slow]
+
+ACCEPTS, RIGHT = 0.5, 0.8
+
+
+def say(item: Question, rng: random.Random) -> str:
+    """An acceptable answer with probability ACCEPTS, and then the right one with probability RIGHT."""
+    if rng.random() >= ACCEPTS:
+        return f"The answer is {item.answer}."
+    return item.answer if rng.random() < RIGHT else next(a for a in item.acceptable if a != item.answer)
+
+
+def check_closed_form(point: Point, limit: int) -> None:
+    """Five standard deviations around what the reliability says."""
+    n, miss = point.asked, 1 - ACCEPTS
+    for found, p, trials in (
+        (point.accuracy, RIGHT, point.accepted),
+        (point.first_acceptance, ACCEPTS, n),
+        (point.first_accuracy, ACCEPTS * RIGHT, n),
+        (point.never_accepted / n, miss**limit, n),
+    ):
+        assert abs(found - p) <= 5 * (p * (1 - p) / trials) ** 0.5 + 1e-12
+    expected = (1 - miss**limit) / ACCEPTS
+    variance = sum(min(k, limit) ** 2 * ACCEPTS * miss ** (k - 1) for k in range(1, 200)) - expected**2
+    assert abs(point.mean_attempts - expected) <= 5 * (variance / n) ** 0.5
+
+
+def test_closed_form_of_a_known_reliability(tmp_path: Path) -> None:
+    settings = BenchmarkSettings(attempts=3)
+    rng = random.Random(0)
+    program = ProgramRespondent("program", lambda item: say(item, rng))
+    summary = benchmark([program], tmp_path / "out", ["equations"], [3], 2500, settings)
+    [point] = summary.points
+    check_closed_form(point, 3)
+    assert point.never_accepted > 0
+    assert point.p_guess < 1e-100
+
+
+@modelapi(name="reliable")
+def reliable() -> type[ModelAPI]:
+    class Reliable(ModelAPI):
+        rng = random.Random(1)
+
+        async def generate(self, input: list[ChatMessage], tools: Any, tool_choice: Any, config: GenerateConfig) -> Any:
+            assert len(input) == 1, "earlier attempts must not be part of the conversation"
+            item = BY_PROMPT[input[0].text]
+            output = ModelOutput.from_content(self.model_name, say(item, self.rng))
+            output.usage = ModelUsage(input_tokens=100, output_tokens=1, total_tokens=101)
+            return output
+
+    return Reliable
+
+
+BY_PROMPT: dict[str, Question] = {}
+
+
+def test_tasks_by_entry_point_with_known_reliability(tmp_path: Path) -> None:
+    """`hopscope/equations` as `inspect eval` finds it, its arguments arriving as text."""
+    shuffled = BenchmarkSettings(extensions=Extensions(lines="shuffled"))
+    BY_PROMPT.update({item.prompt: item for d in (1, 2) for item in shuffled.questions(Cell("equations", d), 40)})
+    [log] = evaluate(
+        "hopscope/equations",
+        task_args={"hops": ["1", "2"], "count": "40", "attempts": "4", "lines": "shuffled"},
+        model="reliable/any",
+        log_dir=str(tmp_path / "logs"),
+        display="none",
+        log_realtime=False,
+    )
+    assert log.status == "success"
+    assert log.results is not None
+    metrics = {name: m.value for name, m in log.results.scores[0].metrics.items()}
+    assert {"D1_accuracy", "D2_accuracy", "D2_low", "D2_never_accepted"} <= set(metrics)
+    records = [s.scores["answer"].metadata["hopscope"] for s in log.samples or [] if s.scores]  # type: ignore[index]
+    assert len(records) == 80
+    for record in records:
+        assert len(record["rejected"]) == record["attempts"] - (record["accepted"] is not None)
+        assert record["rule"] == "exact"
+    right = sum(r["correct"] for r in records if r["hops"] == 2 and r["accepted"])
+    assert metrics["D2_accuracy"] == right / sum(r["accepted"] is not None for r in records if r["hops"] == 2)
+
+
+def test_all_five_tasks_are_registered() -> None:
+    from hopscope.benchmark import registry
+    from hopscope.benchmark.tasks import TASKS
+
+    assert set(TASKS) == {"equations", "lives_with", "kingdoms", "functions", "relatives"}
+    for name in TASKS:
+        task = getattr(registry, name)(count="2")
+        first = task.dataset[0]
+        item = question(name, hops=int(first.metadata["hops"]))
+        assert (first.input, first.target, first.id) == (item.prompt, item.answer, item.id)
+        assert len(task.dataset) == (12 if name == "equations" else 2)
+    with pytest.raises(InputError, match="temperature must be above 0 when a question may be asked again"):
+        TASKS["kingdoms"](temperature="0")
+    with pytest.raises(InputError, match="does not fit"):
+        TASKS["equations"](hops="1,two")
+    with pytest.raises(InputError, match="there is no option 'colour'"):
+        TASKS["equations"](colour="red")

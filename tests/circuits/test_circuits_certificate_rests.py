@@ -1,0 +1,150 @@
+"""What a certificate rests on: sequences where there is doubt, draws, bars; the same each time, and an end to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from planted_models import (
+    LAST_OF_TWO,
+    LITTLE,
+    also,
+    copy_head,
+    evidence_of,
+    louder,
+    shared_answer,
+    softer,
+    witness,
+)
+
+from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, circuit_alone, no_circuit
+from hopscope.circuits.certificate.losses import Measured
+from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM
+from hopscope.errors import InputError
+from hopscope.theory.path import Row
+
+
+def test_a_part_that_few_sequences_leave_open_is_measured_on_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a smaller part whose loss on few sequences lies above the bar, in doubt, and on many below it."""
+    evidence = evidence_of(witness(2))
+    monkeypatch.setattr(evidence, "off", dict.fromkeys(evidence.rows, UNIFORM))
+    monkeypatch.setattr(
+        evidence, "settled_or_open", lambda programs, limit, near: [(1.1 * limit, True)] * len(programs)
+    )
+    monkeypatch.setattr(evidence, "sure", lambda _: Measured(0.8 * evidence.bar, (0.0, 0.9 * evidence.bar)))
+    assert not PARTS["minimality"](evidence).passed
+    monkeypatch.setattr(
+        evidence, "settled_or_open", lambda programs, limit, near: [(1.1 * limit, False)] * len(programs)
+    )
+    assert PARTS["minimality"](evidence).passed
+
+
+def test_minimality_measures_no_more_than_refutes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: six heads that do nothing, all claimed. Whichever of them go, the bar holds."""
+    made, measured = witness(2, 6), []
+    measure = Evidence.sure
+    monkeypatch.setattr(Evidence, "sure", lambda *asked: measured.append(1) or measure(*asked))
+    for head in range(1, 7):
+        copy_head(made.transformer, LAST_OF_TWO.layer, 0, head, 0.0)
+    part = PARTS["minimality"](evidence_of(made, also(*range(1, 7))))
+    assert (part.passed, len(part.numbers["holding"]), len(measured)) == (False, 3, 3)
+    assert circuit_alone._holds(evidence_of(made, also(*range(1, 7))))
+    monkeypatch.setattr(circuit_alone, "_holds", lambda evidence: False)
+    PARTS["minimality"](evidence_of(made, also(*range(1, 7))))
+    assert len(measured) == 4  # of a circuit that does not hold the bar no more than the best
+    monkeypatch.undo()
+    assert not circuit_alone._holds(evidence_of(made, {made.circuit[-1].row: UNIFORM}))
+
+
+def test_two_hundred_draws_are_two_hundred_circuits() -> None:
+    made = witness(2, spare_heads=6)
+    for head in range(1, 7):
+        copy_head(made.transformer, 0, 0, head)
+    part = PARTS["recovery"](evidence_of(made, proof=replace(LITTLE, draws=200)))
+    assert not part.passed
+    assert len(part.numbers["random"]) == 200
+
+
+def test_the_bars_at_which_a_circuit_would_pass() -> None:
+    """From the upper end of its loss to the lower end of the loss without any row; a bar beyond fails as said."""
+    made = witness(2)
+    softer(made.transformer, LAST_OF_TWO.layer, 0, 0.03)
+    louder(made.transformer, LAST_OF_TWO.layer, 0, 1.5)
+    parts = {name: PARTS[name](evidence_of(made, bar=0.2)) for name in ("sufficiency", "necessity")}
+    least, most = parts["sufficiency"].numbers["least_bar"], parts["necessity"].numbers["most_bar"]
+    assert 0.12 < least < 0.2 < most < 1
+    for bar, passed in ((least * 1.01, True), (least * 0.99, False)):
+        assert PARTS["sufficiency"](evidence_of(made, bar=bar)).passed == passed
+    for bar, passed in ((most * 0.97, True), (most * 1.03, False)):
+        assert PARTS["necessity"](evidence_of(made, bar=bar)).passed == passed
+
+
+def test_rows_are_switched_off_in_the_way_that_costs_least() -> None:
+    """A row that identity serves as well as its path is not needed, however much uniform hurts."""
+    made = witness(2)
+    evidence = evidence_of(made, {Row(LAST_OF_TWO.layer, 1, 4): IDENTITY})
+    assert set(evidence.off.values()) <= {UNIFORM, IDENTITY}
+    assert Row(LAST_OF_TWO.layer, 1, 4) not in evidence.rows
+
+
+def test_a_certificate_in_json_and_none() -> None:
+    found = certify(evidence_of(witness(1)))
+    values = found.to_json()
+    assert values["sufficiency"]["passed"] is True
+    assert values["sufficiency"]["seed"] == 1
+    assert values["sufficiency"]["sense"] == "natural"
+    lost = no_circuit(0.3, 0.05, 0)
+    assert isinstance(lost, Certificate)
+    assert not lost.passed
+    assert "does not solve the problem" in lost.parts["sufficiency"].says
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+def test_a_circuit_of_nothing_fails_and_one_of_everything(sense: str) -> None:
+    """There is nothing to compare with inside the one and outside the other; both must come to an end."""
+    made = witness(1)
+    nothing = certify(evidence_of(made, paths=(), sense=sense))
+    assert {"sufficiency", "necessity", "random_keys", "recovery", "untrained"} <= set(nothing.failed)
+    assert nothing.parts["untrained"].says == "with untrained weights in no head the circuit is as good"
+    assert nothing.parts["minimality"].says == "it has no part two rows smaller: of 0 rows 0 may go"
+    assert nothing.parts["minimality"].numbers["least_mse"] is None, "nothing was tried"
+    everything = certify(evidence_of(made, dict.fromkeys(evidence_of(made).evaluator.live_rows, KEEP), sense=sense))
+    assert {"necessity", "untrained"} <= set(everything.failed)
+
+
+def test_the_least_that_a_certificate_may_rest_on() -> None:
+    least = Proof(sequences=2, deciding=2, few=2, rough=2, draws=1, halves=4)
+    assert "harness" not in certify(evidence_of(witness(1), proof=least)).failed
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"rough": 1}, "rough of a certificate must be a whole number of at least 2, got 1"),
+        ({"draws": 0}, "draws of a certificate must be a whole number of at least 1, got 0"),
+        ({"halves": 1}, "halves of a certificate must be a whole number of at least 4, got 1"),
+        ({"few": 4}, r"few must be at least rough \(8\), got 4"),
+        ({"sequences": 32}, r"sequences must be at least few \(48\), got 32"),
+    ],
+)
+def test_too_little_to_rest_on(options: dict[str, int], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Proof(**options)
+
+
+def test_the_same_evidence_gives_the_same_certificate() -> None:
+    made = witness(2)
+    before = torch.random.get_rng_state()
+    assert certify(evidence_of(made)) == certify(evidence_of(made))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_what_is_in_doubt_is_decided_on_more_sequences() -> None:
+    """A bar in the midst of a row's losses; and one far below, where a few sequences do."""
+    made = shared_answer()
+    row, proof = LAST_OF_TWO._replace(head=1).row, replace(LITTLE, deciding=1024)
+    loss = float(evidence_of(made, also(1)).lost[row].without.mean())
+    for bar, sequences in ((loss, 1024), (loss / 4, LITTLE.few)):
+        lost = evidence_of(made, also(1), bar=bar, proof=proof).lost[row]
+        assert len(lost.without) == len(lost.own) == len(lost.rise) == sequences

@@ -1,0 +1,123 @@
+"""Programs in a model: its answers follow them, and many along one batch come to the losses of each alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small_models import PROBLEM, random_model, some_batch
+
+from hopscope.circuits.apply import Drawer, ProgramEdit, by_layer
+from hopscope.circuits.coordinates import coordinates
+from hopscope.circuits.form import (
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    RESAMPLE,
+    UNIFORM,
+    Form,
+    Intervention,
+    one_hot,
+)
+from hopscope.circuits.on_vectors import VectorEvaluator, single
+from hopscope.errors import InputError
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import Row
+
+BATCH = some_batch(PROBLEM, 4)
+
+
+def test_the_answer_follows_a_one_hot() -> None:
+    """One layer that copies what it attends to: pointing it at a role makes it answer with that role's symbol."""
+    problem = RetrievalProblem(hops=1, chains=3, symbol_dim=3)
+    model = random_model(problem, layers=1, heads=1, mlp=False)
+    bare = Transformer(replace(model.shape, layer_norm=False, head_dim=12))
+    with torch.no_grad():
+        bare.embed.weight[0, :6, :6] = torch.eye(6)
+        block = bare.blocks[0]
+        block.attention.value.weight[0, :3, :3] = torch.eye(3)
+        block.attention.out.weight[0, :3, 6:9] = torch.eye(3)
+        bare.read.weight[0, 6:9] = torch.eye(3)
+    batch = some_batch(problem, 6)
+    evaluator = VectorEvaluator(bare, problem, batch)
+    right, wrong, off = evaluator.mse([{Row(0, 0, 2): one_hot(1)}, {Row(0, 0, 2): one_hot(0)}, {Row(0, 0, 2): UNIFORM}])
+    assert right < 1e-10 < 0.1 < min(wrong, off)
+
+
+def test_replaying_is_exact_and_a_random_pattern_is_not() -> None:
+    model = random_model(PROBLEM)
+    inputs = BATCH.inputs[None]
+    clean, patterns = model(inputs), model.patterns(inputs)
+    evaluator = VectorEvaluator(model, PROBLEM, BATCH)
+    rows = {Row(layer, head, query): KEEP for layer in range(2) for head in range(3) for query in range(5)}
+    assert torch.equal(model(inputs, evaluator.edit(rows)), clean)
+    replayed = model.patterns(inputs, evaluator.edit(rows))
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(replayed, patterns, strict=True))
+    resampled = model(inputs, evaluator.edit(dict.fromkeys(rows, RESAMPLE)))
+    assert (resampled - clean).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("mlp", [True, False])
+def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
+    """Candidates along the batch, layers computed once, the last block in part: the same losses as one by one."""
+    problem = RetrievalProblem(hops=2, chains=3, symbol_dim=3, causal=causal)
+    model = random_model(problem, layers=3, mlp=mlp)
+    batch = some_batch(problem, 4)
+    evaluator = VectorEvaluator(model, problem, batch)
+    programs: list[dict[Row, Form]] = [
+        {},
+        {Row(0, 1, 1): one_hot(0)},
+        {Row(1, 2, 4): UNIFORM, Row(2, 0, 4): RESAMPLE},
+        {Row(2, 1, 4): one_hot(3)},
+        {Row(0, 0, 2): IDENTITY, Row(1, 0, 3): POSITIONAL},
+    ]
+    where = coordinates(batch, causal)
+    expected = []
+    for program in programs:
+        edit = ProgramEdit([by_layer(program, 3)], 3, Drawer(where))
+        answers = model(batch.inputs[None], edit)[0]
+        errors = (answers - batch.targets).square().view(4, 3, 2, 3)
+        expected.append(errors.mean(dim=(1, 3)))
+    torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    evaluator.depart_from(programs[4])
+    torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    further = {**programs[4], Row(2, 2, 4): UNIFORM}
+    evaluator.depart_from(programs[1])
+    first = evaluator.errors([further])
+    evaluator.depart_from(programs[4])
+    torch.testing.assert_close(evaluator.errors([further]), first, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ({Row(2, 0, 0): UNIFORM}, "layer must be from 0 to 1, got 2"),
+        ({Row(0, 3, 0): UNIFORM}, "head must be from 0 to 2, got 3"),
+        ({Row(0, 0, 5): UNIFORM}, "query role must be from 0 to 4, got 5"),
+        ({Row(0, 0, 1): one_hot(7)}, "needs roles from 0 to 4"),
+        ({Row(0, 0, 2): one_hot(1)}, "the mask hides it"),
+        ({Row(0, 0, 2): Form(Intervention.MEAN, (), (1.0,) * 4)}, "mean needs 10 weights"),
+    ],
+)
+def test_programs_that_do_not_fit(program: dict[Row, Form], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
+
+
+def test_one_model_of_many() -> None:
+    many = Transformer(random_model(PROBLEM).shape, 2)
+    many.load_state_dict(
+        {
+            name: torch.cat([one, random_model(PROBLEM, seed=1).state_dict()[name]])
+            for name, one in random_model(PROBLEM).state_dict().items()
+        }
+    )
+    both = many(BATCH.inputs.expand(2, *BATCH.inputs.shape))
+    torch.testing.assert_close(single(many, 1)(BATCH.inputs[None])[0], both[1])
+    with pytest.raises(InputError, match="model must be from 0 to 1, got 2"):
+        single(many, 2)
+    with pytest.raises(InputError, match="holds one model"):
+        VectorEvaluator(many, PROBLEM, BATCH)

@@ -1,0 +1,128 @@
+"""Section 9: what is read of a run and beside it is of that run's model, at its end and when all was learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
+
+from hopscope.circuits.record import Circuit
+from hopscope.emergence.history import Emergence
+from hopscope.emergence.of_run import emergence_of_run
+from hopscope.errors import InputError
+from hopscope.paper.followed import FollowedModel, all_learned_at
+from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, judge, read
+from hopscope.records import content_hash
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+from hopscope.training.run_records import ModelResult, Result
+from hopscope.training.setup import Setup
+
+
+def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers 1, 2 and 3 of a witness are switched on at steps 200, 300 and 500: x1 comes, then x2 and x3 together."""
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "transformers" / "d")
+    assert all_learned_at(run, 0) == 500
+    (run.path / "circuits").mkdir()
+    circuit_json(run, run.path / "circuit.json")
+    then = content_hash([run.model_hashes[0], 500])
+    circuit_json(run, run.path / "circuits" / "step-000500.json", model=then)
+    final, first = emergence_of_run(run, 0), emergence_of_run(run, 0, step=500)
+    assert (run.path / "emergence" / "step-000500.json").exists()
+    study = EmergenceStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
+    (followed,) = read(study, tmp_path).followed
+    assert (followed.final, followed.first) == (final, first)
+    assert (followed.final_certified, followed.first_certified) == (False, False), "these records have no certificate"
+    found = judge(EmergenceResult(study, (followed,)))[1]
+    assert (found.verdict, found.reason) == ("inconclusive", "1 model with a circuit that is not certified")
+    assert "losses in order in 0, paths in 0" in found.ours
+    assert "(when all are learned, 6 of 6 paths cross 0.5)" in found.ours
+    monkeypatch.setattr(Circuit, "certified", property(lambda circuit: ("natural",) if circuit.model == then else ()))
+    (followed,) = read(study, tmp_path).followed
+    assert (followed.final_certified, followed.first_certified) == (False, True)
+    assert judge(EmergenceResult(study, (followed,)))[1].verdict == "not reproduced"
+
+
+class TestWhatIsRead:
+    """Beside a run of the witness, whose hops are all learned at step 500."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setattr(Recipe, "architecture", witness_shape)
+        run = known_run(tmp_path / "transformers" / "d")
+        circuit_json(run, run.path / "circuit.json")
+        emergence_of_run(run, 0)
+        return run.path
+
+    def followed(self, folder: Path) -> FollowedModel:
+        study = EmergenceStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
+        (followed,) = read(study, folder.parents[1]).followed
+        return followed
+
+    def test_a_checkpoint_that_somebody_was_curious_about_did_not_learn_the_task(self, folder: Path) -> None:
+        """`hopscope emergence RUN --checkpoint 300`: there x2 and x3 had not been learned."""
+        (folder / "circuits").mkdir()
+        for step in (300, 500):
+            then = content_hash([RunFolder(folder).model_hashes[0], step])
+            circuit_json(RunFolder(folder), folder / "circuits" / f"step-{step:06d}.json", model=then)
+            emergence_of_run(RunFolder(folder), 0, step=step)
+            assert (self.followed(folder).first is None) == (step == 300)
+        learned = Emergence.load(folder / "emergence" / "step-000500.json")
+        replace(learned, circuit={"imposed": 0.5}).save(folder / "emergence" / "step-000300.json")
+        assert self.followed(folder).first == learned
+
+    def test_a_history_of_other_paths_is_not_the_circuits(self, folder: Path) -> None:
+        """`hopscope circuit RUN --anew` found others since."""
+        history = Emergence.load(folder / "emergence.json")
+        assert self.followed(folder).final == history
+        replace(history, paths=history.paths[:2]).save(folder / "emergence.json")
+        before = (folder / "emergence.json").read_bytes()
+        assert self.followed(folder).final is None
+        assert (folder / "emergence.json").read_bytes() == before
+
+    def test_beside_its_run_a_record_is_of_its_weights(self, folder: Path) -> None:
+        """What training came to is read from the metrics, and the step from the checkpoints."""
+        run = RunFolder(folder)
+        run.finish(Result(600, 1, (ModelResult(0, 0, run.model_hashes[0], 0.0, (0.0,) * 3, 0.0, 0.0, (0.0,) * 3),)))
+        (folder / "circuits").mkdir()
+        then = content_hash([run.model_hashes[0], 500])
+        circuit_json(run, folder / "circuits" / "step-000500.json", model=then)
+        first = emergence_of_run(run, 0, step=500)
+        history = Emergence.load(folder / "emergence.json")
+        (folder / "emergence.json").unlink()
+        found = self.followed(folder)
+        assert (found.final, found.first, found.training) == (None, first, (history.plateau, 600))
+        replace(history, model=then).save(folder / "emergence.json")
+        with pytest.raises(InputError, match=rf"emergence\.json is of another model: model is {then}"):
+            self.followed(folder)
+
+    def test_without_its_run_a_history_is_of_the_weights_of_the_circuit(self, folder: Path) -> None:
+        """Planted: the same recipe and seed, trained in another precision."""
+        assert self.followed(folder).final is not None
+        history = Emergence.load(folder / "emergence.json")
+        replace(history, model="0123456789abcdef").save(folder / "emergence.json")
+        with pytest.raises(InputError, match=r"emergence\.json is of another model: model is 0123456789abcdef"):
+            self.followed(folder)
+        replace(history, run="0123456789abcdef").save(folder / "emergence.json")
+        with pytest.raises(InputError, match=r"emergence\.json is of another model: run is 0123456789abcdef"):
+            self.followed(folder)
+
+    def test_without_its_run_the_circuit_of_a_checkpoint_is_of_the_same_model(self, folder: Path) -> None:
+        (folder / "circuits").mkdir()
+        circuit_json(RunFolder(folder), folder / "circuits" / "step-000500.json", model="0123456789abcdef")
+        with pytest.raises(InputError, match=r"step-000500\.json is of another model: model is 0123456789abcdef"):
+            self.followed(folder)
+
+    @pytest.mark.parametrize("change", [{"seed": 1}, {"number": 1}, {"chains": 5}, {"layers": 4}])
+    def test_another_models_history_is_refused_and_kept(self, folder: Path, change: dict[str, int]) -> None:
+        path = folder / "emergence.json"
+        replace(Emergence.load(path), **change).save(path)
+        before = path.read_bytes()
+        with pytest.raises(
+            InputError, match=rf"emergence\.json is of another model: {next(iter(change))} is .*untouched"
+        ):
+            self.followed(folder)
+        assert path.read_bytes() == before

@@ -1,0 +1,12 @@
+"""The calibration study on two models of one hop."""
+
+from __future__ import annotations
+
+from hopscope.studies import calibration
+from hopscope.studies.calibration import CalibrationStudy
+from hopscope.studies.planted.planting import KINDS
+
+ONE_HOP = tuple(kind for kind in KINDS["natural"] if kind not in ("at rest", "idle key"))
+"""What there is to plant in models of one hop."""
+
+TINY = CalibrationStudy(built=((1, 0), (1, 1)), kinds=ONE_HOP, each=2, sequences=64, proof=calibration.QUICK)

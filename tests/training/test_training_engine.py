@@ -1,0 +1,134 @@
+"""What a machine can do and what it lacks: an engine that fits, sizes that do not, a run that comes from elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import small_recipe
+import torch
+from half_trained import ENGINE, PROBLEM, SHAPE, TINY, half
+
+from hopscope.cli import main
+from hopscope.errors import InputError
+from hopscope.lab import train
+from hopscope.paper import recipes
+from hopscope.training.engine import Engine, EngineChoice
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.memory import least_memory
+from hopscope.training.run import _RUN, RunFolder
+from hopscope.training.setup import Setup
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--threads", "1000000"], "threads must be at most"),
+        (["--device", "meta"], "device 'meta' cannot be used here"),
+        (["--device", "hpu"], "device 'hpu' cannot be used here"),
+        (["--d-model", "100000000"], "of memory at the least"),
+        (["--batch-size", "10000000000"], "of memory at the least"),
+        (["--hops", "100000000"], "of memory at the least"),
+        (["--hops", "1" + "0" * 12], "of memory at the least"),
+        (["--seeds", "0-99999", "--mlp"], "of memory at the least"),
+        (["--steps", "1" + "0" * 400], "steps must be at most"),
+        (["--learning-rate", "1e400"], "learning_rate must be a number"),
+        (["--seeds", "9" * 30], "seeds must be whole numbers"),
+    ],
+)
+def test_what_this_machine_cannot_do_is_refused_before_anything_is_written(tmp_path, capsys, options, words):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", str(tmp_path / "run"), *SHAPE, *options])
+    assert stop.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"precision": "fp16"}, "precision must be one of fp32, bf16, got 'fp16'"),
+        ({"precision": None}, "precision must be one of fp32, bf16, got None"),
+        ({"compiled": "yes"}, "compiled must be true or false, got 'yes'"),
+        ({"fused": 3}, "fused must be true or false, got 3"),
+        ({"device": 0}, "device must be a name such as cpu, got 0"),
+        ({"threads": 1.5}, "threads must be a whole number of at least 1, got 1.5"),
+    ],
+)
+def test_an_engine_that_could_not_be_read_again_is_refused(values, words):
+    with pytest.raises(InputError, match=words):
+        Engine(**values)
+
+
+def test_seeds_beyond_63_bits_are_refused():
+    for seed in (-1, 2**63, 10**400, 0.5, True):
+        with pytest.raises(InputError, match="seed must be a whole number from 0 to"):
+            Setup("run", PROBLEM, TINY, (seed,))
+
+
+def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypatch, caplog):
+    folder = half(tmp_path / "run", monkeypatch)
+    run = RunFolder(folder)
+    elsewhere = replace(run.record, engine=Engine("cuda:7", threads=512, precision="bf16"))
+    _RUN.write(folder / "run.json", elsewhere, run.record.content_hash)
+    seen = []
+    plain_init = Ensemble.__init__
+    monkeypatch.setattr(
+        Ensemble, "__init__", lambda self, *given: (seen.append(given[-1]), plain_init(self, *given))[1]
+    )
+    assert train(TINY, PROBLEM, folder).finished
+    assert (seen[0].device, seen[0].precision) == ("cpu", "bf16") or torch.cuda.device_count()
+    assert "the run goes on with" in caplog.text
+
+
+def test_what_is_not_kept_is_not_counted():
+    """Fused attention makes patterns anew on the way back: with them a run that fits would be refused."""
+    setup = Setup("run", PROBLEM, TINY, (0, 1))
+    plain_way, fused = least_memory(setup, ENGINE), least_memory(setup, replace(ENGINE, fused=True))
+    rows, patterns = TINY.batch_size * PROBLEM.sequence_length, TINY.heads * PROBLEM.sequence_length
+    assert plain_way - fused == TINY.layers * rows * patterns * 4
+
+
+def test_the_engine_keeps_what_is_given_and_names_a_missing_device():
+    setup = Setup("tiny", small_recipe.PROBLEM, small_recipe.TINY)
+    engine = EngineChoice(device="cpu", threads=1, precision="bf16").engine(setup)
+    assert (engine.device, engine.threads, engine.precision, engine.compiled) == ("cpu", 1, "bf16", False)
+    with pytest.raises(InputError, match="nonsense"):
+        EngineChoice(device="nonsense").engine(setup)
+    with pytest.raises(InputError, match="threads"):
+        EngineChoice(threads=0).engine(setup)
+
+
+def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
+    """8 models x batch 512 x 44 positions at once would take some 14 GB of activations; one at a time takes 2."""
+    largest = replace(recipes.BY_NAME["sweep"], seeds=tuple(range(8)))
+    assert largest.problem.hops == 5
+    assert EngineChoice(device="cpu").engine(largest).models_at_once == 1
+
+
+@pytest.mark.slow
+def test_the_papers_largest_ensemble_trains_in_16_gib():
+    """8 models, 8 layers, batch 512, D = 5, in a process of its own.
+
+    One step of two of them: with the engine of all eight they come one after the other, and the other six add no more
+    than their weights, gradients and moments, 0.2 GB.
+    """
+    program = (
+        "import resource\n"
+        "from dataclasses import replace\n"
+        "from hopscope.paper.recipes import BY_NAME\n"
+        "from hopscope.training.data import Data\n"
+        "from hopscope.training.engine import EngineChoice\n"
+        "from hopscope.training.ensemble import Ensemble\n"
+        "setup = replace(BY_NAME['sweep'], seeds=tuple(range(8)))\n"
+        "engine = EngineChoice(device='cpu', precision='fp32', compiled=False).engine(setup)\n"
+        "problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds[:2]\n"
+        "ensemble, data = Ensemble(problem, recipe, seeds, engine), Data(problem, recipe, seeds)\n"
+        "assert ensemble.update(data.training(0), [1e-3] * 2).isfinite().all()\n"
+        "ensemble.evaluate(data.validation(1))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert int(shown) < 15 * 2**20  # kilobytes

@@ -1,0 +1,129 @@
+"""What is learned is what a plain loop learns: in an ensemble, in parts, compiled or rounded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from small_recipe import ENGINE, PROBLEM, TINY
+
+from hopscope.lab import train
+from hopscope.problem.counter import derive_seed
+from hopscope.training import trainer
+from hopscope.training.data import Data, held_out
+from hopscope.training.engine import Engine, _can_compile
+from hopscope.training.ensemble import Ensemble
+from hopscope.training.losses import squared_errors
+from hopscope.training.plan import Plan
+from hopscope.training.plans import Plans
+from hopscope.training.recipe import Recipe
+from hopscope.training.setup import Setup
+
+
+def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
+    """One model, one ordinary loop: AdamW over its parameters, torch's own clipping."""
+    from hopscope.model.initial import initialise
+    from hopscope.model.transformer import Transformer
+
+    transformer = Transformer(recipe.architecture(PROBLEM))
+    initialise(transformer, [derive_seed(seed, "weights")], recipe.initial)
+    optimiser = torch.optim.AdamW(transformer.parameters(), lr=1.0, weight_decay=recipe.weight_decay)
+    data, losses = Data(PROBLEM, recipe, [seed]), []
+    for step in range(steps):
+        batch = data.training(step)
+        errors = (transformer(batch.inputs) - batch.targets).square()
+        weights = torch.tensor(recipe.hop_weights or (1.0, 1.0)).repeat_interleave(4)
+        loss = (weights * errors).mean()
+        losses.append([errors[..., :4].mean().item(), errors[..., 4:].mean().item()])
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(transformer.parameters(), recipe.clip)
+        optimiser.param_groups[0]["lr"] = Plan(recipe).learning_rate(step)
+        optimiser.step()
+    return losses
+
+
+@pytest.mark.parametrize(("models_at_once", "weights"), [(1, None), (2, None), (3, None), (2, (0.2, 3.0))])
+def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, weights):
+    """Per-model clipping, seeds and data: any leak between models, or a wrong scale of the loss, breaks it."""
+    recipe = replace(TINY, hop_weights=weights)
+    ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], Engine(threads=1, models_at_once=models_at_once))
+    data = Data(PROBLEM, recipe, [4, 5, 6])
+    plans = Plans((Plan(recipe),) * 3)
+    losses = [ensemble.update(data.training(step), plans.learning_rates(step)) for step in range(30)]
+    for model, seed in enumerate((4, 5, 6)):
+        together = torch.stack(losses)[:, model]
+        torch.testing.assert_close(together, torch.tensor(plain_training(recipe, seed, 30)), rtol=1e-4, atol=1e-5)
+
+
+def test_clipping_bites_in_that_test():
+    loose = plain_training(replace(TINY, clip=1e9), 4, 30)
+    assert not torch.allclose(torch.tensor(loose), torch.tensor(plain_training(TINY, 4, 30)), rtol=1e-3)
+
+
+def test_rows_of_training_average_every_step_since_the_last(tmp_path):
+    run = train(replace(TINY, final_steps=1), PROBLEM, tmp_path / "run", seeds=[4], engine=ENGINE)
+    plain = torch.tensor(plain_training(TINY, 4, 40))
+    for step, losses in zip(run.metrics.steps, run.metrics.train_partial_losses[:, 0], strict=True):
+        assert losses == pytest.approx(plain[step - 5 : step].mean(0).numpy(), rel=1e-3)
+
+
+def test_bf16_and_fp32_learn_the_same():
+    """bf16 rounds; what is learned must agree to that rounding."""
+    losses = []
+    for precision in ("fp32", "bf16"):
+        ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(threads=1, models_at_once=2, precision=precision))
+        data = Data(PROBLEM, TINY, [4, 5])
+        losses.append(torch.stack([ensemble.update(data.training(step), [1e-2] * 2) for step in range(40)]))
+    assert losses[1].dtype == torch.float32
+    assert 0 < (losses[0] - losses[1]).abs().max() < 0.05
+    assert losses[0][-5:].mean() < losses[0][:5].mean()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _can_compile(), reason="torch.compile needs a C++ compiler and Python's headers")
+@pytest.mark.filterwarnings("default")
+def test_compiled_and_plain_steps_agree():
+    """In a process of its own: the shape checks of the tests and torch.compile do not mix."""
+    program = (
+        "import sys, torch; sys.path.insert(0, sys.argv[1])\n"
+        "from small_recipe import PROBLEM, TINY\n"
+        "from hopscope.training.data import Data\n"
+        "from hopscope.training.engine import Engine\n"
+        "from hopscope.training.ensemble import Ensemble\n"
+        "found, losses = [], []\n"
+        "for compiled in (False, True):\n"
+        "    ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(models_at_once=2, compiled=compiled))\n"
+        "    data = Data(PROBLEM, TINY, [4, 5])\n"
+        "    first = ensemble.update(data.training(0), [1e-2] * 2)\n"
+        "    (part,) = ensemble._parts\n"
+        "    gradients = [moments['exp_avg'] for moments in part._state.values()]\n"
+        "    found.append([each.clone() for each in (first, *gradients)])\n"
+        "    losses.append(torch.stack([ensemble.update(data.training(step), [1e-2] * 2) for step in range(1, 20)]))\n"
+        "assert len(found[0]) > 10\n"
+        "for plain, fast in zip(*found, strict=True):\n"
+        "    assert (plain - fast).abs().max() <= 3e-6 * max(1.0, float(plain.abs().max()))\n"
+        "torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-4)\n"
+        "compiled_pieces = torch._dynamo.utils.counters['stats']['unique_graphs']\n"
+        "assert compiled_pieces > 0, 'nothing was compiled'\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(Path(__file__).parents[1] / "support")], check=True)
+
+
+def test_every_held_out_sequence_is_evaluated_once_however_many_together(monkeypatch, tmp_path):
+    setup = Setup("run", PROBLEM, replace(TINY, steps=1), (0, 1))
+    run = trainer.train(setup, tmp_path / "run", engine=ENGINE)
+    errors = {}
+    for at_once in (1, 64, 100, 256):
+        monkeypatch.setattr(trainer, "_HELD_OUT_AT_ONCE", at_once)
+        errors[at_once] = trainer.held_out_errors(run, 100)
+    batch = held_out(PROBLEM, 100)
+    with torch.no_grad():
+        answers = run.transformer()(batch.inputs.expand(2, *batch.inputs.shape))
+    alone = squared_errors(answers, batch.targets, PROBLEM.symbol_dim)
+    for one in errors.values():
+        torch.testing.assert_close(one, alone, rtol=1e-5, atol=1e-6)
