@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits import threads
 from hopscope.circuits.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_layer, check
 from hopscope.circuits.coordinates import Sequences, coordinates
 from hopscope.circuits.elsewhere import Elsewhere
@@ -179,6 +180,7 @@ class Evaluator(ABC):
         at_once = max(1, self._positions_at_once // self.where.role.numel())
         results: list[Tensor | None] = [None] * len(programs)
         for first in range(0, len(order), at_once):
+            threads.look()
             chosen = order[first : first + at_once]
             errors = self._errors([forms[number] for number in chosen], starts[chosen[0]])
             for number, error in zip(chosen, errors, strict=True):

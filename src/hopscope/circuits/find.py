@@ -26,6 +26,7 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.strict_reading import StrictReading
+from hopscope.circuits.threads import yields_cores
 from hopscope.errors import InputError
 from hopscope.model.foreign import Foreign
 from hopscope.model.initial_weights import AS_TORCH, InitialWeights
@@ -128,6 +129,7 @@ def _origin(transformer: Transformer | Foreign) -> Origin:
     return Origin(content_hash({name: weight.tolist() for name, weight in module.state_dict().items()}))
 
 
+@yields_cores
 def circuit_in(
     evaluator: Evaluator,
     budgets: Sequence[Budget],

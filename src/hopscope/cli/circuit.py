@@ -196,7 +196,6 @@ def _of_language_model(
     from hopscope.circuits.language.model import TextModel, text_circuit_path
     from hopscope.circuits.record import Circuit
     from hopscope.plot import figure_5, save
-    from hopscope.training.engine import Engine, available_cores, using_threads
 
     path = text_circuit_path(folder, _task(asked["formulation"], asked["hops"]))
     if show:
@@ -205,7 +204,7 @@ def _of_language_model(
     if asked["faithfulness"] is not None:
         search["faithfulness"] = asked["faithfulness"]
     before = _written_at(path)
-    with using_threads(Engine(threads=available_cores())), _progress() as watch:
+    with _progress() as watch:
         model = TextModel(folder, trust_remote_code=trust_remote_code)
         circuit = model.circuit(asked["formulation"], asked["hops"], anew=anew, watch=watch, **search)
     draws = before != _written_at(path) if figures is None else figures
@@ -252,10 +251,9 @@ def _shown(path: Path, number: int, step: int | None) -> Circuit:
 def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.circuits.find import circuit_of_run
     from hopscope.own_process import settle
-    from hopscope.training.engine import Engine, available_cores, using_threads
 
     settle()
-    with using_threads(Engine(threads=available_cores())), _progress() as watch:
+    with _progress() as watch:
         return circuit_of_run(folder, number, step, watch=watch, anew=anew, **options)
 
 

@@ -13,6 +13,7 @@ from hopscope.circuits.bootstrap import intervals
 from hopscope.circuits.kept import belongs_to
 from hopscope.circuits.on_vectors import single
 from hopscope.circuits.record import Circuit
+from hopscope.circuits.threads import yields_cores
 from hopscope.emergence.checkpoints import readable
 from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossings
 from hopscope.emergence.history import Emergence, MeasureHistory, PathHistory
@@ -34,6 +35,7 @@ _TOLD = 3
 """How many troubles are named if nothing can be followed; the rest are counted."""
 
 
+@yields_cores
 def track(
     run: RunFolder,
     circuit: Circuit,
