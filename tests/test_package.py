@@ -6,14 +6,20 @@ import ast
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy
 import pytest
 from click.testing import CliRunner
 from unchecked import CHECKED
 
 import hopscope as hs
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import VERBS, main, program
+from hopscope.model.held import HeldHead
+from hopscope.problem.text.extensions import Extensions
+from hopscope.training.cluster import RayCluster
 
 SOURCE = Path(hs.__file__).parent
 HEAVY = (
@@ -311,3 +317,18 @@ def test_shapes_are_checked(calls: int) -> None:
         partial_losses(right, right, 4)
     with pytest.raises(TypeCheckError):
         partial_losses(wrong, wrong, 4)
+
+
+def test_numpys_numbers_are_numbers_whatever_they_are_given_to():
+    """As `np.arange` and a table's cells give them; records take no others than Python's own."""
+    made = {bool: numpy.bool_, int: numpy.int64, float: numpy.float32, str: numpy.str_}
+    asked = [
+        hs.Budget(bar=0.25, orders=2, most_rows=9), hs.Proof(draws=20), hs.Following(sequences=4, seed=1),
+        BenchmarkSettings(seed=1, temperature=0.5, attempts=3, max_tokens=8), RayCluster(cpus_each=2, gpus_each=0.25),
+        Extensions(latin=True, repeat=2, lines="reversed"), HeldHead(1, 2, "previous"),
+    ]  # fmt: skip
+    for plain in asked:
+        theirs = {name: made[type(value)](value) for name, value in vars(plain).items() if type(value) in made}
+        given = replace(plain, **theirs)
+        assert given == plain
+        assert [*map(type, vars(given).values())] == [*map(type, vars(plain).values())]

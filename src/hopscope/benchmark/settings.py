@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
-from hopscope.checks import check_count, check_items, check_seed
+from hopscope.checks import check_count, check_items, check_seed, make_plain
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
@@ -58,6 +58,7 @@ class BenchmarkSettings:
     extensions: Extensions = field(default_factory=Extensions)
 
     def __post_init__(self) -> None:
+        make_plain(self)
         rule(self.rule)
         check_seed(self.seed, "seed")
         if not isinstance(self.extensions, Extensions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from hopscope.checks import check_count, check_seed
+from hopscope.checks import check_count, check_seed, make_plain
 from hopscope.errors import InputError
 
 Ablation = Literal["uniform", "knock_out"]
@@ -36,6 +36,7 @@ class Following:
     ablation: Ablation = "uniform"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_count("sequences", self.sequences, most=_MOST)
         check_seed(self.seed, "seed")
         if self.sequences < 2:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from hopscope.checks import check_count
+from hopscope.checks import check_count, make_plain
 from hopscope.errors import InputError
 
 HeldPattern = Literal["previous", "itself", "uniform", "nothing"]
@@ -38,6 +38,7 @@ class HeldHead:
     pattern: HeldPattern
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name in ("layer", "head"):
             check_count(f"the {name} of a held head", getattr(self, name))
         if self.pattern not in get_args(HeldPattern):

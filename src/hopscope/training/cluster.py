@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.checks import check_count, check_number
+from hopscope.checks import check_count, check_number, make_plain
 
 
 @dataclass(frozen=True)
@@ -22,5 +22,6 @@ class RayCluster:
     gpus_each: float = 0.0
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_count("cpus_each", self.cpus_each)
         check_number("gpus_each", self.gpus_each, 0.0)

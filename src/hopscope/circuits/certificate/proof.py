@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.checks import check_count
+from hopscope.checks import check_count, make_plain
 from hopscope.errors import InputError
 
 
@@ -35,6 +35,7 @@ class Proof:
     halves: int = 32
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name, least in (("rough", 2), ("draws", 1), ("halves", 4), ("few", 1), ("sequences", 1), ("deciding", 1)):
             check_count(f"{name} of a certificate", getattr(self, name), least)
         for few, many in (("rough", "few"), ("few", "sequences"), ("sequences", "deciding")):

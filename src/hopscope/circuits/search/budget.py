@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hopscope.checks import check_count
+from hopscope.checks import check_count, make_plain
 from hopscope.errors import InputError
 
 ROOM = 0.5
@@ -89,6 +89,7 @@ class Budget:
     most_rows: int | None = None
 
     def __post_init__(self) -> None:
+        make_plain(self)
         number = isinstance(self.bar, int | float) and not isinstance(self.bar, bool)
         if not number or not 0 < self.bar < 0.5:
             raise InputError(f"bar must be above 0 and below 0.5, got {self.bar!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from hopscope.checks import make_plain
 from hopscope.errors import InputError
 
 Names = Literal["paper", "extended", "random"]
@@ -46,6 +47,7 @@ class Extensions:
     think: bool = False
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name, choices in (("names", get_args(Names)), ("lines", get_args(LineOrder)), ("links", get_args(Links))):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
