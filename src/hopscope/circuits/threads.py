@@ -3,7 +3,8 @@
 Torch shares every operation out among its threads, and all of them wait for the last: where other work holds one up,
 they stand still together, and wait by counting. Two searches side by side on two cores, each on two threads, took four
 times as long as on one thread each. So who searches looks now and then how much of the cores it gets, and goes on with
-as many threads as that is. Products are cut between threads, not summed across them: what is found stays the same.
+as many threads as that is. That changes nothing but, with some libraries, rounding: products are cut between threads,
+and oneDNN's come to the same bits on any number of them.
 """
 
 from __future__ import annotations
