@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import get_args
 
 from hopscope.circuits.census import Census
+from hopscope.circuits.certificate import Proof
 from hopscope.circuits.certificate.part import Certificate
 from hopscope.circuits.compare import Comparison
 from hopscope.circuits.record import Circuit
@@ -33,7 +35,7 @@ def describe(circuit: Circuit) -> str:
         )
         lines.append("")
     lines += [*_certificate(circuit.certificate), *_bars(circuit.certificate, circuit.bar)]
-    lines += _tried(circuit)
+    lines += [*_tried(circuit), *_thin(circuit)]
     if circuit.others:
         lines += ["", "Other circuits the search ended in:"]
         for other in circuit.others:
@@ -89,6 +91,13 @@ def _tried(circuit: Circuit) -> list[str]:
         for one in tried
     ]
     return [f"searched for at {', '.join(told)}; {circuit.bar:g} is where it stands clearest"] if tried else []
+
+
+def _thin(circuit: Circuit) -> list[str]:
+    """In what its certificates rest on less than usual; empty for older records, which do not say."""
+    asked, usual = circuit.search.get("proof", {}), asdict(Proof())
+    less = [f"{name} {asked[name]} ({number})" for name, number in usual.items() if asked.get(name, number) < number]
+    return [f"on less than the usual proof: {', '.join(less)}"] if less else []
 
 
 def _where(layer: int, head: int, query: str, key: str) -> list[str]:
