@@ -203,7 +203,7 @@ def _scale(preset: str, groups: Sequence[Group]) -> str:
 
 def _successes(group: Group, hops: range) -> str:
     models = [model for model in range(len(group.seeds)) if not group.diverged(model)]
-    return " ".join(str(sum(group.learned(m, hop) for m in models)) for hop in hops) + f" of {len(models)}"
+    return ", ".join(str(sum(group.learned(m, hop) for m in models)) for hop in hops) + f" of {len(models)}"
 
 
 def _share(successes: int, trials: int) -> str:
