@@ -15,8 +15,10 @@ from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.paper import recipes
+from hopscope.training import engine as engines
 from hopscope.training.engine import Engine, EngineChoice
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.many import train_all
 from hopscope.training.memory import least_memory
 from hopscope.training.run import _RUN, RunFolder
 from hopscope.training.setup import Setup
@@ -132,3 +134,28 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert int(shown) < 15 * 2**20  # kilobytes
+
+
+@pytest.mark.parametrize(
+    ("said", "threads"),
+    [(None, 4), ("", 4), ("1", 1), ("3", 3), ("64", 4), (" 2,1 ", 2), ("0", 4), ("-1", 4), ("many", 4), ("1.5", 4)],
+)
+def test_the_environment_may_ask_for_fewer_threads(said, threads, monkeypatch, tmp_path):
+    """As it may of torch; what is no number is torch's to complain of."""
+    monkeypatch.setattr(engines, "available_cores", lambda: 4)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if said is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    setup = Setup("run", PROBLEM, TINY)
+    assert EngineChoice(device="cpu").engine(setup).threads == threads
+    assert EngineChoice(device="cpu", threads=3).engine(setup).threads == 3, "who asks gets what is asked for"
+
+
+@pytest.mark.parametrize(("said", "threads"), [("1", 1), ("2", 2)])
+def test_so_it_may_of_a_run_among_many(said, threads, monkeypatch, tmp_path):
+    monkeypatch.setattr("hopscope.training.many.available_cores", lambda: 2)
+    monkeypatch.setattr(engines, "available_cores", lambda: 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    train_all([Setup("run", PROBLEM, replace(TINY, steps=1))], tmp_path, choice=EngineChoice(device="cpu"))
+    assert RunFolder(tmp_path / "run").record.engine.threads == threads

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     "--threads",
     type=int,
     default=None,
-    help="CPU threads; choose 1 if other programs use the cores, since threads wait for one another. [default: all]",
+    help="CPU threads; choose 1 if other programs use the cores, since threads wait for one another. [default: one a "
+    "core, or as few as OMP_NUM_THREADS says]",
 )
 @engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

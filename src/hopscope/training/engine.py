@@ -103,7 +103,7 @@ class EngineChoice:
 
     Args:
         device: the device's name in torch; `None` for a GPU if there is one, else the CPU.
-        threads: number of CPU threads; `None` for all cores this process may use.
+        threads: number of CPU threads; `None` for all cores this process may use, or as few as OMP_NUM_THREADS says.
         precision: `fp32`, `bf16`, or `auto` for bf16 where the device has hardware for it.
         compiled: whether blocks go through `torch.compile`. `None` compiles where the run is long enough to repay the
             minute that compiling can take, and where neither `fused_block` nor `fused_attention` can be used: these
@@ -136,7 +136,7 @@ class EngineChoice:
             InputError: this machine lacks the device or that many threads, or the precision does not exist.
         """
         device = default_device() if self.device is None else self.device
-        threads = available_cores() if self.threads is None else self.threads
+        threads = threads_by_default() if self.threads is None else self.threads
         Engine(device, threads, "fp32" if self.precision == "auto" else self.precision).check()
         precision = best_precision(device) if self.precision == "auto" else self.precision
         on_cpu = torch.device(device).type == "cpu"
@@ -201,6 +201,12 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def threads_by_default() -> int:
+    """One thread a core, or as few as OMP_NUM_THREADS says, as torch has it (which complains of what is no number)."""
+    most = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(available_cores(), int(most)) if most.isdecimal() and int(most) else available_cores()
 
 
 @contextmanager

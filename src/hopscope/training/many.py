@@ -13,7 +13,14 @@ from pathlib import Path
 
 from hopscope.errors import InputError
 from hopscope.parallel import in_processes
-from hopscope.training.engine import FASTEST, EngineChoice, available_cores, default_device, using_threads
+from hopscope.training.engine import (
+    FASTEST,
+    EngineChoice,
+    available_cores,
+    default_device,
+    threads_by_default,
+    using_threads,
+)
 from hopscope.training.memory import check_memory, least_memory, memory_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.run import RunFolder
@@ -74,6 +81,8 @@ def train_all(
     cores = choice.threads or available_cores()
     workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
     share = max(1, cores // workers)
+    if choice.threads is None:
+        share = min(share, threads_by_default())
     each = replace(choice, device=device, threads=share)
     for setup in left:  # before training any, so that none is refused after others were trained
         check_memory(setup, each.engine(setup))
