@@ -53,7 +53,7 @@ def test_threads_that_are_held_up_are_given_up_and_tried_again(clock, taken):
         assert taken == [2, 1]
         clock.passes(_PATIENCE - 2, 1.0)
         assert taken == [2, 1]
-        clock.passes(1.0, 1.0)
+        clock.passes(2.1, 1.0)
         assert taken == [2, 1, 2], "the other work may have come to an end"
         clock.passes(1.1, 1.9)
         clock.passes(1.1, 1.6)
@@ -61,6 +61,20 @@ def test_threads_that_are_held_up_are_given_up_and_tried_again(clock, taken):
 
     search()
     assert taken == [2, 1, 2, 2]
+
+
+def test_patience_counts_from_when_threads_are_given_up(clock, taken):
+    """However long all were worth having before."""
+
+    @yields_cores
+    def search() -> None:
+        for _ in range(40):
+            clock.passes(1.1, 1.9)
+        clock.passes(1.1, 1.0)
+        clock.passes(0.1, 1.0)
+        assert taken == [2, 1]
+
+    search()
 
 
 def test_as_many_are_taken_as_cores_are_there(clock, taken):

@@ -20,7 +20,7 @@ import torch
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WORTH = 0.75
+_WORTH = 0.75
 """Threads that get a smaller share of as many cores wait for one another more than they help."""
 
 _SECONDS = 1.0
@@ -59,24 +59,27 @@ class _Threads:
 
     def __init__(self, count: int) -> None:
         self._count = self._taken = count
-        self._since_all = time.monotonic()
+        self._fewer_since = 0.0
         self._begin()
 
     def look(self) -> None:
         """See whether all threads taken are worth having."""
         now = time.monotonic()
         seconds = now - self._since
-        if self._taken < self._count and now - self._since_all >= _PATIENCE:
-            self._since_all = now
+        if self._taken < self._count and now - self._fewer_since >= _PATIENCE:
             self._take(self._count)
         elif self._taken > 1 and seconds >= _SECONDS:
             cores = (time.process_time() - self._worked) / seconds
-            self._take(max(1, round(cores)) if cores < WORTH * self._taken else self._taken)
+            if cores >= _WORTH * self._taken:
+                self._begin()
+                return
+            if self._taken == self._count:
+                self._fewer_since = now
+            self._take(max(1, round(cores)))
 
     def _take(self, threads: int) -> None:
-        if threads != self._taken:
-            torch.set_num_threads(threads)
-            self._taken = threads
+        torch.set_num_threads(threads)
+        self._taken = threads
         self._begin()
 
     def _begin(self) -> None:
