@@ -14,6 +14,7 @@ from updates import updates
 from hopscope.model.fast import FastTransformer
 from hopscope.model.pruning import Left, prune
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from hopscope.checks import check_count, make_plain
-from hopscope.errors import InputError
+from hopscope.errors import InputError, in_a_line
 from hopscope.model.kernels import fused_attention, fused_block, products
 from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
@@ -80,9 +80,8 @@ class Engine:
         try:
             torch.zeros(1, device=self.device).item()
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-            reason = str(error).splitlines()[0]
             raise InputError(
-                f"device {self.device!r} cannot be used here ({reason}); pass cpu, or leave it out"
+                f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu, or leave it out"
             ) from None
         if self.threads > (cores := os.cpu_count() or 1):
             raise InputError(f"threads must be at most {cores}, the cores of this machine, got {self.threads}")
@@ -204,9 +203,9 @@ def available_cores() -> int:
 
 
 def threads_by_default() -> int:
-    """One thread a core, or as few as OMP_NUM_THREADS says, as torch has it (which complains of what is no number)."""
-    most = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return min(available_cores(), int(most)) if most.isdecimal() and int(most) else available_cores()
+    """One thread a core, or as few as OMP_NUM_THREADS says; of what is no number there torch complains."""
+    cores, most = available_cores(), os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(cores, int(most) or cores) if most.isdecimal() else cores
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope import own_process
-from hopscope.errors import InputError, needs_extra
+from hopscope.errors import InputError, in_a_line, needs_extra
 from hopscope.training.cluster import RayCluster
 from hopscope.training.engine import FASTEST, EngineChoice
 from hopscope.training.many import check_begun, train_one, unfinished
@@ -99,9 +99,8 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
     except ValueError:  # joining an existing cluster does not allow these options
         ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
-        reason = str(error).splitlines()[0]
         raise InputError(
-            f"no Ray cluster answers at {cluster.address!r} ({reason}); start one with ray start"
+            f"no Ray cluster answers at {cluster.address!r} ({in_a_line(error)}); start one with ray start"
         ) from None
     try:
         _check_room(ray, cluster)

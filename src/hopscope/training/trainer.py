@@ -239,11 +239,11 @@ def held_out_errors(
     """Squared errors of every model on the fixed held-out set, sequence by sequence, in fp32."""
     batch = held_out(run.problem, size)
     transformer = run.transformer(step).to(device)
-    errors, at_once = [], 4 * _HELD_OUT_AT_ONCE
-    if torch.device(device).type == "cpu":
+    on_cpu = torch.device(device).type == "cpu"
+    if on_cpu:
         transformer.fuse()
         transformer.fuse_blocks("fp32")
-        at_once = _HELD_OUT_AT_ONCE
+    errors, at_once = [], _HELD_OUT_AT_ONCE if on_cpu else 4 * _HELD_OUT_AT_ONCE
     for start in range(0, size, at_once):
         part = batch[start : start + at_once]
         inputs = part.inputs.to(device).expand(len(run.seeds), *part.inputs.shape)
