@@ -123,9 +123,6 @@ ALWAYS void forward_edited(
     }
 }
 
-/* As many heads as lanes: where each one's numbers begin. */
-typedef struct { int64_t query[LANES], made[LANES], brought[LANES]; } Heads;
-
 /* Number d of position i of all of them is columns[i * pitch + d]. */
 typedef Lanes Columns[NUMBERS];
 
@@ -230,12 +227,6 @@ ALWAYS Lanes soften(int keys, int width, const Lanes *query, const Lanes *key, L
     return 1.0f / sum;
 }
 
-/* The first of these that sees a key. */
-ALWAYS int first_to_see(Shape shape, int key) {
-    const int before = shape.count - shape.asking;
-    return shape.causal && key > before ? key - before : 0;
-}
-
 ALWAYS void forward_heads(
     int half, int width, Shape shape, const Heads *at, const void *query_from, const void *made_from, void *brought) {
     const int inner = shape.heads * width, pitch = pitch_of(width);
@@ -310,18 +301,6 @@ ALWAYS void backward_heads(
     else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)                                      \
     else if (head_width == 16) OF_SIZE(0, 16, call)                                                 \
     else { const int half = is_half, width = head_width; (void)half; call; }
-
-/* Where heads begin, from that one of all sequences' on; where there are no more, the last one goes along again. */
-ALWAYS Heads heads_from(int64_t number, int64_t end, int width, Shape shape) {
-    Heads at;
-    for (int i = 0; i < LANES; i++) {
-        const int64_t one = number + i < end ? number + i : end - 1, n = one / shape.heads, h = one % shape.heads;
-        at.query[i] = n * shape.asking * shape.query_stride + h * width;
-        at.made[i] = n * shape.count * shape.made_stride + h * width;
-        at.brought[i] = (n * shape.asking * shape.heads + h) * width;
-    }
-    return at;
-}
 
 #define FOR_HEADS(body)                                                                             \
     const int head_width = its_width;                                                               \

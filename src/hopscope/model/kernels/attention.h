@@ -19,6 +19,27 @@ typedef struct { int count, asking, heads, query_stride, made_stride, causal; } 
 /* Keys that the i-th of the asking positions sees. */
 ALWAYS int seen(Shape shape, int i) { return shape.causal ? shape.count - shape.asking + i + 1 : shape.count; }
 
+/* The first of these that sees a key. */
+ALWAYS int first_to_see(Shape shape, int key) {
+    const int before = shape.count - shape.asking;
+    return shape.causal && key > before ? key - before : 0;
+}
+
+/* As many heads as lanes: where each one's numbers begin. */
+typedef struct { int64_t query[LANES], made[LANES], brought[LANES]; } Heads;
+
+/* Where heads begin, from that one of all sequences' on; where there are no more, the last one goes along again. */
+ALWAYS Heads heads_from(int64_t number, int64_t end, int width, Shape shape) {
+    Heads at;
+    for (int i = 0; i < LANES; i++) {
+        const int64_t one = number + i < end ? number + i : end - 1, n = one / shape.heads, h = one % shape.heads;
+        at.query[i] = n * shape.asking * shape.query_stride + h * width;
+        at.made[i] = n * shape.count * shape.made_stride + h * width;
+        at.brought[i] = (n * shape.asking * shape.heads + h) * width;
+    }
+    return at;
+}
+
 /* Sequences from `first` to before `end`, on one thread; in bf16 if `is_half`, else in fp32. */
 void heads_forward(
     int64_t first, int64_t end, int is_half, int head_width, Shape shape, const void *query, const void *made,

@@ -19,7 +19,6 @@
 #define block_unfold KIND(block_unfold)
 
 #define MATRICES 5
-#define NARROW 16 /* numbers a head up to which sixteen heads side by side are quicker than products */
 
 /* query; key and value; out; up; down */
 enum { QUERY, KEY_VALUE, OUT, UP, DOWN };
@@ -249,7 +248,7 @@ ALWAYS void attend_some(Block block, int sequences, Kept kept, Room room) {
     const Shape shape = shape_of(block);
     const int inner = inner_of(block), width = block.head_width;
     if (width <= NARROW) {
-        heads_forward(0, sequences, HALF, width, shape, kept.query, kept.made, kept.brought);
+        narrow_forward(sequences, width, shape, kept.query, kept.made, kept.brought);
         return;
     }
     for (int n = 0; n < sequences; n++)
@@ -264,8 +263,8 @@ ALWAYS void attend_some_back(Block block, int sequences, Kept kept, Room room) {
     const Shape shape = shape_of(block);
     const int inner = inner_of(block), width = block.head_width;
     if (width <= NARROW) {
-        heads_backward(
-            0, sequences, HALF, width, shape, kept.query, kept.made, room.to_brought, room.to_query, room.to_made);
+        narrow_backward(
+            sequences, width, shape, kept.query, kept.made, room.to_brought, room.to_query, room.to_made);
         return;
     }
     for (int n = 0; n < sequences; n++)

@@ -1,0 +1,231 @@
+/* Attention with narrow heads in bf16, sixteen of them side by side, of one sequence or of several: nothing needs
+   anything from another lane. A word is two neighbours, of a head's numbers or of positions, so that a sum of products
+   goes two by two; patterns and gradients of scores are rounded where they are summed over positions. */
+
+#pragma once
+
+#include "attention.h"
+#include "bf16.h"
+
+#define NARROW 16 /* numbers a head up to which sixteen heads side by side are quicker than products */
+#define POSITION_PAIRS ((MOST + 1) / 2)
+
+typedef __m512i Pairs; /* a word of each head */
+typedef Pairs Rows[MOST * NARROW / 2]; /* [position][two numbers] */
+typedef Pairs RowPairs[POSITION_PAIRS * NARROW]; /* [two positions][number] */
+
+static _Thread_local struct {
+    Rows query, key, value, given, made;
+    RowPairs queries, keys, values, givens;
+    Vector weights[2][MOST + 1], changes[2][MOST + 1]; /* [query of two][key] */
+    Pairs patterns[MOST * POSITION_PAIRS], moves[MOST * POSITION_PAIRS]; /* [key][two queries] */
+} narrow ALIGNED;
+
+/* Two vectors, rounded, side by side in every word. */
+ALWAYS Pairs paired(Vector first, Vector second) {
+    const Pairs halves = (Pairs)_mm512_cvtne2ps_pbh(second, first);
+    const Pairs low = _mm512_set_epi16(
+        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
+        16, 0);
+    return _mm512_permutexvar_epi16(low, halves);
+}
+
+/* Four words of sixteen heads, four heads a vector, into a vector a word; and back. Lanes end in another order than
+   heads, in the same one everywhere. */
+ALWAYS void turn_fours(Pairs v[4]) {
+    Pairs w[4];
+    for (int i = 0; i < 4; i += 2) {
+        w[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+        w[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    }
+    for (int k = 0; k < 2; k++) {
+        v[2 * k] = _mm512_unpacklo_epi64(w[k], w[2 + k]);
+        v[2 * k + 1] = _mm512_unpackhi_epi64(w[k], w[2 + k]);
+    }
+}
+
+/* Up to four words of four heads. */
+ALWAYS Pairs read_fours(int there, const Number *from, const int64_t *at) {
+    const __mmask8 words = there >= 4 ? 15 : (1 << there) - 1;
+    const Pairs one = _mm512_castsi128_si512(_mm_maskz_loadu_epi32(words, from + at[0]));
+    const Pairs two = _mm512_inserti32x4(one, _mm_maskz_loadu_epi32(words, from + at[1]), 1);
+    const Pairs three = _mm512_inserti32x4(two, _mm_maskz_loadu_epi32(words, from + at[2]), 2);
+    return _mm512_inserti32x4(three, _mm_maskz_loadu_epi32(words, from + at[3]), 3);
+}
+
+ALWAYS void write_fours(int there, Number *to, const int64_t *at, Pairs fours) {
+    const __mmask8 words = there >= 4 ? 15 : (1 << there) - 1;
+    _mm_mask_storeu_epi32(to + at[0], words, _mm512_castsi512_si128(fours));
+    _mm_mask_storeu_epi32(to + at[1], words, _mm512_extracti32x4_epi32(fours, 1));
+    _mm_mask_storeu_epi32(to + at[2], words, _mm512_extracti32x4_epi32(fours, 2));
+    _mm_mask_storeu_epi32(to + at[3], words, _mm512_extracti32x4_epi32(fours, 3));
+}
+
+/* Rows of so many positions, `stride` apart and `more` from where each head begins. */
+ALWAYS void gather_rows(
+    int count, int width, int stride, const Number *from, const int64_t *at, int64_t more, Pairs *rows) {
+    const int words = width / 2;
+    for (int i = 0; i < count; i++, more += stride, rows += words)
+        for (int first = 0; first < words; first += 4) {
+            Pairs v[4];
+            for (int k = 0; k < 4; k++) v[k] = read_fours(words - first, from + more + 2 * first, at + 4 * k);
+            turn_fours(v);
+            for (int k = 0; k < 4 && first + k < words; k++) rows[first + k] = v[k];
+        }
+}
+
+ALWAYS void scatter_rows(
+    int count, int width, int stride, const Pairs *rows, Number *to, const int64_t *at, int64_t more) {
+    const int words = width / 2;
+    for (int i = 0; i < count; i++, more += stride, rows += words)
+        for (int first = 0; first < words; first += 4) {
+            Pairs v[4] = {};
+            for (int k = 0; k < 4 && first + k < words; k++) v[k] = rows[first + k];
+            turn_fours(v);
+            for (int k = 0; k < 4; k++) write_fours(words - first, to + more + 2 * first, at + 4 * k, v[k]);
+        }
+}
+
+/* Rows, two positions a word; after the last one comes a zero. */
+ALWAYS void pair_rows(int count, int width, const Pairs *rows, Pairs *pairs) {
+    const int words = width / 2;
+    for (int i = 0; i < count; i += 2, rows += 2 * words, pairs += width)
+        for (int w = 0; w < words; w++) {
+            const Pairs one = rows[w], other = i + 1 < count ? rows[words + w] : _mm512_setzero_si512();
+            pairs[2 * w] = _mm512_mask_blend_epi16(0xaaaaaaaa, one, _mm512_slli_epi32(other, 16));
+            pairs[2 * w + 1] = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(one, 16), other);
+        }
+}
+
+ALWAYS Vector times(int width, const Pairs *one, const Pairs *other) {
+    Vector sum = {};
+    for (int w = 0; w < width / 2; w++) sum = summed(sum, (Packed)one[w], (Packed)other[w]);
+    return sum;
+}
+
+/* exp(score - largest score) of one query and so many keys, and a zero after them; gives one over their sum. */
+ALWAYS Vector weigh(int keys, int width, const Pairs *query, const Pairs *key, Vector *weights) {
+    Vector most = (Vector){} - 1e30f, sum = {};
+    for (int j = 0; j < keys; j++) {
+        weights[j] = times(width, query, key + j * (width / 2));
+        most = larger(weights[j], most);
+    }
+    for (int j = 0; j < keys; j++) sum += weights[j] = exponential_of(weights[j] - most);
+    weights[keys] = (Vector){};
+    return 1.0f / sum;
+}
+
+/* Rows, two positions a word, each times the weight of its position; an odd number of weights has a zero after it. */
+ALWAYS void weighted(int keys, int width, const Vector *weights, const Pairs *pairs, Vector *sums) {
+    for (int d = 0; d < width; d++) sums[d] = (Vector){};
+    for (int j = 0; j < keys; j += 2, pairs += width) {
+        const Packed two = (Packed)paired(weights[j], weights[j + 1]);
+        for (int d = 0; d < width; d++) sums[d] = summed(sums[d], two, (Packed)pairs[d]);
+    }
+}
+
+ALWAYS void put_row(int width, const Vector *sums, Pairs *row) {
+    for (int w = 0; w < width / 2; w++) row[w] = paired(sums[2 * w], sums[2 * w + 1]);
+}
+
+ALWAYS void some_narrow(
+    int width, Shape shape, const Heads *at, const Number *query, const Number *made, Number *brought) {
+    const int inner = shape.heads * width, words = width / 2;
+    gather_rows(shape.asking, width, shape.query_stride, query, at->query, 0, narrow.query);
+    gather_rows(shape.count, width, shape.made_stride, made, at->made, 0, narrow.key);
+    gather_rows(shape.count, width, shape.made_stride, made, at->made, inner, narrow.value);
+    pair_rows(shape.count, width, narrow.value, narrow.values);
+    for (int i = 0; i < shape.asking; i++) {
+        const int keys = seen(shape, i);
+        Vector *weights = narrow.weights[0], sums[NARROW];
+        const Vector scale = weigh(keys, width, narrow.query + i * words, narrow.key, weights);
+        weighted(keys, width, weights, narrow.values, sums);
+        for (int d = 0; d < width; d++) sums[d] *= scale;
+        put_row(width, sums, narrow.made + i * words);
+    }
+    scatter_rows(shape.asking, width, inner, narrow.made, brought, at->brought, 0);
+}
+
+/* The weights of a query, and the gradients of its scores. */
+ALWAYS void change(int keys, int width, int i, Vector *weights, Vector *changes) {
+    const int words = width / 2;
+    const Vector scale = weigh(keys, width, narrow.query + i * words, narrow.key, weights);
+    Vector mean = {};
+    for (int j = 0; j < keys; j++) {
+        weights[j] *= scale;
+        changes[j] = times(width, narrow.given + i * words, narrow.value + j * words);
+        mean += weights[j] * changes[j];
+    }
+    for (int j = 0; j < keys; j++) changes[j] = weights[j] * (changes[j] - mean);
+    changes[keys] = (Vector){};
+}
+
+/* Rows, two queries a word, each times what a key is to its query. */
+ALWAYS void from_queries(int from, int end, int width, const Pairs *of_key, const Pairs *pairs, Pairs *row) {
+    Vector sums[NARROW];
+    for (int d = 0; d < width; d++) sums[d] = (Vector){};
+    for (int p = from; p < end; p++)
+        for (int d = 0; d < width; d++)
+            sums[d] = summed(sums[d], (Packed)of_key[p], (Packed)pairs[p * width + d]);
+    put_row(width, sums, row);
+}
+
+ALWAYS void some_narrow_back(
+    int width, Shape shape, const Heads *at, const Number *query, const Number *made, const Number *gradient,
+    Number *query_gradient, Number *made_gradient) {
+    const int inner = shape.heads * width, words = width / 2, two_queries = (shape.asking + 1) / 2;
+    gather_rows(shape.asking, width, shape.query_stride, query, at->query, 0, narrow.query);
+    gather_rows(shape.count, width, shape.made_stride, made, at->made, 0, narrow.key);
+    gather_rows(shape.count, width, shape.made_stride, made, at->made, inner, narrow.value);
+    gather_rows(shape.asking, width, inner, gradient, at->brought, 0, narrow.given);
+    pair_rows(shape.asking, width, narrow.query, narrow.queries);
+    pair_rows(shape.count, width, narrow.key, narrow.keys);
+    pair_rows(shape.asking, width, narrow.given, narrow.givens);
+    for (int i = 0; i < shape.asking; i += 2) {
+        const int two = i + 1 < shape.asking, keys = seen(shape, i + two);
+        for (int k = 0; k <= two; k++) { /* the first one may see one key less, and has a zero there */
+            Vector sums[NARROW];
+            change(seen(shape, i + k), width, i + k, narrow.weights[k], narrow.changes[k]);
+            weighted(seen(shape, i + k), width, narrow.changes[k], narrow.keys, sums);
+            put_row(width, sums, narrow.made + (i + k) * words);
+        }
+        for (int j = 0; !two && j < keys; j++) narrow.weights[1][j] = narrow.changes[1][j] = (Vector){};
+        for (int j = 0; j < keys; j++) {
+            narrow.patterns[j * two_queries + i / 2] = paired(narrow.weights[0][j], narrow.weights[1][j]);
+            narrow.moves[j * two_queries + i / 2] = paired(narrow.changes[0][j], narrow.changes[1][j]);
+        }
+    }
+    scatter_rows(shape.asking, width, shape.query_stride, narrow.made, query_gradient, at->query, 0);
+    for (int j = 0; j < shape.count; j++) {
+        const int from = first_to_see(shape, j) / 2;
+        from_queries(from, two_queries, width, narrow.moves + j * two_queries, narrow.queries, narrow.key + j * words);
+        from_queries(
+            from, two_queries, width, narrow.patterns + j * two_queries, narrow.givens, narrow.value + j * words);
+    }
+    scatter_rows(shape.count, width, shape.made_stride, narrow.key, made_gradient, at->made, 0);
+    scatter_rows(shape.count, width, shape.made_stride, narrow.value, made_gradient, at->made, inner);
+}
+
+/* A width that the compiler knows lets it keep sums in registers. */
+#define IN_ITS_WIDTH(call)                                                                          \
+    if (head_width == 8) { enum { width = 8 }; call; }                                              \
+    else if (head_width == 16) { enum { width = 16 }; call; }                                       \
+    else { const int width = head_width; call; }
+
+/* All heads of so many sequences. */
+static void narrow_forward(
+    int sequences, int head_width, Shape shape, const Number *query, const Number *made, Number *brought) {
+    for (int64_t first = 0; first < sequences * shape.heads; first += VECTOR) {
+        const Heads at = heads_from(first, sequences * shape.heads, head_width, shape);
+        IN_ITS_WIDTH(some_narrow(width, shape, &at, query, made, brought))
+    }
+}
+
+static void narrow_backward(
+    int sequences, int head_width, Shape shape, const Number *query, const Number *made, const Number *gradient,
+    Number *query_gradient, Number *made_gradient) {
+    for (int64_t first = 0; first < sequences * shape.heads; first += VECTOR) {
+        const Heads at = heads_from(first, sequences * shape.heads, head_width, shape);
+        IN_ITS_WIDTH(some_narrow_back(width, shape, &at, query, made, gradient, query_gradient, made_gradient))
+    }
+}
