@@ -192,6 +192,18 @@ class TestC4:
         found = judged(*deep)["C4"]
         assert (found.verdict, found.reason) == ("inconclusive", "too few runs for the tests")
 
+    def test_one_depth_for_all_hops_and_luck_after_it_leave_it_open(self):
+        """Every hop needs four layers, and each is then learned by nine in ten of those with the hop before it."""
+        lucky = [learners(layers, 5, 5, 5, 5, 4, 3, 2, 1) for layers in range(4, 9)]
+        nothing = [learners(layers, *[0] * 8) for layers in range(1, 4)]
+        found = judged(*nothing, *lucky)["C4"]
+        why = "with fewer layers than x5 needs too few runs learned x1: one depth may do for both"
+        assert (found.verdict, found.reason) == ("inconclusive", why)
+        assert judged(*nothing[:2], learners(3, 1, 1, 1, 1, *[0] * 4), *lucky)["C4"].reason == why  # p = 0.063
+        told = judged(*nothing[:2], learners(3, 1, 1, 1, 1, 2, *[0] * 3), *lucky)["C4"]
+        assert told.verdict == "reproduced"
+        assert "x1 and not x5 below its depth p = 0.031 (sign)" in told.ours
+
     def test_the_papers_scale_asks_for_five_hops(self):
         groups = [learners(layers, *seeds, hops=3) for layers, seeds in
                   ((1, [0] * 8), (2, [1] * 8), (3, [3, 2, 2, 1, 3, 2, 3, 3]), (4, [3] * 8))]  # fmt: skip

@@ -19,6 +19,9 @@ CLAIMED_HOPS = 3
 RARE = 0.10
 """What happens less often than this, with 95% confidence, counts as never (C3), and its complement as always (C5)."""
 
+LIKELY = 0.05
+"""The p-value below which the last hop likely needs more layers than a run has, and the first does not (C4)."""
+
 SURELY = 0.01
 """The p-value below which hops are surely learned ever more rarely, or one by more runs than the one before (C4)."""
 
@@ -92,11 +95,13 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
     forbidden = sum(group.forbidden(hop) for group, hop in learned)
     too_shallow = sum(group.too_shallow(hop) for group, hop in learned)
     trend, depth = _trend(table), _needs_depth(runs, hops[-1])
+    shallow = [row for (group, _), row in zip(runs, table, strict=True) if group.too_shallow(hops[-1])]
+    first = sign_test([row[0] - row[-1] for row in shallow], "greater")
     by_depth = "; ".join(f"{counted(group.layers, 'layer')} {_successes(group, hops)}" for group in groups)
     ours = (
         f"runs that learned x1, x2, ...: {by_depth}; {forbidden} with t < log3(2D), {too_shallow} below the exact "
-        f"minimum; in order p = {trend:.2g} (Page), x{hops[-1]} by depth p = {depth:.2g} (Fisher)"
-        + (f"; {diverged} diverged" if diverged else "")
+        f"minimum; in order p = {trend:.2g} (Page), x{hops[-1]} by depth p = {depth:.2g} (Fisher), x1 and not "
+        f"x{hops[-1]} below its depth p = {first:.2g} (sign)" + (f"; {diverged} diverged" if diverged else "")
     )
     interval = ", ".join(f"x{hop} {_share(total, len(runs))}" for hop, total in zip(hops, totals, strict=True))
     tied = [hop for hop, (one, after) in enumerate(pairwise(totals), start=2) if one <= after]
@@ -111,8 +116,10 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
         reason = "every run learned hops that are to be told apart: shallower models are missing"
     elif tied:
         reason = f"x{tied[0]} was learned no more rarely than x{tied[0] - 1}"
-    elif trend >= SURELY or depth >= 0.05:
+    elif trend >= SURELY or depth >= LIKELY:
         reason = "too few runs for the tests"
+    elif first >= LIKELY:
+        reason = f"with fewer layers than x{hops[-1]} needs too few runs learned x1: one depth may do for both"
     elif scale.startswith("paper") and len(hops) != 5:
         reason = f"the paper's scale has D = 5, this is D = {len(hops)}"
     else:

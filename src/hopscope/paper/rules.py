@@ -76,11 +76,12 @@ RULES: Mapping[str, Rule] = {
         "A run learned a hop if its final partial loss is below 0.5; diverged runs are left out, and counted. "
         "Reproduced if (1) no run learned a hop with t < log3(2D) layers, (2) every hop was learned by some run, "
         "(3) each hop was learned by fewer runs than the hop before it, and Page's trend test over runs gives "
-        "p < 0.01, and (4) the last hop was learned more often at depths from its exact minimum on than below "
-        "it, with p < 0.05 in Fisher's exact test; at the paper's scale with D = 5. Not reproduced: (1) fails, or more "
-        "runs learned some hop than the hop before it, with p < 0.01 in the one-sided exact sign test over the runs "
-        "that learned only one of the two. Else inconclusive, and so where two hops are learned by the same runs, "
-        "which a law that gives both the same depth does too.",
+        "p < 0.01, (4) the last hop was learned more often at depths from its exact minimum on than below it, with "
+        "p < 0.05 in Fisher's exact test, and (5) below that depth more runs learned the first hop than the last, with "
+        "p < 0.05 in the one-sided exact sign test over the runs that learned only one of the two; at the paper's "
+        "scale with D = 5. Not reproduced: (1) fails, or more runs learned some hop than the hop before it, with "
+        "p < 0.01 in the same test of these two. Else inconclusive, and so where two hops are learned by the same "
+        "runs, or no hop with fewer layers than the last needs, as by a law that gives all hops the same depth.",
     ),
     "C5": Rule(
         "Hops are learned in order",
@@ -197,8 +198,9 @@ RULES: Mapping[str, Rule] = {
         "solved examples, no hidden reasoning, the exact answer rule. At each of the nine points 95% of the questions "
         "asked or more must get an acceptable answer, and the lower Wilson bound of accuracy must be at least 90%, "
         "with Holm's correction over all models asked, those asked in part too. Reproduced: a model meets all nine. "
-        "Not reproduced: every model asked everything answered so, and has a point whose upper bound lies below 90%. "
-        "Else inconclusive. How many models were tried is told: one of many is the best of many.",
+        "Not reproduced: every model asked everything answered so, and has a point whose upper bound, corrected for "
+        "nine points, lies below 90%. Else inconclusive. How many models were tried is told: one of many is the best "
+        "of many.",
     ),
     "C15": Rule(
         "Random guessing sets the floor",

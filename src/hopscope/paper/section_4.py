@@ -18,6 +18,9 @@ from hopscope.words import counted
 NEAR_PERFECT = 0.9
 """The least lower bound of accuracy that is asked at every point."""
 
+LEVEL = 0.05
+"""How often a bound may miss: of the nine points of a model together from above, and of all models from below."""
+
 ACCEPTED = 0.95
 """The least share of the questions asked that must get an acceptable answer."""
 
@@ -103,7 +106,9 @@ def _models(summary: Summary | None) -> Finding:
     reason = ""
     if solvers:
         verdict = "reproduced"
-    elif any(all(point.high >= NEAR_PERFECT for point in points) for points in fair.values()):
+    elif any(
+        all(_bounds(point, 1 - LEVEL / len(points))[1] >= NEAR_PERFECT for point in points) for points in fair.values()
+    ):
         reason = f"an interval across {NEAR_PERFECT:.0%}, with Holm's correction over {counted(len(names), 'model')}"
     elif len(fair) < len(whole):
         reason = "; ".join(f"{name}: {fault}" for name, fault in faults.items() if fault)
@@ -141,12 +146,17 @@ def _solvers(models: Mapping[str, Sequence[Point]], asked: int) -> list[str]:
     """The models that meet all nine points, by Holm's procedure from the best down, over all that were asked."""
     found: list[str] = []
     for name in sorted(models, key=lambda name: -_worst(models[name]).low):
-        confidence = 1 - 0.05 / (asked - len(found))
-        bounds = [wilson(point.correct, point.accepted, confidence)[0] for point in models[name]]
+        confidence = 1 - LEVEL / (asked - len(found))
+        bounds = [_bounds(point, confidence)[0] for point in models[name]]
         if min(bounds) < NEAR_PERFECT:
             break
         found.append(name)
     return found
+
+
+def _bounds(point: Point, confidence: float) -> tuple[float, float]:
+    """The Wilson interval of a point's accuracy."""
+    return wilson(point.correct, point.accepted, confidence)
 
 
 def _worst(points: Sequence[Point]) -> Point:
