@@ -256,6 +256,12 @@ def test_drawing(tmp_path: Path) -> None:
     first = files[1].read_bytes()
     assert save(figure_5(found()), tmp_path / "circuit")[1].read_bytes() == first
     save(figure_5(made()), tmp_path / "none")
+    first_path, *others = found().paths
+    unused = replace(found(), paths=(replace(first_path, feeds=()), *others))
+    legend = figure_5(unused).axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()][-1] == "no use seen"  # every colour is told
+    assert figure_5(shared).axes[0].get_legend() is None  # where no uses were looked for, none is missing
     witness = disguised_witness(2)
     evaluator = VectorEvaluator(witness.transformer, witness.problem, held_out(witness.problem, 8))
     maps = appendix_c(evaluator.role_maps().same[0], witness.problem, found())

@@ -213,6 +213,9 @@ def test_tables_and_figures():
     assert left.lines[0].get_xydata().tolist() == [[6, 1]]
     assert middle.lines[1].get_xdata().tolist() == [0, *[1] * 6]
     assert len(right.lines) == 3
+    larger = seen(SERIAL, 9, [SERIAL], strict=(*SERIAL, (3, 2, "x0?", ">x3"), (3, 3, "x0?", ">x3")))
+    sizes, _, _ = figure(replace(result, models=(*result.models, larger))).axes
+    assert sizes.lines[0].get_xydata().tolist() == [[6, 6 / 7], [7, 0], [8, 1 / 7]]  # none has seven
     with pytest.raises(InputError, match="no model has a circuit"):
         figure(CensusResult((), ()))
 

@@ -171,7 +171,8 @@ def test_tables_and_figures():
     assert "| constant, seed 0 | 4 | step 1000 | 6, 6 | 100% | 100% | 1 |" in descent.table(result)
     assert "| constant, seed 9 | 0 | - |" in descent.table(result)
     left, _, right = figure(result).axes
-    assert len(left.lines) == 6
+    assert len(left.lines) == 7
+    assert [text.get_text() for text in left.get_legend().get_texts()] == ["a spike of the loss"]
     assert [len(line.get_xdata()) - 1 for line in right.lines] == [6, 3]
     with pytest.raises(InputError, match="no model has circuits"):
         figure(DescentResult(()))

@@ -120,6 +120,7 @@ def test_table_and_figure():
     assert "| certified, natural | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) | 1 of 1 (3% to 100%) |" in told
     assert "| heads left | 5.5 (5 to 7) | all | 4 (4 to 4) |" in told
     left, right = figure(result).axes
+    assert right.get_yscale() == "log"  # of losses a hundredth and a half apart
     assert [line.get_xydata().tolist() for line in right.lines[:2]] == [[[0, 0.01], [1, 0.01]]] * 2
     filled = [line.get_markerfacecolor() for line in left.lines if line.get_marker() == "o" and len(line.get_xdata())]
     assert filled.count("white") == 3

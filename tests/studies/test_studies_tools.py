@@ -11,6 +11,7 @@ from planted_circuits import DOUBLING, seen
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
+from hopscope.plot.style import PAGE
 from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.recorded_study import RecordedStudy
@@ -83,6 +84,17 @@ def test_the_curves_end_where_the_counts_do():
     assert all(above - below > 2 for below, above in pairwise(heights))  # dots: none hides another
     with pytest.raises(InputError, match="no seed is finished"):
         survival(Arms(()))
+
+
+def test_many_curves_are_no_wider_than_a_page():
+    """Names of any length stay above their own panel, so that letters keep their size."""
+    many = [replace(ARM, setup=replace(ARM.setup, name=f"{n}-layers-16-heads-dropout-later")) for n in range(6)]
+    figure = survival(Arms(tuple(many)))
+    figure.draw_without_rendering()
+    assert figure.get_figwidth() == PAGE
+    rows = figure.axes[:4], figure.axes[4:]
+    for one, other in (pair for row in rows for pair in pairwise(row)):
+        assert one.get_tightbbox().x1 < other.get_tightbbox().x0
 
 
 def test_round_trip(tmp_path):

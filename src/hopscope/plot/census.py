@@ -41,11 +41,13 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
 
     for place, layers in enumerate(result.depths):
         models = [one for one in result.solved(layers) if one.strict]
-        counts = sorted(Counter(len(one.strict) for one in models).items())
+        counts = Counter(len(one.strict) for one in models)
+        sizes = range(min(counts, default=0), max(counts, default=-1) + 1)  # also those that no circuit has
         look = hop_look(place + 1)
-        axes.plot([size for size, _ in counts], [number / len(models) for _, number in counts], color=look.color,
-                  marker=look.marker, label=f"{layers} layers (n = {len(models)})")  # fmt: skip
-    axes.axvline(minimum_paths(result.models[0].hops), color=INK, linewidth=0.8, linestyle=":")
+        axes.plot(sizes, [counts[size] / len(models) for size in sizes], color=look.color, marker=look.marker,
+                  label=f"{layers} layers (n = {len(models)})")  # fmt: skip
+    least = minimum_paths(result.models[0].hops)
+    axes.axvline(least, ymax=0.55, color=INK, linewidth=0.8, linestyle=":", label=f"theory's least, {least}")
     axes.set_xlabel("paths, strict reading")
     axes.set_ylabel("share of models")
     axes.set_ylim(0, 1)

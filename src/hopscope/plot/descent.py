@@ -37,6 +37,8 @@ def descent(result: DescentResult) -> Figure:
             axes.set_ylim(-0.02, 1.05)
             thousands(axes)
         panels[0].set_ylabel("share of the last circuit's paths")
+        panels[0].plot([], [], "x", color=VERMILION, markersize=3, label="a spike of the loss")
+        panels[0].legend(loc="lower left")
         changes = [change for rate in RATES for one in result.solved(rate) for change in one.changes]
         lines = {}
         for spike, (color, label) in _SPIKES.items():

@@ -139,8 +139,9 @@ def _legend(axes: Axes, drawn: Sequence[Arrow]) -> None:
     from matplotlib.lines import Line2D
 
     names = {"query": "feeds a query", "key": "feeds a key", "value": "feeds a value", "answer": "feeds the answer"}
+    names |= {"": "no use seen"}
     used = [into for into in names if any(arrow.into == into for arrow in drawn)]
-    handles = [Line2D([], [], color=_INTO[into], label=names[into]) for into in used]
+    handles = [Line2D([], [], color=_INTO.get(into, INK), label=names[into]) for into in used if used != [""]]
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=len(handles), fontsize=6.5)
 

@@ -40,6 +40,7 @@ def heads(result: HeadsResult) -> Figure:
             axes.axhline(1 - 1 / chains, color=color, linewidth=0.7, linestyle=":")
         axes.plot([], [], "o", markersize=3, color=INK, label="one layer")
         axes.plot([], [], "o", markersize=3, color=INK, markerfacecolor="white", label="two layers")
+        axes.plot([], [], color=INK, linewidth=0.7, linestyle=":", label="averaging")
         axes.axhline(BAR, color=INK, linewidth=0.7)
         told = f"the bar, {BAR:g}"
         axes.annotate(told, (0.5, BAR), xycoords=("axes fraction", "data"), ha="center", va="bottom", fontsize=6.5)
@@ -51,5 +52,5 @@ def heads(result: HeadsResult) -> Figure:
         axes.set_yscale("log")
         axes.set_xlabel("heads a layer")
         axes.set_ylabel("loss, one hop")
-        figure.legend(loc="outside upper left", ncols=5)
+        figure.legend(loc="outside upper left", ncols=3)
     return figure

@@ -40,7 +40,9 @@ def pruning(result: PruningResult) -> Figure:
         left.legend(loc="lower left")
         right.set_ylabel("loss of the model")
         right.axhline(result.bar, color=INK, linewidth=0.8, linestyle=":")
-        right.set_ylim(bottom=0)
+        right.annotate(f"the bar, {result.bar:g}", (0.98, result.bar), xycoords=("axes fraction", "data"), ha="right",
+                       va="bottom", fontsize=6.5)  # fmt: skip
+        right.set_yscale("log")
     return figure
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING
 
-from hopscope.plot.style import COLUMN, hop_label, hop_look, house, new_figure, thousands
+from hopscope.plot.style import COLUMN, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.studies.tools.arms import ArmLearned, Arms
 
 if TYPE_CHECKING:
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _A_ROW = 4
+"""The most panels beside one another."""
+
+_A_LINE = 24
+"""The most characters of a panel's title in a line."""
 
 
 def survival(found: Arms) -> Figure:
@@ -27,7 +32,7 @@ def survival(found: Arms) -> Figure:
     with house():
         across = min(_A_ROW, len(arms))
         rows = -(-len(arms) // across)
-        figure = new_figure(COLUMN * 0.75 * across, 0.4 + 2.0 * rows)
+        figure = new_figure(max(COLUMN, PAGE * across / _A_ROW), 0.4 + 1.9 * rows)
         panels = figure.subplots(rows, across, sharey=True, squeeze=False)
         for axes, arm in zip(panels.flat, arms, strict=False):
             _panel(figure, axes, arm)
@@ -36,7 +41,7 @@ def survival(found: Arms) -> Figure:
         for axes in panels[:, 0]:
             axes.set_ylabel("share not yet there")
         longest = max(range(len(arms)), key=lambda place: len(arms[place].hops))
-        panels.flat[longest].legend(loc="best")
+        figure.legend(*panels.flat[longest].get_legend_handles_labels(), loc="outside upper left", ncols=6)
     return figure
 
 
@@ -57,7 +62,8 @@ def _panel(figure: Figure, axes: Axes, arm: ArmLearned) -> None:
             label=hop_label(hop),
             transform=offset_copy(axes.transData, figure, y=apart, units="points"),
         )
-    axes.set_title(f"{arm.name.replace('-', ' ').replace('/', ', ')} (n = {len(arm.seeds)})", fontsize=7.5)
+    name = f"{arm.name.replace('-', ' ').replace('/', ', ')} (n = {len(arm.seeds)})".replace("n = ", "n\xa0=\xa0")
+    axes.set_title(fill(name, _A_LINE), fontsize=7.5)
     axes.set_xlabel("step")
     axes.set_xlim(0, arm.budget)
     axes.set_ylim(-0.04, 1.04)
