@@ -119,3 +119,7 @@ def test_the_interval_of_a_ratio_of_few_has_the_truth_in_it_as_often_as_it_says(
     drawn = np.random.default_rng(0).lognormal(10, 0.5, (1000, 20)).astype(int).tolist()
     found = [ratio_of_means(one[:10], one[10:], 10**9) for one in drawn]
     assert sum(low <= 1 <= high for _, low, high in found) >= 0.935 * len(found)
+    skewed = np.random.default_rng(0).lognormal(10, 1, (1000, 20)).astype(int).tolist()
+    found = [ratio_of_means(one[:10], one[10:], 10**9) for one in skewed]
+    covered = sum(low <= 1 <= high for _, low, high in found) / len(found)
+    assert 0.9 <= covered <= 0.93  # too narrow, as its docstring tells

@@ -244,7 +244,7 @@ def test_drawing(tmp_path: Path) -> None:
     from hopscope.circuits.on_vectors import VectorEvaluator
     from hopscope.plot.appendix_c import appendix_c, one_prompt
     from hopscope.plot.figure_5 import arrows, figure_5
-    from hopscope.plot.style import save
+    from hopscope.plot.style import INK, save
 
     shared = made(*SERIAL, (3, 2, ">x1", "x0>"))
     drawn = arrows(shared)
@@ -258,7 +258,9 @@ def test_drawing(tmp_path: Path) -> None:
     save(figure_5(made()), tmp_path / "none")
     first_path, *others = found().paths
     unused = replace(found(), paths=(replace(first_path, feeds=()), *others))
-    legend = figure_5(unused).axes[0].get_legend()
+    axes = figure_5(unused).axes[0]
+    assert {text.get_color() for text in axes.texts if text.get_text()} == {INK}, "pale numbers cannot be read"
+    legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()][-1] == "no use seen"  # every colour is told
     assert figure_5(shared).axes[0].get_legend() is None  # where no uses were looked for, none is missing

@@ -130,8 +130,8 @@ def _draw_arrow(axes: Axes, at: dict[str, float], arrow: Arrow) -> None:
     )
     label = f"{arrow.worst:.2f}" + (f" ×{len(arrow.heads)}" if len(arrow.heads) > 1 else "")
     middle = (0.42 * start[0] + 0.58 * end[0], 0.42 * start[1] + 0.58 * end[1])
-    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-    axes.text(*middle, label, ha="center", va="center", fontsize=6, color=color, bbox=box, zorder=4)
+    box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+    axes.text(*middle, label, ha="center", va="center", fontsize=6, color=INK, bbox=box, zorder=4)
 
 
 def _legend(axes: Axes, drawn: Sequence[Arrow]) -> None:
