@@ -13,6 +13,7 @@ from resting_head import resting
 from torch import Tensor
 from two_keys import two_keys
 
+from hopscope.circuits import apply
 from hopscope.circuits.certificate import PARTS, Evidence, certify
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Sense
@@ -213,3 +214,18 @@ def test_background_that_tells_nothing_of_chains_is_the_same_without_it() -> Non
     assert part.passed
     assert part.numbers["blind_mse"] == pytest.approx(part.numbers["natural_mse"], abs=1e-4)
     assert "as to any other" not in part.says
+
+
+def test_a_row_at_its_mean_is_put_in_place_by_hand_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: tools whose mean of a row is uniform."""
+    made = loud_background(0.35, 0.56)
+    mean, factors = evidence_of(made).hypotheses.mean(LOUD), apply.factors
+    assert PARTS["harness"](evidence_of(made, {LOUD: mean})).passed
+
+    def flat(form: Form, query: int, roles: int) -> Tensor:
+        return torch.ones(2 * roles) if form.kind is Intervention.MEAN else factors(form, query, roles)
+
+    monkeypatch.setattr(apply, "factors", flat)
+    part = PARTS["harness"](evidence_of(made, {LOUD: mean}))
+    assert not part.passed
+    assert part.numbers["natural_difference"] > 0.01
