@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from loud_background import FLAT, LOUD, loud_background
 from planted_models import LAST_OF_TWO, evidence_of, witness
 from resting_head import resting
 from torch import Tensor
 from two_keys import two_keys
 
+from hopscope.circuits import apply
 from hopscope.circuits.certificate import PARTS, Evidence, certify
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Sense
@@ -153,3 +155,77 @@ def test_a_key_of_its_own_is_missed_by_the_model_too() -> None:
     assert part.passed
     assert [*part.numbers["keys"]] == [path.describe(evidence.evaluator.names) for path in evidence.paths]
     assert min(part.numbers["keys"].values()) > 0.5
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+@pytest.mark.parametrize(("share", "weight"), [(0.5, 0.74), (1e-43, 0.32)])
+def test_a_key_is_looked_at_for_every_question(share: float, weight: float, sense: Sense) -> None:
+    """Planted: it depends on the symbols at which member of the pair the query looks, and one of them is claimed."""
+    evidence = evidence_of(two_keys(share, turns=100.0), sense=sense)
+    *_, claimed = evidence.paths
+    assert evidence.hypotheses.weights(claimed.row)[claimed.key] == pytest.approx(weight, abs=0.05)
+    assert evidence.unnamed == [claimed._replace(key=1)]
+    found = certify(evidence)
+    assert found.failed == ("outside",)
+    assert found.number("outside", "worst_mse") < evidence.bar < 0.2 < found.number("outside", "unnamed_mse")
+    assert found.parts["outside"].says.endswith(
+        f"; without layer 2 head 1: x0? -> >x1, of which the circuit says nothing, "
+        f"{found.number('outside', 'unnamed_mse'):.3f}"
+    )
+
+
+def test_another_key_that_is_not_needed_does_no_harm() -> None:
+    """The control: the row of the witness with a third of its weight where it reads nothing of use."""
+    made = witness(2)
+    evidence = evidence_of(made)
+    evidence.hypotheses.heavy = lambda row: [0, 1, 3]  # type: ignore[method-assign]
+    assert evidence.unnamed
+    part = PARTS["outside"](evidence)
+    assert part.passed
+    assert part.numbers["unnamed_mse"] < 0.01
+
+
+@pytest.mark.parametrize(("score", "failed"), [(0.56, ("sufficiency",)), (-2.0, ("sufficiency", "outside"))])
+def test_rows_at_their_mean_tell_no_chain_from_others(score: float, failed: tuple[str, ...]) -> None:
+    """Planted: a row brings a third of the answer with 0.1 more, or less, weight on its own chain, and is background.
+
+    With less weight it reads the second members too, which the circuit leaves out: that is for `outside` to see.
+    """
+    made = loud_background(0.35, score)
+    hypotheses = evidence_of(made).hypotheses
+    assert hypotheses.chainless(LOUD)
+    evidence = evidence_of(made, {row: hypotheses.mean(row) for row in (LOUD, FLAT)})
+    assert evidence.background == [LOUD, FLAT]
+    found = certify(evidence)
+    assert found.failed == failed
+    blind = found.number("sufficiency", "blind_mse")
+    assert found.number("sufficiency", "natural_mse") < evidence.bar < 0.1 < blind
+    assert found.parts["sufficiency"].says.endswith(
+        f"; it stands on 2 rows at their mean beside its paths; where these attend to their own chain as to any other "
+        f"it has {blind:.3f}"
+    )
+
+
+def test_background_that_tells_nothing_of_chains_is_the_same_without_it() -> None:
+    """The control: the same model, whose loud head brings nothing of its own chain."""
+    made = loud_background(0.0, 0.56)
+    hypotheses = evidence_of(made).hypotheses
+    part = PARTS["sufficiency"](evidence_of(made, {row: hypotheses.mean(row) for row in (LOUD, FLAT)}))
+    assert part.passed
+    assert part.numbers["blind_mse"] == pytest.approx(part.numbers["natural_mse"], abs=1e-4)
+    assert "as to any other" not in part.says
+
+
+def test_a_row_at_its_mean_is_put_in_place_by_hand_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: tools whose mean of a row is uniform."""
+    made = loud_background(0.35, 0.56)
+    mean, factors = evidence_of(made).hypotheses.mean(LOUD), apply.factors
+    assert PARTS["harness"](evidence_of(made, {LOUD: mean})).passed
+
+    def flat(form: Form, query: int, roles: int) -> Tensor:
+        return torch.ones(2 * roles) if form.kind is Intervention.MEAN else factors(form, query, roles)
+
+    monkeypatch.setattr(apply, "factors", flat)
+    part = PARTS["harness"](evidence_of(made, {LOUD: mean}))
+    assert not part.passed
+    assert part.numbers["natural_difference"] > 0.01

@@ -133,15 +133,19 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
 def test_a_certificate_is_asked_for_what_its_rules_ask_for() -> None:
     """`places` came with rules 3: before, a certificate was whole without it; from then on it is not."""
     parts = {name: Part(True, "", {}) for name in PART_NAMES if name != "places"}
-    assert [Certificate("natural", parts, rules).passed for rules in range(1, 7)] == [True, True, *[False] * 4]
+    assert [Certificate("natural", parts, rules).passed for rules in range(1, RULES + 1)] == [
+        True,
+        True,
+        *[False] * (RULES - 2),
+    ]
     some = {name: part for name, part in parts.items() if name != "outside"}
     assert not Certificate("natural", some, 1).passed
     lost = {**parts, "places": Part(False, "", {})}
     assert not Certificate("natural", lost, 2).passed  # what is there and failed counts by any rules
     whole = found()
-    with pytest.raises(InputError, match="by the same rules, got rules 2 for the natural and 6 for the strict one"):
+    with pytest.raises(InputError, match=f"rules 2 for the natural and {RULES} for the strict one"):
         replace(whole, certificate=replace(whole.certificate, rules=2))
-    with pytest.raises(InputError, match="rules must be from 1 to 6"):
+    with pytest.raises(InputError, match=f"rules must be from 1 to {RULES}"):
         Certificate("natural", parts, 0)
 
 
@@ -149,7 +153,7 @@ def test_a_certificate_is_asked_for_what_its_rules_ask_for() -> None:
     ("damage", "says"),
     [
         ({"schema": 4}, "schema 4 and this hopscope reads 3 at most"),
-        ({"rules": 7}, "rules must be from 1 to 6, what this hopscope knows, got 7"),
+        ({"rules": RULES + 1}, f"rules must be from 1 to {RULES}, what this hopscope knows, got {RULES + 1}"),
         ({"rules": None}, "rules"),
         ({"kind": "hopscope run"}, "is not the record of a circuit"),
         ({"hops": 4}, "hops is 4, but 2 by the rest of the record"),

@@ -144,20 +144,31 @@ def test_paths_that_fell_back_are_counted(tmp_path):
 
 
 def test_a_plateau_that_was_not_seen_is_not_said_to_last(tmp_path):
-    """At two chains its level is what counts as learned."""
+    """With one chain nobody need guess: its level is 0, and no loss is under that."""
     run = known_run(tmp_path / "run")
     circuit_json(run, run.path / "circuit.json")
     ask(run.path, "--sequences", 4, "--no-figures")
     emergence = Emergence.load(run.path / "emergence.json")
 
-    def told(left, learned):
+    def told(left, learned, level=0.5):
         (line,) = (
             line
-            for line in _lines(replace(emergence, plateau=Plateau(0.5, 10, left, learned)))
+            for line in _lines(replace(emergence, plateau=Plateau(level, 10, left, learned)))
             if "losses by hop" in line
         )
         return line
 
-    assert told(None, (40, None)) == "no plateau was seen; losses by hop below 0.5 at step 40, never"
+    assert told(None, (40, None), level=0.0) == "no plateau was seen; losses by hop below 0.5 at step 40, never"
     assert told(None, (None, None)).startswith("plateau at 0.5 not left; ")
     assert told(40, (40, None)).startswith("plateau at 0.5 left at step 40 (epoch 5); ")
+
+
+@pytest.mark.parametrize(("chains", "below"), [(1, "0.5"), (2, "0.33"), (4, "0.5"), (8, "0.58")])
+def test_levels_are_those_of_so_many_chains(chains, below, tmp_path):
+    """A loss counts as learned below what its chains make it; with two, attention may be at 0.5 by chance."""
+    run = known_run(tmp_path / "run")
+    circuit_json(run, run.path / "circuit.json")
+    ask(run.path, "--sequences", 4, "--no-figures")
+    told = _lines(replace(Emergence.load(run.path / "emergence.json"), chains=chains))
+    assert any(f"; losses by hop below {below} at step " in line for line in told)
+    assert any(line.startswith("with two chains ") for line in told) == (chains == 2)

@@ -78,6 +78,12 @@ class Hypotheses:
         # So that no query is left without a key where the average has no weight on anything that it may see.
         return Form(Intervention.MEAN, (), tuple((expected + 1e-12).tolist()))
 
+    def blind(self, row: Row) -> Form:
+        """The mean pattern of a row with no more and no less on its own chain, but for itself, than on any other."""
+        mean, roles = self.mean(row).weights, len(self._visible)
+        own = [mean[role if role == row.query else roles + role] for role in range(roles)]
+        return Form(Intervention.MEAN, (), (*own, *mean[roles:]))
+
     def weights(self, row: Row) -> list[float]:
         """Mean weight of a row on every role of its own chain."""
         weights: list[float] = self._maps.same[0, row.layer, row.head, row.query].double().tolist()

@@ -67,6 +67,8 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
 
 def _lines(emergence: Emergence) -> list[str]:
     """The lines that are printed for people."""
+    from hopscope.training.metrics import learned_below
+
     lines = [f"{'path':<28} {'attention':>9}  {'without it':>10}  crosses 0.5 at step (95%), epoch"]
     for path in emergence.paths:
         name = f"{path.layer:>2}.{path.head}  {path.query:>4} -> {path.key}"
@@ -80,15 +82,17 @@ def _lines(emergence: Emergence) -> list[str]:
     fell = sum(path.fell_back for path in emergence.paths)
     again = f"; {fell} of {counted(len(emergence.paths), 'path')} fell below it again afterwards" if fell else ""
     lines.append(f"delivered by the paths that have crossed 0.5 by then: {', '.join(hops)}{again}")
+    if emergence.chains == 2:
+        lines.append("with two chains a look at both alike has an attention of 0.5 and may cross it by chance")
     left, learned = emergence.plateau.left, emergence.plateau.learned
     if left is not None:
         stay = f"plateau at {emergence.plateau.level:g} left at step {left} (epoch {emergence.epoch(left):.0f})"
-    elif learned and learned[0] is not None:  # with two chains what is on its level counts as learned
+    elif learned and learned[0] is not None:  # with one chain nobody need guess: its level is 0
         stay = "no plateau was seen"
     else:
         stay = f"plateau at {emergence.plateau.level:g} not left"
     below = ", ".join("never" if step is None else str(step) for step in learned)
-    lines.append(f"{stay}; losses by hop below 0.5 at step {below or 'unknown'}")
+    lines.append(f"{stay}; losses by hop below {learned_below(emergence.chains):.2g} at step {below or 'unknown'}")
     for measure in emergence.measures:
         heads = " and ".join(f"{layer}.{head}" for layer, head in measure.heads)
         settled = "never" if measure.settled is None else f"from step {measure.settled:.0f}"

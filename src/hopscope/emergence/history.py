@@ -10,7 +10,8 @@
     paths        layer and head from 1, query and key as roles, hop (see `order.hop_of`); by checkpoint: `attention`
                  (mean weight), `foremost` (share of queries that put their largest weight on the key), `change` (rise
                  of the loss without the path) with `change_interval`; `crossing`, when the attention crosses 0.5
-    learned      for each hop asked for, when its partial loss on these sequences falls below 0.5
+    learned      for each hop asked for, when its partial loss on these sequences falls below 0.5 (for other than four
+                 chains see `training.metrics.learned_below`)
     order        `emerged`: for hops 1 to D, the step at which the paths that have crossed 0.5 by then, each at some
                  time, deliver it; `certainty` that each comes after the one before (see `order.py`)
     plateau      from the metrics of training: level, reached, left, learned
@@ -120,7 +121,8 @@ class Emergence:
         losses: mean squared error, by checkpoint.
         partial_losses: the same by checkpoint and hop asked for.
         paths: the circuit's paths.
-        learned: for each hop asked for, when its partial loss on these sequences falls below 0.5.
+        learned: for each hop asked for, when its partial loss on these sequences falls below 0.5 (at N = 4; see
+            `training.metrics.learned_below`).
         order: the order in which the hops are delivered, see `hopscope.emergence.order`.
         plateau: the plateau, from the metrics of training.
         measures: the progress measures.

@@ -10,6 +10,7 @@ from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.plot.figure_5 import arrows, draw_circuit
 from hopscope.plot.style import PAGE, hop_label, hop_look, house, new_figure
+from hopscope.training.metrics import learned_below
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,8 @@ def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistor
     axes.set_yticks(range(len(paths)), [path_name(path, emergence) for path in paths])
     axes.set_ylim(len(paths) - 0.5, -0.5)
     axes.set_xlim(0, end * 1.01)
-    axes.set_xlabel(f"epoch ({emergence.steps_per_epoch} steps) of emergence\ndotted: loss below 0.5")
+    below = f"loss below {learned_below(emergence.chains):.2g}"
+    axes.set_xlabel(f"epoch ({emergence.steps_per_epoch} steps) of emergence\ndotted: {below}")
 
 
 def _when(path: PathHistory) -> tuple[float, int]:

@@ -26,8 +26,10 @@ def sufficiency(evidence: Evidence) -> Part:
     """The loss of the circuit alone, in total and by hop, with its forms imposed and with the model's own patterns.
 
     Everything else is switched off. Passes if the interval of the loss ends below the bar: with its forms imposed, and
-    in the natural sense with the model's own patterns too; in the strict sense only if every row in use is imposed and
-    has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses would still pass.
+    in the natural sense with the model's own patterns too, also where its rows at their mean attend to their own chain
+    as they do to any other: what they bring of their own chain would be the work of paths that it does not name. In the
+    strict sense it passes only if every row in use is imposed and has a path, and no other row is at its mean.
+    `least_bar` is the lowest bar at which its losses would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
@@ -46,6 +48,13 @@ def sufficiency(evidence: Evidence) -> Part:
     spread = [row for row in evidence.rows if evidence.program[row].kind is not Intervention.ONE_HOT]
     if beside:
         says += f"; it stands on {' and '.join(beside)} beside its paths"
+    blind = {}
+    if evidence.blinded != evidence.base:
+        loss = evidence.sure(evidence.blinded)
+        blind = {"blind_mse": loss.mean, "blind_interval": loss.interval}
+        judged.append(loss)
+        if loss.interval[1] >= evidence.bar:
+            says += f"; where these attend to their own chain as to any other it has {loss.mean:.3f}"
     numbers = {
         "sense": evidence.sense,
         "full_mse": full.mean,
@@ -54,6 +63,7 @@ def sufficiency(evidence: Evidence) -> Part:
         "natural_mse": natural.mean,
         "natural_interval": natural.interval,
         "nothing_mse": nothing.mean,
+        **blind,
         "ratio": tidy(imposed.mean / max(full.mean, 1e-12)),
         "background_rows": len(evidence.background),
         "helper_rows": len(evidence.helpers),

@@ -74,6 +74,13 @@ class Evidence(Sampling):
         return [path for path in self.paths if self._keys[path.row] > 1 or self.program[path.row].kind not in CHOSEN]
 
     @cached_property
+    def unnamed(self) -> list[AttentionPath]:
+        """Where the rows that are said to look at chosen keys attend to other roles of their chain too."""
+        chosen = [row for row in self.rows if self.program[row].kind in CHOSEN]
+        looks = (AttentionPath(*row, key) for row in chosen for key in sorted(self.hypotheses.heavy(row)))
+        return [look for look in looks if look not in self.paths]
+
+    @cached_property
     def _keys(self) -> Counter[Row]:
         """How many paths every row has."""
         return Counter(path.row for path in self.paths)
@@ -93,6 +100,12 @@ class Evidence(Sampling):
     def background(self) -> list[Row]:
         """The rows that are off by being at their mean or positional mean, not uniform, zero or at themselves."""
         return [row for row in self.outside if self.program[row] not in (UNIFORM, ZERO, IDENTITY)]
+
+    @cached_property
+    def blinded(self) -> Draft:
+        """The circuit as it is judged, its background unable to tell a chain from others by the mean of a row."""
+        means = [row for row in self.background if self.program[row].kind is Intervention.MEAN]
+        return {**self.base, **{row: self.hypotheses.blind(row) for row in means}}
 
     @cached_property
     def outside(self) -> list[Row]:

@@ -82,7 +82,7 @@ class _Placed(Edit):
     """Puts patterns in place by writing them where the roles stand, one row after another.
 
     Args:
-        captured: recorded patterns, used for an empty program and for rows whose form is an average.
+        captured: recorded patterns, used for an empty program and for rows at their positional mean.
         program: the forms of the rows; `keep` rows stay as they come through.
         batch: says where the chains stand.
         causal: whether positions see only themselves and what stands before them.
@@ -110,8 +110,14 @@ class _Placed(Edit):
     ) -> Float[Tensor, "row key"]:
         """What the positions of one row attend to."""
         position = torch.arange(before.shape[-1]).expand_as(before)
-        if form.kind is Intervention.UNIFORM:
-            seen = (position <= query[..., None]) if self._causal else torch.ones_like(before)
+        if form.kind in (Intervention.UNIFORM, Intervention.MEAN):
+            seen = (position <= query[..., None]).float() if self._causal else torch.ones_like(before)
+            if form.kind is Intervention.MEAN:
+                own, others = torch.tensor(form.weights).view(2, -1)
+                role, chain = self._role[sequence], self._chain[sequence]
+                mine = chain.gather(1, query[:, None])
+                near = ((chain == mine) & (mine >= 0)) | (position == query[..., None])
+                seen = seen * torch.where(near, own[role], others[role])
             return seen / seen.sum(dim=-1, keepdim=True)
         if form.kind is Intervention.IDENTITY:
             return (position == query[..., None]).float()

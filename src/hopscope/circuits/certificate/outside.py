@@ -95,11 +95,14 @@ def families(evidence: Evidence) -> Part:
 
 
 def outside(evidence: Evidence) -> Part:
-    """The model without random halves of the rows that carry nothing according to the circuit: each half and its rest.
+    """The model without what carries nothing according to the circuit: random halves of the other rows, other keys.
 
-    In the strict sense the circuit's patterns are imposed, since a strict circuit does not claim what makes them. Rows
-    taken away are uniform, or at themselves if the circuit has them so. Passes if the model holds the bar for sure
-    without the worst half: the interval of its loss ends below.
+    Of the rows, each half and its rest are taken away. In the strict sense the circuit's patterns are imposed then,
+    since a strict circuit does not claim what makes them. Rows taken away are uniform, or at themselves if the circuit
+    has them so. Of the rows in use that are said to look at chosen keys, all others that they attend to in their chain
+    are knocked out of the model at once: a row that looks at its key for some questions, and elsewhere for the rest, is
+    not what the circuit says. Passes if the model holds the bar for sure without the worst half, and without those
+    keys: the interval of its loss ends below.
     """
     generator, idle = evidence.random("outside"), list(evidence.idle.items())
     halves: list[Draft] = []
@@ -109,14 +112,22 @@ def outside(evidence: Evidence) -> Part:
     imposed: Draft = {row: evidence.program[row] for row in evidence.rows} if evidence.sense == "strict" else {}
     programs: list[Draft] = [imposed | half for half in halves]
     losses = evidence.settled(programs, evidence.bar, imposed)
-    worst = max(range(len(losses)), key=losses.__getitem__)
-    loss = evidence.sure(programs[worst])
-    return Part(
-        loss.interval[1] < evidence.bar,
+    loss = evidence.sure(programs[max(range(len(losses)), key=losses.__getitem__)])
+    says = (
         f"the model without random halves of the other {len(idle)} rows has a loss of at most {loss.mean:.3f}; the bar "
-        f"is {evidence.bar:g}",
-        {"worst_mse": loss.mean, "interval": loss.interval, "mse": [tidy(one) for one in losses]},
+        f"is {evidence.bar:g}"
     )
+    numbers = {"worst_mse": loss.mean, "interval": loss.interval, "mse": [tidy(one) for one in losses]}
+    if not evidence.unnamed:
+        return Part(loss.interval[1] < evidence.bar, says, numbers)
+    others: dict[Row, list[int]] = defaultdict(list)
+    for look in evidence.unnamed:
+        others[look.row].append(look.key)
+    keys = evidence.sure({row: knock_out(*keys) for row, keys in others.items()})
+    looks = [look.describe(evidence.evaluator.names) for look in evidence.unnamed]
+    says += f"; without {'; '.join(looks)}, of which the circuit says nothing, {keys.mean:.3f}"
+    numbers |= {"unnamed": looks, "unnamed_mse": keys.mean, "unnamed_interval": keys.interval}
+    return Part(max(loss.interval[1], keys.interval[1]) < evidence.bar, says, numbers)
 
 
 def completeness(evidence: Evidence) -> Part:

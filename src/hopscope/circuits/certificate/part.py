@@ -15,7 +15,7 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
-RULES = 6
+RULES = 7
 """Version of what the parts ask, kept in every record; it goes up when parts begin to refuse what they used to pass.
 
 1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
@@ -25,7 +25,9 @@ form is a whole pattern must be needed by itself; a strict circuit has every row
 on the circuit's background; `places` and `outside` decide on as many sequences as it takes to be sure; a position of no
 chain attends to itself where a row is put at itself. 5: `completeness` asks for every key by itself, so that no other
 key of its row may stand in for it. 6: and compares what the model loses without the key with what the circuit loses
-without all that it says of it, so that a key which stands in may also be fed by the circuit.
+without all that it says of it, so that a key which stands in may also be fed by the circuit. 7: `outside` takes away
+the keys that rows attend to and the circuit does not name, for a row may look at its key for a part of the questions
+alone; `sufficiency` holds the bar also where rows at their mean attend to their own chain as to any other.
 """
 
 
