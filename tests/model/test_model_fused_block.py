@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -156,11 +160,33 @@ def test_what_is_not_a_number_stays_so_and_in_its_sequence(precision, d_head):
 
 
 @in_both
+@pytest.mark.parametrize("d_head", [8, 32])
 @pytest.mark.parametrize("size", [30.0, 3000.0])
-def test_large_numbers(precision, size):
+def test_large_numbers(precision, size, d_head):
     """GELU and softmax far out, where an exponential is beyond what fp32 can hold."""
-    block = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=32, layer_norm=False))
+    block = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=d_head, layer_norm=False))
     as_exact(block, size * random(1, 4, 28, 64), random(1, 4, 28, 64, seed=2), precision)
+
+
+@in_both
+@pytest.mark.parametrize("d_head", [8, 32])
+def test_a_model_that_diverges_does_not_go_on_with_attention_to_all_alike(precision, d_head):
+    """Scores that are all far below zero, and scores beyond what fp32 holds, of which torch makes no number either."""
+    block = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=d_head, layer_norm=False, mlp=False))
+    x, gradient = random(1, 4, 28, 64), random(1, 4, 28, 64, seed=2)
+    exact = outcome(block, 1e16 * x, gradient, "fp64")["out"]
+    fused, plain = (outcome(block, 1e16 * x, gradient, precision, fused=fused)["out"] for fused in (True, False))
+    mine, theirs = ((one - exact).norm() / exact.norm() for one in (fused, plain))
+    assert mine <= 2 * theirs + EXACTNESS[precision]
+    assert outcome(block, 1e30 * x, gradient, precision, fused=True)["out"].isnan().all()
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is guarded as Linux does it")
+@pytest.mark.parametrize("kind", ["block", "attention"])
+def test_nothing_past_the_end_is_touched(kind):
+    """Each tensor ends where the process may neither read nor write: one step too far kills it."""
+    subprocess.run([sys.executable, str(Path(__file__).parents[1] / "support" / "guarded.py"), kind], check=True)
 
 
 def small(steps: int = 10, **recipe: object) -> Setup:

@@ -123,6 +123,22 @@ def test_a_flipped_bit_of_the_state_is_refused(tmp_path, monkeypatch):
     refused(folder, "state.safetensors")
 
 
+@pytest.mark.parametrize("wrong", ["missing", "of another shape", "one too many"])
+def test_a_state_with_other_tensors_is_refused_by_its_path_and_left(tmp_path, monkeypatch, wrong):
+    folder = half(tmp_path / "run", monkeypatch)
+    step, state = RunFolder(folder).load_state()
+    name = "blocks.0.attention.out.weight"
+    if wrong == "missing":
+        del state[name]
+    else:
+        state[name if wrong == "of another shape" else f"{name}.more"] = state[name][:, 1:].clone()
+    RunFolder(folder).save_state(step, state)
+    before = contents(folder)
+    with pytest.raises(InputError, match=rf"state\.safetensors is damaged: {name}.* is missing, .*; it was left"):
+        train(TINY, PROBLEM, folder)
+    assert contents(folder) == before
+
+
 def test_the_state_of_another_seed_is_refused(tmp_path, monkeypatch):
     folder, other = half(tmp_path / "run", monkeypatch), half(tmp_path / "other", monkeypatch, seed=1)
     shutil.copy(other / "state.safetensors", folder)

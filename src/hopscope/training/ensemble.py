@@ -111,13 +111,13 @@ class Ensemble:
             left: the heads that were left; None for those whose output weights are not all zero.
 
         Raises:
-            InputError: a tensor is missing or has another shape.
+            InputError: a tensor is missing, has another shape, or is one too many.
         """
         mine = {name: tensor.shape for name, tensor in self.state().items()}
         theirs = {name: tensor.shape for name, tensor in state.items()}
         if mine != theirs:
             wrong = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
-            raise InputError(f"the saved state does not fit this recipe: {wrong[0]} is missing or of another shape")
+            raise InputError(f"{wrong[0]} is missing, of another shape, or one too many for this recipe")
         for part, where in zip(self._parts, self._slices, strict=True):
             mine_left = None if left is None else left[where]
             part.load({name: tensor[where] for name, tensor in state.items()}, step, mine_left)

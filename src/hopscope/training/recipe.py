@@ -52,7 +52,8 @@ class Recipe:
             learned every hop (loss below 0.5 at a row of metrics, for four chains), so that what is learned does not
             depend on single heads. At the least depth more models learn with it (`hopscope study learning`).
         head_dropout_after: number of hops, whichever they are, that the model must have learned before head dropout
-            starts. With 1 the plateau is as short as without head dropout.
+            starts. With 1 the plateau is as short as without head dropout; with as many as are asked for, or more, it
+            never starts.
         warmup: steps over which the learning rate rises linearly.
         optimiser: optimiser of the weights: `adamw`, or `muon` for the matrices of blocks, head by head, with AdamW for
             the rest; see `hopscope.training.muon`.

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import number_or_null
 from hopscope.interrupts import deferred
 from hopscope.outside_runs import check_in_no_run
@@ -114,7 +114,10 @@ def _continue(
         _require_order(run, first, state.pop(_ORDER, None))
         since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(engine.device)
         left = state.pop(_LEFT, None)
-        ensemble.load_state(state, first, left)
+        try:
+            ensemble.load_state(state, first, left)
+        except InputError as error:
+            raise InputError(f"{run.path / 'state.safetensors'} is damaged: {error}; {UNTOUCHED}") from None
         run.require_rows(first)
     else:
         run.require_no_lost_state()

@@ -62,10 +62,10 @@ ALWAYS Lanes product(int width, const Lanes *columns, const float *row) {
 ALWAYS Lanes weigh(int at, int keys, int width, int causal, const Lanes *columns, const float *key, Lanes *weights) {
     const int pitch = pitch_of(width), hidden = causal && at < keys ? at + 1 : keys;
     const Ints lane = lanes_from(at);
-    Lanes most = (Lanes){} - 1e30f, sum = {};
+    Lanes most = (Lanes){} - INFINITY, sum = {};
     for (int j = 0; j < keys; j++) {
         Lanes score = product(width, columns, key + j * pitch);
-        if (j >= hidden) score = chosen(lane >= j, score, (Lanes){} - 1e30f);
+        if (j >= hidden) score = chosen(lane >= j, score, (Lanes){} - INFINITY);
         weights[j] = score;
         most = chosen(score > most, score, most);
     }
@@ -218,7 +218,7 @@ ALWAYS Lanes dot(int width, const Lanes *one, const Lanes *other) {
 /* exp(score - largest score) of one query and so many keys; gives one over their sum. */
 ALWAYS Lanes soften(int keys, int width, const Lanes *query, const Lanes *key, Lanes *weights) {
     const int pitch = pitch_of(width);
-    Lanes most = (Lanes){} - 1e30f, sum = {};
+    Lanes most = (Lanes){} - INFINITY, sum = {};
     for (int j = 0; j < keys; j++) {
         const Lanes score = weights[j] = dot(width, query, key + j * pitch);
         most = chosen(score > most, score, most);

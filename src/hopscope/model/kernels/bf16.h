@@ -7,7 +7,6 @@
 
 #include <immintrin.h>
 
-#define HALF 1
 #define VECTOR 16
 #define TOGETHER 2 /* numbers in a word */
 #define PANEL 64 /* columns that are made ready together, word after word */

@@ -4,7 +4,6 @@
 
 #include "lanes.h"
 
-#define HALF 0
 #define VECTOR LANES
 #define TOGETHER 1 /* numbers in a word */
 #define PANEL 64 /* columns that are made ready together, word after word */

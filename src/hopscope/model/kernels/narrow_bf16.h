@@ -19,15 +19,15 @@ static _Thread_local struct {
     RowPairs queries, keys, values, givens;
     Vector weights[2][MOST + 1], changes[2][MOST + 1]; /* [query of two][key] */
     Pairs patterns[MOST * POSITION_PAIRS], moves[MOST * POSITION_PAIRS]; /* [key][two queries] */
-} narrow ALIGNED;
+} work ALIGNED;
 
 /* Two vectors, rounded, side by side in every word. */
 ALWAYS Pairs paired(Vector first, Vector second) {
     const Pairs halves = (Pairs)_mm512_cvtne2ps_pbh(second, first);
-    const Pairs low = _mm512_set_epi16(
+    const Pairs by_turns = _mm512_set_epi16(
         31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
         16, 0);
-    return _mm512_permutexvar_epi16(low, halves);
+    return _mm512_permutexvar_epi16(by_turns, halves);
 }
 
 /* Four words of sixteen heads, four heads a vector, into a vector a word; and back. Lanes end in another order than
@@ -53,12 +53,14 @@ ALWAYS Pairs read_fours(int there, const Number *from, const int64_t *at) {
     return _mm512_inserti32x4(three, _mm_maskz_loadu_epi32(words, from + at[3]), 3);
 }
 
+/* The mask is of numbers: of one of words and the extraction gcc makes one instruction, which faults where it may not
+   write even if it would not. */
 ALWAYS void write_fours(int there, Number *to, const int64_t *at, Pairs fours) {
-    const __mmask8 words = there >= 4 ? 15 : (1 << there) - 1;
-    _mm_mask_storeu_epi32(to + at[0], words, _mm512_castsi512_si128(fours));
-    _mm_mask_storeu_epi32(to + at[1], words, _mm512_extracti32x4_epi32(fours, 1));
-    _mm_mask_storeu_epi32(to + at[2], words, _mm512_extracti32x4_epi32(fours, 2));
-    _mm_mask_storeu_epi32(to + at[3], words, _mm512_extracti32x4_epi32(fours, 3));
+    const __mmask8 numbers = there >= 4 ? 255 : (1 << 2 * there) - 1;
+    _mm_mask_storeu_epi16(to + at[0], numbers, _mm512_castsi512_si128(fours));
+    _mm_mask_storeu_epi16(to + at[1], numbers, _mm512_extracti32x4_epi32(fours, 1));
+    _mm_mask_storeu_epi16(to + at[2], numbers, _mm512_extracti32x4_epi32(fours, 2));
+    _mm_mask_storeu_epi16(to + at[3], numbers, _mm512_extracti32x4_epi32(fours, 3));
 }
 
 /* Rows of so many positions, `stride` apart and `more` from where each head begins. */
@@ -105,7 +107,7 @@ ALWAYS Vector times(int width, const Pairs *one, const Pairs *other) {
 
 /* exp(score - largest score) of one query and so many keys, and a zero after them; gives one over their sum. */
 ALWAYS Vector weigh(int keys, int width, const Pairs *query, const Pairs *key, Vector *weights) {
-    Vector most = (Vector){} - 1e30f, sum = {};
+    Vector most = (Vector){} - INFINITY, sum = {};
     for (int j = 0; j < keys; j++) {
         weights[j] = times(width, query, key + j * (width / 2));
         most = larger(weights[j], most);
@@ -131,29 +133,29 @@ ALWAYS void put_row(int width, const Vector *sums, Pairs *row) {
 ALWAYS void some_narrow(
     int width, Shape shape, const Heads *at, const Number *query, const Number *made, Number *brought) {
     const int inner = shape.heads * width, words = width / 2;
-    gather_rows(shape.asking, width, shape.query_stride, query, at->query, 0, narrow.query);
-    gather_rows(shape.count, width, shape.made_stride, made, at->made, 0, narrow.key);
-    gather_rows(shape.count, width, shape.made_stride, made, at->made, inner, narrow.value);
-    pair_rows(shape.count, width, narrow.value, narrow.values);
+    gather_rows(shape.asking, width, shape.query_stride, query, at->query, 0, work.query);
+    gather_rows(shape.count, width, shape.made_stride, made, at->made, 0, work.key);
+    gather_rows(shape.count, width, shape.made_stride, made, at->made, inner, work.value);
+    pair_rows(shape.count, width, work.value, work.values);
     for (int i = 0; i < shape.asking; i++) {
         const int keys = seen(shape, i);
-        Vector *weights = narrow.weights[0], sums[NARROW];
-        const Vector scale = weigh(keys, width, narrow.query + i * words, narrow.key, weights);
-        weighted(keys, width, weights, narrow.values, sums);
+        Vector *weights = work.weights[0], sums[NARROW];
+        const Vector scale = weigh(keys, width, work.query + i * words, work.key, weights);
+        weighted(keys, width, weights, work.values, sums);
         for (int d = 0; d < width; d++) sums[d] *= scale;
-        put_row(width, sums, narrow.made + i * words);
+        put_row(width, sums, work.made + i * words);
     }
-    scatter_rows(shape.asking, width, inner, narrow.made, brought, at->brought, 0);
+    scatter_rows(shape.asking, width, inner, work.made, brought, at->brought, 0);
 }
 
 /* The weights of a query, and the gradients of its scores. */
 ALWAYS void change(int keys, int width, int i, Vector *weights, Vector *changes) {
     const int words = width / 2;
-    const Vector scale = weigh(keys, width, narrow.query + i * words, narrow.key, weights);
+    const Vector scale = weigh(keys, width, work.query + i * words, work.key, weights);
     Vector mean = {};
     for (int j = 0; j < keys; j++) {
         weights[j] *= scale;
-        changes[j] = times(width, narrow.given + i * words, narrow.value + j * words);
+        changes[j] = times(width, work.given + i * words, work.value + j * words);
         mean += weights[j] * changes[j];
     }
     for (int j = 0; j < keys; j++) changes[j] = weights[j] * (changes[j] - mean);
@@ -174,36 +176,36 @@ ALWAYS void some_narrow_back(
     int width, Shape shape, const Heads *at, const Number *query, const Number *made, const Number *gradient,
     Number *query_gradient, Number *made_gradient) {
     const int inner = shape.heads * width, words = width / 2, two_queries = (shape.asking + 1) / 2;
-    gather_rows(shape.asking, width, shape.query_stride, query, at->query, 0, narrow.query);
-    gather_rows(shape.count, width, shape.made_stride, made, at->made, 0, narrow.key);
-    gather_rows(shape.count, width, shape.made_stride, made, at->made, inner, narrow.value);
-    gather_rows(shape.asking, width, inner, gradient, at->brought, 0, narrow.given);
-    pair_rows(shape.asking, width, narrow.query, narrow.queries);
-    pair_rows(shape.count, width, narrow.key, narrow.keys);
-    pair_rows(shape.asking, width, narrow.given, narrow.givens);
+    gather_rows(shape.asking, width, shape.query_stride, query, at->query, 0, work.query);
+    gather_rows(shape.count, width, shape.made_stride, made, at->made, 0, work.key);
+    gather_rows(shape.count, width, shape.made_stride, made, at->made, inner, work.value);
+    gather_rows(shape.asking, width, inner, gradient, at->brought, 0, work.given);
+    pair_rows(shape.asking, width, work.query, work.queries);
+    pair_rows(shape.count, width, work.key, work.keys);
+    pair_rows(shape.asking, width, work.given, work.givens);
     for (int i = 0; i < shape.asking; i += 2) {
         const int two = i + 1 < shape.asking, keys = seen(shape, i + two);
         for (int k = 0; k <= two; k++) { /* the first one may see one key less, and has a zero there */
             Vector sums[NARROW];
-            change(seen(shape, i + k), width, i + k, narrow.weights[k], narrow.changes[k]);
-            weighted(seen(shape, i + k), width, narrow.changes[k], narrow.keys, sums);
-            put_row(width, sums, narrow.made + (i + k) * words);
+            change(seen(shape, i + k), width, i + k, work.weights[k], work.changes[k]);
+            weighted(seen(shape, i + k), width, work.changes[k], work.keys, sums);
+            put_row(width, sums, work.made + (i + k) * words);
         }
-        for (int j = 0; !two && j < keys; j++) narrow.weights[1][j] = narrow.changes[1][j] = (Vector){};
+        for (int j = 0; !two && j < keys; j++) work.weights[1][j] = work.changes[1][j] = (Vector){};
         for (int j = 0; j < keys; j++) {
-            narrow.patterns[j * two_queries + i / 2] = paired(narrow.weights[0][j], narrow.weights[1][j]);
-            narrow.moves[j * two_queries + i / 2] = paired(narrow.changes[0][j], narrow.changes[1][j]);
+            work.patterns[j * two_queries + i / 2] = paired(work.weights[0][j], work.weights[1][j]);
+            work.moves[j * two_queries + i / 2] = paired(work.changes[0][j], work.changes[1][j]);
         }
     }
-    scatter_rows(shape.asking, width, shape.query_stride, narrow.made, query_gradient, at->query, 0);
+    scatter_rows(shape.asking, width, shape.query_stride, work.made, query_gradient, at->query, 0);
     for (int j = 0; j < shape.count; j++) {
         const int from = first_to_see(shape, j) / 2;
-        from_queries(from, two_queries, width, narrow.moves + j * two_queries, narrow.queries, narrow.key + j * words);
+        from_queries(from, two_queries, width, work.moves + j * two_queries, work.queries, work.key + j * words);
         from_queries(
-            from, two_queries, width, narrow.patterns + j * two_queries, narrow.givens, narrow.value + j * words);
+            from, two_queries, width, work.patterns + j * two_queries, work.givens, work.value + j * words);
     }
-    scatter_rows(shape.count, width, shape.made_stride, narrow.key, made_gradient, at->made, 0);
-    scatter_rows(shape.count, width, shape.made_stride, narrow.value, made_gradient, at->made, inner);
+    scatter_rows(shape.count, width, shape.made_stride, work.key, made_gradient, at->made, 0);
+    scatter_rows(shape.count, width, shape.made_stride, work.value, made_gradient, at->made, inner);
 }
 
 /* A width that the compiler knows lets it keep sums in registers. */

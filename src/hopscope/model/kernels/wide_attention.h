@@ -19,9 +19,9 @@ typedef struct {
 ALWAYS void soften_rows(Shape shape, float *scores, Number *pattern) {
     for (int i = 0; i < shape.asking; i++, scores += PADDED, pattern += PADDED) {
         const int keys = seen(shape, i);
-        Vector most = (Vector){} - 1e30f, sum = {};
+        Vector most = (Vector){} - INFINITY, sum = {};
         for (int j = 0; j < keys; j += VECTOR)
-            most = larger(most, first_or(keys - j, load_floats(scores + j), (Vector){} - 1e30f));
+            most = larger(most, first_or(keys - j, load_floats(scores + j), (Vector){} - INFINITY));
         const float largest = largest_of(most);
         for (int j = 0; j < shape.count; j += VECTOR) {
             const Vector weight = exponential_of(load_floats(scores + j) - largest);
