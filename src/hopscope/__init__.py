@@ -49,9 +49,9 @@ _MODULES = {
 }
 
 if TYPE_CHECKING:
-    import hopscope.paper as paper
-    import hopscope.plot as plot
-    import hopscope.theory as theory
+    from hopscope import paper as paper
+    from hopscope import plot as plot
+    from hopscope import theory as theory
     from hopscope.asking import study as study
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
@@ -81,39 +81,7 @@ if TYPE_CHECKING:
     from hopscope.training.recipe import Recipe as Recipe
     from hopscope.training.setup import Setup as Setup
 
-__all__ = [
-    "Architecture",
-    "Batch",
-    "BenchmarkSettings",
-    "Budget",
-    "Circuit",
-    "EngineChoice",
-    "Examples",
-    "Extensions",
-    "Following",
-    "InputError",
-    "Model",
-    "Parts",
-    "Proof",
-    "Recipe",
-    "RetrievalProblem",
-    "Run",
-    "Setup",
-    "TextModel",
-    "Transformer",
-    "Work",
-    "benchmark",
-    "find_circuit",
-    "paper",
-    "plot",
-    "questions",
-    "recipes",
-    "reproduce",
-    "sample",
-    "study",
-    "theory",
-    "train",
-]
+__all__ = sorted([*_HOMES, *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
@@ -125,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_MODULES])
+    return [*__all__, "__version__"]

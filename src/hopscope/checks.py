@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import fields
 from numbers import Integral, Real
 from pathlib import Path
@@ -45,6 +46,37 @@ def check_number(name: str, value: Any, least: float, below: float = math.inf) -
         raise InputError(f"{name} must be a number of at least {least:g} and below {below:g}, got {shown}")
     if isinstance(value, int) and value > MOST:
         raise InputError(f"{name} must be at most {MOST}, got {_short(value)}")
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
+    """Check that a value is one of the words that are allowed.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    allowed = list(allowed)
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Check that a value is true or false.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be true or false, got {value!r}")
+
+
+def check_watch(value: Any) -> None:
+    """Check that a value can be called with how far something is.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if not callable(value):
+        raise InputError(f"watch must be a function, got {value!r}")
 
 
 def check_seed(value: Any, name: str = "a seed") -> None:

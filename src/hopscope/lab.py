@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from torch import nn
 
-from hopscope.checks import check_count, check_path, plain_value
+from hopscope.checks import check_count, check_path, check_watch, plain_value
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import circuit_of_run
@@ -165,8 +165,12 @@ class Model(Subject):
             watch: called with the step of each finished checkpoint and the last step.
 
         Raises:
-            InputError: no circuit was found yet, or the run kept too few checkpoints.
+            InputError: no circuit was found yet, the run kept too few checkpoints, or an argument is of another type.
         """
+        if settings is not None and not isinstance(settings, Following):
+            raise InputError(f"settings must be hs.Following, as hs.Following(sequences=64), got {settings!r}")
+        if watch is not None:
+            check_watch(watch)
         return emergence_of_run(self.run, self.number, settings, step=self.step, anew=anew, watch=watch)
 
     def to_transformer_lens(self) -> TransformerBridge:
@@ -318,8 +322,8 @@ def train(
         setup = Setup(path.name, problem, recipe, _ordered(seeds))
     if not isinstance(engine, Engine | EngineChoice):
         raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
-    if watch is not None and not callable(watch):
-        raise InputError(f"watch must be a function of a Progress, got {watch!r}")
+    if watch is not None:
+        check_watch(watch)
     return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.cli import main
+from hopscope.cli.benchmark import _tell
 
 PROBE = "import sys; from hopscope.cli import main\ntry: main(['{}', '--help'])\nexcept SystemExit: pass\n"
 HEAVY = "print(sorted({'torch', 'inspect_ai', 'transformers', 'lm_eval', 'matplotlib', 'numpy'} & set(sys.modules)))"
@@ -68,6 +70,19 @@ def test_bad_input(
     assert sentence in error
     assert error.count("\n") == 1
     assert not (tmp_path / "benchmark").exists()
+
+
+def test_names_are_told_whole_however_narrow_the_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [f"openai-api/some-provider/a-model-with-a-long-name-{number}" for number in (1, 2)]
+    programs = [ProgramRespondent(name, lambda question: question.answer) for name in names]
+    _tell(benchmark(programs, tmp_path, ["equations"], [1], 4), tmp_path)
+    rows = capsys.readouterr().out.splitlines()
+    assert all(len(row) <= 80 for row in rows)
+    column = "".join(row[1:].split(" ")[0] for row in rows if row.startswith(" "))
+    assert all(name in column for name in names)
 
 
 def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

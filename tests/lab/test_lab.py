@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,6 +13,7 @@ from unchecked import unchecked
 
 import hopscope as hs
 from hopscope import lab
+from hopscope.benchmark.run import ProgramRespondent
 from hopscope.circuits import subject
 from hopscope.circuits.form import UNIFORM, Form, Intervention
 from hopscope.errors import InputError
@@ -144,7 +146,7 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             hs.train(TINY, PROBLEM, tmp_path / "run", engine=hs.EngineChoice(**wrong))
-    with unchecked(), pytest.raises(InputError, match="watch must be a function of a Progress, got 3"):
+    with unchecked(), pytest.raises(InputError, match="watch must be a function, got 3"):
         hs.train(TINY, PROBLEM, tmp_path / "run", watch=3)
     with unchecked(), pytest.raises(InputError, match=r"a seed must be a whole number .* got \[1\]"):
         hs.train(TINY, PROBLEM, tmp_path / "run", seeds=[[1]])
@@ -217,13 +219,52 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: replace(TINY, held=("a",)), "held must be heads, as in HeldHead"),
         (lambda run: hs.theory.best_order("a"), "hops must be a whole number of at least 1, got 'a'"),
         (lambda run: hs.theory.best_order(2.5), "hops must be a whole number of at least 1, got 2.5"),
-        (lambda run: hs.theory.shortest_schedule(3), "a schedule is of a problem"),
+        (lambda run: hs.theory.shortest_schedule(3), "problem must be an hs.RetrievalProblem"),
         (lambda run: hs.theory.deliver(1, ["x"]), "paths are AttentionPaths, .* got 'x'"),
+        (lambda run: hs.theory.deliver(1, 3), "paths must be a list of AttentionPaths, got 3"),
+        (lambda run: hs.theory.deliver(1, [], 3), "a scene is what chain_scene or problem_scene gives .* got 3"),
+        (lambda run: hs.theory.deliver(10**9, []), "memory at the least"),
+        (lambda run: hs.theory.shortest_schedule(hs.RetrievalProblem(hops=10**9)), "memory at the least"),
+        (lambda run: hs.theory.AttentionPath.parse(3, PROBLEM.roles), "an attention path is written like .* got 3"),
+        (lambda run: hs.RetrievalProblem(hops=10**9, order="1,2"), "as in 1,2,...,1000000000; got '1,2'"),
+        (lambda run: hs.RetrievalProblem(symbols=np.arange(2)), "symbols must be one of gaussian, unit, got array"),
+        (lambda run: hs.sample(3, 2, torch.Generator()), "problem must be an hs.RetrievalProblem, .* got 3"),
+        (lambda run: hs.Examples(None), "problem must be an hs.RetrievalProblem, .* got None"),
+        (lambda run: hs.Examples(PROBLEM).at(7, torch.arange(3)), "seeds must be a tensor of whole numbers, .* got 7"),
+        (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be a tensor of whole"),
+        (lambda run: run[0].emergence(3), r"settings must be hs.Following, .* got 3"),
+        (lambda run: run[0].emergence(watch=3), "watch must be a function, got 3"),
+        (lambda run: run[0].circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
+        (lambda run: hs.study(["depth"]), r"a study is one of .* got \['depth'\]"),
+        (lambda run: hs.study("depth", work=3), r"work must be hs.Work, as hs.Work\(workers=1\), got 3"),
+        (lambda run: hs.study("depth", worker=1), "worker is no option of a study; there are workers, device"),
+        (lambda run: hs.study("depth", work=hs.Work(), idle=True), "work is given, and so is idle"),
+        (lambda run: ProgramRespondent(3, str), "a program's name must be text, got 3"),
+        (lambda run: ProgramRespondent("x", 3), "a program must be a function from a question to its reply, got 3"),
+        (lambda run: hs.benchmark([ProgramRespondent("x", str)], watch=3), "watch must be a function, got 3"),
     ],
 )  # fmt: skip
 def test_whoever_comes_in_by_the_wrong_door_is_told(run, call, says):
     with unchecked(), pytest.raises(InputError, match=says):
         call(run)
+
+
+def test_a_notebook_completes_what_there_is_and_nothing_else():
+    """Names that load on first use are no attributes yet, and what the modules import is nobody's."""
+    assert set(dir(hs)) == {*hs.__all__, "__version__"}
+    assert len(dir(hs)) == len(set(dir(hs)))
+    assert set(dir(hs.theory)) == set(hs.theory.__all__)
+    for room in (hs, hs.theory):
+        assert all(hasattr(room, name) for name in dir(room))
+
+
+def test_values_with_much_in_them_are_a_line_in_a_notebook(run):
+    circuit = run[0].circuit(effort="quick")
+    loss = circuit.losses["full"]
+    assert repr(circuit) == f"<no circuit: model {circuit.model} (seed 3), D = 2, 2 layers x 2, loss {loss:.3f}>"
+    assert str(circuit).splitlines()[-1].startswith("FAIL  sufficiency")
+    assert repr(circuit.certificate) == "<natural certificate: failed sufficiency; 1 parts>"
+    assert repr(run.metrics) == "<metrics of 2 models: 3 rows, the last at step 4>"
 
 
 def test_a_graph_of_facts_has_no_schedule_of_one_place():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from hopscope.errors import InputError
+from hopscope.checks import check_choice
 
 _WRAPPERS = ("**", "`", '"', "'", "“”", "‘’")
 
@@ -51,8 +51,7 @@ def rule(name: str) -> AnswerRule:
     Raises:
         InputError: there is no such rule.
     """
-    if not isinstance(name, str) or name not in RULES:
-        raise InputError(f"rule must be one of {', '.join(RULES)}, got {name!r}")
+    check_choice("rule", name, RULES)
     return RULES[name]
 
 

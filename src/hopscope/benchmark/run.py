@@ -11,7 +11,7 @@ from hopscope.benchmark.results import Results
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.benchmark.tables import write_tables
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
-from hopscope.checks import check_count, check_path
+from hopscope.checks import check_count, check_path, check_watch
 from hopscope.errors import InputError
 from hopscope.files import check_folder
 from hopscope.problem.text.formulation import PAPER_CHAINS
@@ -36,9 +36,16 @@ class ProgramRespondent:
     """A Python function as a model, where `say` gives the reply to a question: a baseline, a blind solver, a test.
 
     A reply that is not text is an error of its question, which is asked again when the benchmark is resumed.
+
+    Raises:
+        InputError: the name is not text, or what is to say something is not a function.
     """
 
     def __init__(self, name: str, say: Callable[[Question], str]) -> None:
+        if not isinstance(name, str):
+            raise InputError(f"a program's name must be text, got {name!r}")
+        if not callable(say):
+            raise InputError(f"a program must be a function from a question to its reply, got {say!r}")
         self.name, self.say = name, say
         self.identity: dict[str, Any] = {"program": name}
 
@@ -132,6 +139,7 @@ def benchmark(
     settings = BenchmarkSettings() if settings is None else settings
     if not isinstance(settings, BenchmarkSettings):
         raise InputError(f"settings must be BenchmarkSettings, as BenchmarkSettings(attempts=5), got {settings!r}")
+    check_watch(watch)
     folder, points = check_path("the folder of results", folder), cells(formulations, hops)
     check_folder(folder)
     check_count("count", count)

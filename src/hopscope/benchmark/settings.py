@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from hopscope.benchmark.answers import rule
-from hopscope.checks import check_count, check_items, check_seed, make_plain
+from hopscope.checks import check_choice, check_count, check_items, check_seed, make_plain
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
@@ -65,8 +65,7 @@ class BenchmarkSettings:
             raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
         if self.max_tokens is None:
             object.__setattr__(self, "max_tokens", 1024 if self.extensions.think else 32)
-        if self.mode not in get_args(Mode):
-            raise InputError(f"mode must be one of {', '.join(get_args(Mode))}, got {self.mode!r}")
+        check_choice("mode", self.mode, get_args(Mode))
         for name in ("attempts", "max_tokens"):
             check_count(name, getattr(self, name))
         heat = self.temperature

@@ -18,7 +18,7 @@ from hopscope.words import counted
 
 def describe(circuit: Circuit) -> str:
     """A circuit: its paths as a table, then the certificate."""
-    lines = [_headline(circuit), ""]
+    lines = [headline(circuit), ""]
     if circuit.found:
         lines += _table(
             ["layer", "head", "path", "weight", "loss without", "own patterns", "feeds"],
@@ -104,7 +104,8 @@ def _where(layer: int, head: int, query: str, key: str) -> list[str]:
     return [str(layer), str(head), f"{query} -> {key}"]
 
 
-def _headline(circuit: Circuit) -> str:
+def headline(circuit: Circuit) -> str:
+    """A circuit in a line: whether it is certified, of which model, how many paths, and their loss."""
     model = circuit.text.name if circuit.text else f"model {circuit.model} (seed {circuit.seed})"
     what = f"{model}, {circuit.problem.named}, "
     what += f"{circuit.layers} layers x {circuit.heads}"

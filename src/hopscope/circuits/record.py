@@ -152,6 +152,18 @@ class Circuit:
             if not 0 <= value < most:
                 raise InputError(f"{name} has {what} {value + 1}, but the model has {most}")
 
+    def __repr__(self) -> str:
+        """One line, for notebooks; `print` shows all of it."""
+        from hopscope.circuits.describe import headline
+
+        return f"<{headline(self)}>"
+
+    def __str__(self) -> str:
+        """The paths and the certificates as tables, as `hopscope circuit` prints them."""
+        from hopscope.circuits.describe import describe
+
+        return describe(self).rstrip("\n")
+
     @property
     def found(self) -> bool:
         """Whether there is a circuit in the natural reading."""
@@ -234,9 +246,10 @@ class Circuit:
         Raises:
             InputError: there is something other than a record of a circuit.
         """
+        path = check_path("the record of a circuit", path)
         if not anew:
-            FORM.check_replaces(Path(path))
-        FORM.write(Path(path), self._fields(), run)
+            FORM.check_replaces(path)
+        FORM.write(path, self._fields(), run)
 
     @classmethod
     def load(cls, path: Path | str, run: str | None = None) -> Circuit:

@@ -161,7 +161,9 @@ def _tell(summary: Summary, folder: Path) -> None:
     from hopscope.benchmark.tables import cells
 
     names = ("formulation", "D", "accuracy", "95% interval", "guess", "shortcut", "attempts", "cost")
-    table = Table("model", *names, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("model", *names):
+        table.add_column(name, overflow="fold")  # a name cut short may be that of two models
     for point in summary.points:
         row = cells(point)
         table.add_row(Text(shown(point.model)), *(row[name] for name in names))

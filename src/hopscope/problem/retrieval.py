@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from hopscope.checks import check_count, check_items, check_number, make_plain
+from hopscope.checks import check_choice, check_count, check_flag, check_items, check_number, make_plain
 from hopscope.errors import InputError
 from hopscope.problem.graph import CONDITIONAL, Graph, chain
 from hopscope.problem.roles import pair_of, symbol_of, text_role_names
@@ -21,7 +21,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "symbols": get_args(SymbolLaw),
     "graph": get_args(GraphName),
 }
-
+_SPELLED = 64
+"""Up to how many pairs an order is spelled out in an error."""
 
 NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
@@ -88,8 +89,7 @@ class RetrievalProblem:
         if self.position_dim is not None:
             check_count("position_dim", self.position_dim)
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), allowed)
         if self.graph != "chain" and self.hops != len(CONDITIONAL[self.graph].steps):
             raise InputError(
                 f"{self.graph} makes {len(CONDITIONAL[self.graph].steps)} look-ups, got hops={self.hops}; "
@@ -97,8 +97,7 @@ class RetrievalProblem:
             )
         object.__setattr__(self, "order", _one_spelling(self.order, self.hops))
         for name in ("causal", "curriculum"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
+            check_flag(name, getattr(self, name))
         self._spell_asked()
         check_number("base", self.base, 1.0)
         if self.base == 1:
@@ -219,10 +218,21 @@ def _one_spelling(order: Any, hops: int) -> str:
     listed = map(str, order) if isinstance(order, list | tuple) else []
     parts = order.split(",") if isinstance(order, str) else [*listed]
     numbers = [int(part) for part in parts if re.fullmatch(r"\s*[0-9]{1,9}\s*", part)]
-    if len(numbers) != len(parts) or sorted(numbers) != list(range(1, hops + 1)):
+    if len(numbers) != len(parts) or len(parts) != hops or sorted(numbers) != list(range(1, hops + 1)):
+        such = ",".join(map(str, range(1, hops + 1))) if hops <= _SPELLED else f"1,2,...,{hops}"
         raise InputError(
             f"order must be deepest-first, shallowest-first, or each of the pairs 1 to {hops} once, first to last, as "
-            f"in {','.join(map(str, range(1, hops + 1)))}; got {order!r}"
+            f"in {such}; got {order!r}"
         )
     named = (name for name, blocks in NAMED_ORDERS.items() if blocks(hops) == tuple(numbers))
     return next(named, ",".join(map(str, numbers)))
+
+
+def check_problem(problem: Any) -> None:
+    """Check that a value is a `RetrievalProblem`.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if not isinstance(problem, RetrievalProblem):
+        raise InputError(f"problem must be an hs.RetrievalProblem, as hs.RetrievalProblem(hops=3), got {problem!r}")

@@ -19,7 +19,7 @@ from hopscope.errors import InputError
 from hopscope.files import check_fits
 from hopscope.problem.counter import random_bits, to_normal
 from hopscope.problem.layout import layout
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.retrieval import RetrievalProblem, check_problem
 
 _FACT = 1000
 """Approximate bytes that a fact and its roles take by themselves."""
@@ -131,9 +131,10 @@ def sample(
         torch.Size([5, 20, 8])
 
     Raises:
-        InputError: `batch` is not a whole number of at least 1, `generator` is not a `torch.Generator`, or memory is
-            too small for the batch.
+        InputError: `problem` is not a `RetrievalProblem`, `batch` is not a whole number of at least 1, `generator` is
+            not a `torch.Generator`, or memory is too small for the batch.
     """
+    check_problem(problem)
     check_count("batch", batch)
     if not isinstance(generator, torch.Generator):
         raise InputError(f"generator must be a torch.Generator, as torch.Generator().manual_seed(0), got {generator!r}")
@@ -156,9 +157,15 @@ class Examples:
         >>> examples = hs.Examples(hs.RetrievalProblem(hops=2))
         >>> examples.at(torch.tensor(7), torch.arange(3)).inputs.shape
         torch.Size([3, 20, 8])
+
+    Raises:
+        InputError: `problem` is not a `RetrievalProblem`.
     """
 
     problem: RetrievalProblem
+
+    def __post_init__(self) -> None:
+        check_problem(self.problem)
 
     def at(self, seeds: Int[Tensor, "*#batch"], indices: Int[Tensor, "*#batch"]) -> Batch:
         """The examples at these addresses.
@@ -166,13 +173,19 @@ class Examples:
         Args:
             seeds: 63-bit seeds (`derive_seed`); broadcast against `indices`.
             indices: example numbers, at least 0.
+
+        Raises:
+            InputError: either is not a tensor of whole numbers.
         """
+        for name, numbers in (("seeds", seeds), ("indices", indices)):
+            if not isinstance(numbers, Tensor) or numbers.dtype != torch.int64:
+                raise InputError(f"{name} must be a tensor of whole numbers, as torch.arange(3), got {numbers!r}")
         problem, laid = self.problem, layout(self.problem)
         shape = (problem.chains, laid.symbols, problem.symbol_dim)
-        numbers = problem.chains * laid.symbols * problem.symbol_dim
-        even = numbers + numbers % 2
+        count = problem.chains * laid.symbols * problem.symbol_dim
+        even = count + count % 2
         bits = random_bits(seeds, indices, even + (problem.hops + 1) * laid.rows)
         leading = bits.shape[:-1]
-        symbols = to_normal(bits[..., :even])[..., :numbers].reshape(*leading, *shape)
+        symbols = to_normal(bits[..., :even])[..., :count].reshape(*leading, *shape)
         keys = bits[..., even:].reshape(*leading, problem.hops + 1, laid.rows)
         return compose(problem, symbols, keys.argsort(dim=-1))

@@ -34,10 +34,14 @@ _HOMES = {
     "shortest_schedule": "schedule",
 }
 
-__all__ = ["AttentionPath", "best_order", "build_witness", "deliver", "depths", "shortest_schedule"]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"hopscope.theory.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'hopscope.theory' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -55,8 +55,13 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
         (1,)
 
     Raises:
-        InputError: `hops` is below 1, an item is not an `AttentionPath`, a layer is below 0, or a role is unknown.
+        InputError: `hops` is below 1 or more than memory holds, an item is not an `AttentionPath`, a layer is below 0,
+            a role is unknown, or an argument is of another type.
     """
+    if not isinstance(paths, Iterable):
+        raise InputError(f"paths must be a list of AttentionPaths, got {paths!r}")
+    if scene is not None and not isinstance(scene, Scene):
+        raise InputError(f"a scene is what chain_scene or problem_scene gives for a problem, got {scene!r}")
     paths = list(paths)
     if wrong := next((path for path in paths if not isinstance(path, AttentionPath)), None):
         raise InputError(f"paths are AttentionPaths, as AttentionPath.parse makes them of text, got {wrong!r}")

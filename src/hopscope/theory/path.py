@@ -91,7 +91,7 @@ class AttentionPath(NamedTuple):
         Raises:
             InputError: the text has neither form, or a role is not among `roles`.
         """
-        found = _WRITTEN.fullmatch(text.strip())
+        found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise InputError(
                 f"an attention path is written like 'L3.H1 x0? -> >x2' or 'layer 3 head 1: x0? -> >x2', got {text!r}"

@@ -22,9 +22,10 @@ A set of pieces, or of positions, is a Python integer whose bits are its members
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hopscope.files import check_fits
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role, role_names
 
@@ -97,9 +98,14 @@ def chain_scene(problem: RetrievalProblem) -> Scene:
 
     Position c(2D + 1) + r is role r of chain c; piece c(2D + 2) + i + 1 is the chain's e{i}, so that a contiguous run
     of pieces is a contiguous run of bits. Names in chains after the first begin with the chain's number, as in `1:x0>`.
+
+    Raises:
+        InputError: memory is too small for so many positions.
     """
     hops, roles = problem.hops, 2 * problem.hops + 1
-    places = [place_in_sequence(problem, chain, role) for chain in range(problem.chains) for role in range(roles)]
+    check_fits((problem.chains * roles) ** 2 // 8)  # for every position, the set of those that it sees
+    blocks = {pair: block for block, pair in enumerate(problem.blocks)}
+    places = [_place(blocks, problem, chain, role) for chain in range(problem.chains) for role in range(roles)]
     positions: list[str] = []
     pieces: list[str] = []
     holdings: list[int] = []
@@ -116,7 +122,10 @@ def chain_scene(problem: RetrievalProblem) -> Scene:
     everyone = (1 << len(places)) - 1
     visible = [everyone] * len(places)
     if problem.causal:
-        visible = [sum(1 << j for j, other in enumerate(places) if other <= place) for place in places]
+        seen = 0
+        for position in sorted(range(len(places)), key=places.__getitem__):
+            seen |= 1 << position
+            visible[position] = seen
     return Scene(
         tuple(positions), tuple(pieces), tuple(holdings), tuple(visible), query_role(hops), 2 * hops + 1,
         lookups=tuple(2 * hop + 1 for hop in range(1, hops + 1)), rows=rows_of(lines),
@@ -135,8 +144,13 @@ def role_at(i: int, hops: int) -> int:
 
 def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
     """The position of a role when no block is shuffled. Shuffling never changes what a chain's positions see of it."""
+    return _place({pair: block for block, pair in enumerate(problem.blocks)}, problem, chain, role)
+
+
+def _place(blocks: Mapping[int, int], problem: RetrievalProblem, chain: int, role: int) -> int:
+    """The same, given the block of every pair, from 0."""
     hops, chains = problem.hops, problem.chains
     if role == query_role(hops):
         return 2 * hops * chains + chain
     pair, member = divmod(role, 2)
-    return 2 * (problem.blocks.index(pair + 1) * chains + chain) + member
+    return 2 * (blocks[pair + 1] * chains + chain) + member

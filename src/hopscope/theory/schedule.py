@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hopscope.errors import InputError
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.retrieval import RetrievalProblem, check_problem
 from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.follow import arrives, by_layer
 from hopscope.theory.information_flow import minimum_layers, simulate
@@ -31,8 +31,7 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
         InputError: x{D} never reaches the query, `one_place` is set for a graph of facts, for which no such schedule is
             known, or `problem` is not a `RetrievalProblem`.
     """
-    if not isinstance(problem, RetrievalProblem):
-        raise InputError(f"a schedule is of a problem, as in hs.RetrievalProblem(hops=3), got {problem!r}")
+    check_problem(problem)
     if one_place and problem.graph != "chain":
         raise InputError(f"one_place is for chains, and the problem is of {problem.graph}; leave it out")
     problem = replace(problem, chains=1)

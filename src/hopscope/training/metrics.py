@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from hopscope.checks import check_count
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import number_or_null
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     import pandas
@@ -107,6 +108,11 @@ class Metrics:
     train_partial_losses: Float[Array, "row model hop"]
     heads: Float[Array, "row model"]
     learned: float = LEARNED
+
+    def __repr__(self) -> str:
+        """One line, for notebooks; `frame()` is the table."""
+        last = f", the last at step {self.steps[-1]}" if len(self.steps) else ""
+        return f"<metrics of {counted(len(self.seeds), 'model')}: {counted(len(self.steps), 'row')}{last}>"
 
     @classmethod
     def of_rows(

@@ -124,6 +124,11 @@ class Certificate:
         if not 1 <= self.rules <= RULES:
             raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
 
+    def __repr__(self) -> str:
+        """One line, for notebooks; the numbers are in `parts`."""
+        verdict = "passed" if self.passed else f"failed {', '.join(self.failed)}" if self.failed else "not whole"
+        return f"<{self.sense} certificate: {verdict}; {len(self.parts)} parts>"
+
     def number(self, part: str, name: str) -> Any:
         """A number that a part measured; None where the part or the number is not there."""
         return self.parts[part].numbers.get(name) if part in self.parts else None

@@ -4,9 +4,8 @@
 function lossTable(model, look) {
   const hops = model.problem.target_hops, { result, whole, t, held } = look, changed = look.x.length > 0 || look.base === "alone";
   const single = look.axis === "prompt" && look.live ? look.live.errors : null, end = t === model.steps.length - 1, shown = model.live && (end || changed);
-  const recorded = single ? null : model.emergence ? model.emergence.partial_losses[t] : model.held_out ? model.held_out.partial : null;
-  const size = model.emergence ? model.emergence.sequences : model.held_out ? model.held_out.n : 0;
-  const heads = ["hop", recorded ? `recorded, n = ${count(size)}` : null, single ? "this prompt" : null, shown ? (end ? "live" : "live, end") : null, changed && model.live ? (look.base === "alone" ? (look.x.length ? "alone, cut" : "alone") : "cut") : null, held ? held.head : null];
+  const record = single ? null : recordedAt(model, t), recorded = record && record.errors;
+  const heads = ["hop", recorded ? `recorded, n = ${count(record.n)}` : null, single ? "this prompt" : null, shown ? (end ? "live" : "live, end") : null, changed && model.live ? (look.base === "alone" ? (look.x.length ? "alone, cut" : "alone") : "cut") : null, held ? held.head : null];
   const mean = (values) => values && values.reduce((a, b) => a + b, 0) / values.length;
   const cells = (name, pick, strong) => {
     const now = changed ? pick(result && result.errors) : end ? pick(whole && whole.errors) : pick(recorded), ghost = pick(whole && whole.errors) ?? pick(recorded);

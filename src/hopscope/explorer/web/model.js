@@ -67,9 +67,16 @@ function asked(models, of, base) {
   return { one, base: from, changed, end, early: changed && !end && Boolean(one.live), key: [of.m, from, ...of.x].join(" ") };
 }
 
+/** The losses by hop on record for a checkpoint, and of how many sequences: at the end of training those of the run. */
+function recordedAt(model, t) {
+  const { emergence, held_out: run, maps, steps, total } = model;
+  if (run && (steps[t] >= total || !(emergence || maps))) return { errors: run.partial, n: run.n };
+  return emergence ? { errors: emergence.partial_losses[t], n: emergence.sequences } : null;
+}
+
 /** Losses of what is held as A, and their heading: recorded at its checkpoint, or computed at the end. */
 function heldLosses(a, t, result) {
-  if (!a.changed && a.one.emergence) return { head: "A", errors: a.one.emergence.partial_losses[t] };
+  if (!a.changed && a.one.emergence) return { head: "A", errors: recordedAt(a.one, t).errors };
   return { head: a.early ? "A, end" : "A", errors: result && result.errors };
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from hopscope.checks import make_plain
+from hopscope.checks import check_choice, check_flag, make_plain
 from hopscope.errors import InputError
 
 Names = Literal["paper", "extended", "random"]
@@ -49,11 +49,9 @@ class Extensions:
     def __post_init__(self) -> None:
         make_plain(self)
         for name, choices in (("names", get_args(Names)), ("lines", get_args(LineOrder)), ("links", get_args(Links))):
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), choices)
         for name in ("latin", "think"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
+            check_flag(name, getattr(self, name))
         for name, least in (("repeat", 1), ("filler", 0), ("shots", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_000:
