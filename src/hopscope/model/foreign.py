@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -57,6 +57,9 @@ class Parts:
     patterns: Sequence[nn.Module]
 
     def __post_init__(self) -> None:
+        for name in ("blocks", "patterns"):
+            if not isinstance(getattr(self, name), Iterable):
+                raise InputError(f"{name} must be a list, with one for each block, got {getattr(self, name)!r}")
         for name, part in (("embed", self.embed), ("read", self.read), *_numbered("block", self.blocks)):
             if not callable(part):
                 raise InputError(f"{name} must be a function of a tensor, got {part!r}")

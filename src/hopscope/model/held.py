@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from hopscope.checks import check_count, make_plain
+from hopscope.checks import check_count, check_items, make_plain
 from hopscope.errors import InputError
 
 HeldPattern = Literal["previous", "itself", "uniform", "nothing"]
@@ -64,7 +64,7 @@ def check_held(held: Sequence[HeldHead], layers: int, heads: int) -> None:
         InputError: an entry is not a `HeldHead`, the architecture lacks it, or it is held twice.
     """
     seen = set()
-    for one in held:
+    for one in check_items("held", held, "held heads"):
         if not isinstance(one, HeldHead):
             raise InputError(f"held must be heads, as in HeldHead(1, 1, 'previous'), got {one!r}")
         if one.layer > layers or one.head > heads:

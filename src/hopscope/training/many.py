@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.parallel import in_processes
 from hopscope.training.engine import (
@@ -68,11 +69,11 @@ def train_all(
         watch: called now and then with the progress of every run.
 
     Raises:
-        InputError: names repeat, workers is below 1, a run does not fit into memory, or a folder is in use for
-            something else.
+        InputError: names repeat, workers is not a whole number of at least 1, a run does not fit into memory, or a
+            folder is in use for something else.
     """
-    if workers is not None and workers < 1:
-        raise InputError(f"workers must be at least 1, got {workers}")
+    if workers is not None:
+        check_count("workers", workers)
     device = choice.device or default_device()
     left = unfinished(setups, folder, in_order=in_order)
     check_begun(setups, folder)

@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from hopscope.checks import check_count, check_flag, make_plain
+
 if TYPE_CHECKING:
     from hopscope.model.precision import Precision
     from hopscope.training.many import Then
@@ -35,6 +37,9 @@ class Work:
             function to be told that number.
         idle: whether to do nothing, so that a study only reads what is there.
         arms: patterns, as for file names, of the arms of a study to train; empty for all.
+
+    Raises:
+        InputError: a number or a choice is of another kind.
     """
 
     workers: int | None = None
@@ -45,6 +50,14 @@ class Work:
     waiting: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None = None
     idle: bool = False
     arms: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        if self.workers is not None:
+            check_count("workers", self.workers)
+        if self.compiled is not None:
+            check_flag("compiled", self.compiled)
+        check_flag("idle", self.idle)
 
     def wants(self, arm: str) -> bool:
         """Whether the arm of that name is to be trained.
