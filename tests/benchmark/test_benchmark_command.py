@@ -85,6 +85,16 @@ def test_names_are_told_whole_however_narrow_the_screen(
     assert all(name in column for name in names)
 
 
+def test_a_folder_of_other_settings_is_refused_before_a_model_is_opened(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    benchmark([ProgramRespondent("p", lambda question: question.answer)], tmp_path, ["equations"], [1], 2)
+    with pytest.raises(SystemExit) as stop:
+        main(["benchmark", "--model", "nowhere", "--seed", "1", "--out", str(tmp_path)])
+    assert stop.value.code == 2
+    assert "holds results with seed 0, got 1" in capsys.readouterr().err
+
+
 def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for module in ("inspect_ai", "inspect_ai.model"):

@@ -130,6 +130,8 @@ def test_settings_of_a_folder_are_kept(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=re.escape(name)):
             benchmark([Asked("p", right)], tmp_path, *ONE, 2, other)
+        with pytest.raises(InputError, match=re.escape(name)):  # before a model is opened, and one is not there
+            benchmark(["nowhere"], tmp_path, *ONE, 2, other)
 
 
 @pytest.mark.parametrize(

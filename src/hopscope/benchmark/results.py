@@ -132,6 +132,16 @@ class Results:
             yield
 
 
+def check_settings(folder: Path, settings: BenchmarkSettings) -> None:
+    """Check that a folder holds no results made with other settings: before models are opened, which takes a while.
+
+    Raises:
+        InputError: it does, or holds something else.
+    """
+    if (folder / "benchmark.json").exists():
+        Results(folder, settings)
+
+
 def _with_spent(record: Record, before: Record) -> Record:
     """A record, to which is added what was spent on its question before."""
     costs = [one.cost for one in (before, record) if one.cost is not None]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from hopscope.benchmark.points import Summary
-from hopscope.benchmark.results import Results
+from hopscope.benchmark.results import Results, check_settings
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.benchmark.tables import write_tables
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
@@ -145,6 +145,7 @@ def benchmark(
     check_count("count", count)
     for cell in points:
         formulation(cell.formulation).check(cell.hops, PAPER_CHAINS, settings.extensions)
+    check_settings(folder, settings)
     opened = [
         open_model(model, folder / "inspect", trust_remote_code=trust_remote_code) if isinstance(model, str) else model
         for model in models

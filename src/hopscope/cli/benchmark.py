@@ -90,6 +90,8 @@ def command(
       hopscope benchmark --model openai-api/local/my-model --base-url http://localhost:8000/v1
       hopscope benchmark --model hf/gpt2 --formulation equations --hops 1,2 --count 50
     """
+    from hopscope.benchmark.results import check_settings
+
     settings = BenchmarkSettings(
         mode="exact" if exact else "sample",
         reasoning_effort=reasoning_effort,
@@ -105,6 +107,7 @@ def command(
     _refuse_idle_options(models)
     check_folder(out)
     check_no_run(out)
+    check_settings(out, settings)
     opening = {
         name: options[name] for name in ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
     }
