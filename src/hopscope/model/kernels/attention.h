@@ -12,6 +12,7 @@
 
 #define MOST 80 /* positions */
 #define WIDEST 128 /* numbers a head */
+#define NARROW 16 /* numbers a head up to which heads side by side are quicker than products */
 
 /* What there is: positions, those of them (the last) that ask, heads, and numbers from one position to the next. */
 typedef struct { int count, asking, heads, query_stride, made_stride, causal; } Shape;

@@ -7,7 +7,6 @@
 #include "attention.h"
 #include "bf16.h"
 
-#define NARROW 16 /* numbers a head up to which sixteen heads side by side are quicker than products */
 #define POSITION_PAIRS ((MOST + 1) / 2)
 
 typedef __m512i Pairs; /* a word of each head */

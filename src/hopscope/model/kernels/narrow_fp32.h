@@ -5,8 +5,6 @@
 #include "attention.h"
 #include "fp32.h"
 
-#define NARROW 16 /* numbers a head up to which heads side by side are quicker than products */
-
 static void narrow_forward(
     int sequences, int head_width, Shape shape, const Number *query, const Number *made, Number *brought) {
     heads_forward(0, sequences, 0, head_width, shape, query, made, brought);
