@@ -37,6 +37,9 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 
+_TURN = 10
+"""Steps of a turn: whoever comes next finds the caches full of what others need, and refills them in its first step."""
+
 
 class PlainBlock(nn.Module):
     """A GPT-2 block."""
@@ -209,10 +212,10 @@ def race(runners: dict[str, Callable[[int], float]], seconds: float) -> dict[str
     while time.perf_counter() - began < seconds:
         for name, step in runners.items():
             start = time.perf_counter()
-            for offset in range(3):
+            for offset in range(_TURN):
                 step(number + offset)
-            taken[name].append((time.perf_counter() - start) / 3)
-        number += 3
+            taken[name].append((time.perf_counter() - start) / _TURN)
+        number += _TURN
     return taken
 
 

@@ -17,7 +17,7 @@ from hopscope.model.edit import Edit
 from hopscope.model.fast import FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
-from hopscope.model.kernels import compiled, fused_attention
+from hopscope.model.kernels import compiled, fused_attention, fused_block
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine, EngineChoice
@@ -27,6 +27,14 @@ from hopscope.training.setup import Setup
 needs_compiler = pytest.mark.skipif(
     not fused_attention.available(), reason="no C compiler: attention goes the plain way"
 )
+
+
+@pytest.fixture(autouse=True)
+def whatever_a_compiler_made_is_asked_for_again():
+    """By those who come after a test that had none."""
+    yield
+    for one in (compiled.kernels, fused_block.available, fused_block._functions):
+        one.cache_clear()
 
 
 def plain(made: Tensor, heads: int, causal: bool) -> Tensor:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -18,6 +20,7 @@ from hopscope.model.fast import FastBlock, FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.kernels import compiled, fused_block
+from hopscope.model.precision import Precision
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, EngineChoice
@@ -26,10 +29,21 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
 needs_compiler = pytest.mark.skipif(not fused_block.available("fp32"), reason="no compiler here")
-needs_unit = pytest.mark.skipif(not fused_block.available("bf16"), reason="no compiler or no AVX512-BF16 here")
-in_both = pytest.mark.parametrize(
-    "precision", [pytest.param("bf16", marks=needs_unit), pytest.param("fp32", marks=needs_compiler)]
-)
+
+
+@pytest.fixture
+def precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Precision:
+    """The precision of a kind of product, whether or not this machine would choose that kind."""
+    kind: fused_block.Kind = request.param
+    if fused_block._functions(kind) is None:
+        pytest.skip(f"no compiler here, or no processor for {kind}")
+    kinds = {"fp32": "fp32", "bf16": "bf16" if kind == "fp32" else kind}
+    monkeypatch.setattr(fused_block, "_kind", kinds.__getitem__)
+    monkeypatch.setattr(fused_block, "available", lambda one: fused_block._functions(kinds[one]) is not None)
+    return "fp32" if kind == "fp32" else "bf16"
+
+
+in_all = pytest.mark.parametrize("precision", get_args(fused_block.Kind), indirect=True)
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
 EXACTNESS = {"bf16": 0.01, "fp32": 2e-6}
@@ -85,8 +99,8 @@ def random(*size: int, seed: int = 1) -> Tensor:
     return torch.randn(*size, generator=torch.Generator().manual_seed(seed)).bfloat16()
 
 
-@in_both
-@settings(max_examples=60, deadline=None)
+@in_all
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     models=st.integers(1, 3),
     batch=st.integers(1, 9),
@@ -130,7 +144,7 @@ def test_odd_heads_go_in_fp32(d_head):
     as_exact(a_block(1, shape), random(1, 5, 28, 48), random(1, 5, 28, 48, seed=2), "fp32")
 
 
-@in_both
+@in_all
 @pytest.mark.parametrize("d_head", [8, 64])
 def test_a_model_is_the_same_alone_and_a_sequence_too(precision, d_head):
     """Among others and on any number of threads: the same bits of what passes; sums over sequences differ by order."""
@@ -148,7 +162,7 @@ def test_a_model_is_the_same_alone_and_a_sequence_too(precision, d_head):
     torch.testing.assert_close(some["x"], together["x"][:, 4:9], rtol=0, atol=0)
 
 
-@in_both
+@in_all
 @pytest.mark.parametrize("d_head", [8, 64])
 def test_what_is_not_a_number_stays_so_and_in_its_sequence(precision, d_head):
     block, x = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=d_head)), random(1, 3, 28, 64)
@@ -159,7 +173,7 @@ def test_what_is_not_a_number_stays_so_and_in_its_sequence(precision, d_head):
     assert found["mlp.up.weight"].isnan().all()
 
 
-@in_both
+@in_all
 @pytest.mark.parametrize("d_head", [8, 32])
 @pytest.mark.parametrize("size", [30.0, 3000.0])
 def test_large_numbers(precision, size, d_head):
@@ -168,7 +182,7 @@ def test_large_numbers(precision, size, d_head):
     as_exact(block, size * random(1, 4, 28, 64), random(1, 4, 28, 64, seed=2), precision)
 
 
-@in_both
+@in_all
 @pytest.mark.parametrize("d_head", [8, 32])
 def test_a_model_that_diverges_does_not_go_on_with_attention_to_all_alike(precision, d_head):
     """Scores that are all far below zero, and scores beyond what fp32 holds, of which torch makes no number either."""
@@ -194,7 +208,7 @@ def small(steps: int = 10, **recipe: object) -> Setup:
     return Setup("run", RetrievalProblem(hops=2), Recipe(**given))
 
 
-@in_both
+@in_all
 @pytest.mark.parametrize("models", [1, 3])
 def test_a_model_in_training_is_the_plain_one(precision, models):
     """Twenty steps side by side, with heads left out and heads taken away: as far apart as rounding puts them."""
@@ -217,7 +231,7 @@ def test_a_model_in_training_is_the_plain_one(precision, models):
     assert (losses["fused"][-1] < losses["fused"][0] - 0.01).any()  # it learns something
 
 
-@in_both
+@in_all
 def test_what_somebody_asks_for_inside_goes_the_other_way(monkeypatch, precision):
     asked = []
     monkeypatch.setattr(fused_block, "through", lambda x, block, reads: asked.append(block) or x[:, :, -reads:])
@@ -239,7 +253,7 @@ def test_what_somebody_asks_for_inside_goes_the_other_way(monkeypatch, precision
     assert times(lambda one: one(inputs), autocast=precision == "fp32") == 0  # the stream is of the other precision
 
 
-@in_both
+@in_all
 def test_sizes_that_it_is_not_made_for(precision):
     cases = [({"head_dim": 130}, 9), ({"d_model": 24}, 9), ({}, 81), *([({"head_dim": 5}, 9)] * (precision == "bf16"))]
     for shape, positions in cases:
@@ -259,7 +273,7 @@ def test_numbers_of_another_kind_are_refused_before_they_are_read():
         fused_block.through(x, block._parts(block.attention), 2)
 
 
-@in_both
+@in_all
 def test_who_gets_it(precision):
     def chosen(setup: Setup, **how: object) -> Engine:
         return EngineChoice(device="cpu", precision=precision, **how).engine(setup)
@@ -271,15 +285,42 @@ def test_who_gets_it(precision):
     assert chosen(small(head_dim=5)).fused_blocks == (precision == "fp32")
 
 
-def test_where_the_processor_has_another_unit_it_is_not_used(monkeypatch):
-    """AMX multiplies bf16 quicker by torch's products than these would."""
-    fused_block.available.cache_clear()
-    monkeypatch.setattr(fused_block, "bf16_unit", lambda _: "amx_bf16")
+@pytest.mark.parametrize(("unit", "kind"), [("amx_bf16", "tiles"), ("avx512_bf16", "bf16"), (None, None)])
+def test_the_processor_says_how_products_are_computed(monkeypatch, unit, kind):
+    """Without a unit, or where Linux or the compiler does not give what it takes, blocks in bf16 go by torch."""
+    functions = {f"block_{name}_{kind}": SimpleNamespace() for name in fused_block._Functions._fields}
+    caches = fused_block.available, fused_block._functions, fused_block._kind
+    monkeypatch.setattr(fused_block, "bf16_unit", lambda _: unit)
     try:
-        assert not fused_block.available("bf16")
-        assert not EngineChoice(device="cpu", precision="bf16").engine(small()).fused_blocks
+        for may, has in ((1, functions), (0, functions), (1, {})):
+            for one in caches:
+                one.cache_clear()
+            library = SimpleNamespace(**has, may_use_tiles=lambda may=may: may)
+            monkeypatch.setattr(fused_block, "kernels", lambda library=library: library)
+            expected = kind is not None and bool(has) and (may or kind == "bf16")
+            assert fused_block.available("bf16") == expected
+            assert EngineChoice(device="cpu", precision="bf16").engine(small()).fused_blocks == expected
     finally:
-        fused_block.available.cache_clear()
+        for one in caches:
+            one.cache_clear()
+
+
+@in_all
+def test_torch_multiplies_as_before_beside_it(precision):
+    """Its library lays out a processor's tiles in its own way, and need not look whether they still are."""
+    block, x, gradient = (
+        a_block(1, Architecture(20, 8, 28, 1, 1, 64)),
+        random(1, 9, 28, 64),
+        random(1, 9, 28, 64, seed=2),
+    )
+    left, right = random(48, 40), random(40, 72, seed=3)
+    products, outs = [], []
+    for _ in range(3):
+        products.append(left @ right)
+        outs.append(outcome(block, x, gradient, precision, fused=True, threads=2)["out"])
+    torch.testing.assert_close(products[0].double(), left.double() @ right.double(), rtol=0.01, atol=0.01)
+    assert all(torch.equal(one, products[0]) for one in products)
+    assert all(torch.equal(one, outs[0]) for one in outs)
 
 
 @needs_compiler

@@ -6,7 +6,7 @@ import ctypes
 import math
 import mmap
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -70,13 +70,15 @@ def through_attention(dtype: torch.dtype, d_head: int, positions: int, reads: in
 
 
 if __name__ == "__main__":
-    dtypes = [torch.float32, *[torch.bfloat16] * fused_block.available("bf16")]
     sizes = [(d_head, *rest) for d_head in (2, 4, 6, 10, 16, 18, 64) for rest in ((1, 1, 1), (5, 3, 3), (28, 28, 1))]
+    kinds = [kind for kind in get_args(fused_block.Kind) if fused_block._functions(kind) is not None]
     guard_all()
-    for dtype in dtypes:
-        for size in sizes:
-            if sys.argv[1] == "attention":
-                through_attention(dtype, *size)
-            else:
-                through_blocks(dtype, *size, mlp=True)
-                through_blocks(dtype, *size, mlp=False)
+    for size in sizes:
+        if sys.argv[1] == "attention":
+            through_attention(torch.float32, *size)
+            through_attention(torch.bfloat16, *size)
+            continue
+        for kind in kinds:
+            fused_block._kind = lambda _, kind=kind: kind
+            for mlp in (True, False):
+                through_blocks(torch.float32 if kind == "fp32" else torch.bfloat16, *size, mlp=mlp)

@@ -85,7 +85,8 @@ def test_an_update_is_that_of_models_whose_heads_are_so_scaled(apart):
         torch.optim.AdamW(mine, lr=0.01, betas=(TINY.beta1, TINY.beta2), weight_decay=TINY.weight_decay).step()
         for name, part in zip(weights, mine, strict=True):
             if not name.endswith("key.bias"):  # that changes nothing: its gradient is rounding, and a step its sign
-                torch.testing.assert_close(ensemble.weights()[name][model], part.detach(), atol=2e-5, rtol=1e-4)
+                # A hundredth of a step: where a gradient is near epsilon, its rounding shows in the step.
+                torch.testing.assert_close(ensemble.weights()[name][model], part.detach(), atol=1e-4, rtol=1e-4)
     out = ensemble.weights()["blocks.0.attention.out.weight"]
     shrunk = whole["blocks.0.attention.out.weight"] * (1 - 0.01 * TINY.weight_decay)
     torch.testing.assert_close(out[0], shrunk[0])  # put back, and no gradient where no head took part

@@ -6,6 +6,7 @@ import torch
 
 from hopscope.errors import InputError
 from hopscope.files import in_words, memory
+from hopscope.model.kernels import fused_block
 from hopscope.training.engine import Engine
 from hopscope.training.setup import Setup
 
@@ -26,7 +27,8 @@ def least_memory(setup: Setup, engine: Engine) -> int:
     ours = engine.fused or engine.fused_blocks
     patterns = 0 if ours else shape.heads * length  # fused attention recomputes them in the backward pass
     hidden = 4 * width * (1 if engine.fused_blocks else 2) if shape.mlp else 0  # likewise GELU's output
-    kept = 3 * inner + 2 * width + hidden + patterns
+    made_again = engine.fused_blocks and not fused_block.keeps_products(engine.precision)
+    kept = 2 * width + (inner if made_again else 3 * inner + hidden + patterns)
     rows = recipe.batch_size * length
     activations = shape.layers * rows * kept * (2 if engine.precision == "bf16" else number)
     data = models * max(rows, recipe.validation_size * length) * problem.input_dim * number

@@ -63,18 +63,22 @@ ALWAYS Packed words_at(const Word *from) { return (Packed)_mm512_load_si512(from
 ALWAYS Packed repeated(Word one) { return (Packed)_mm512_set1_epi32(one); }
 ALWAYS Vector summed(Vector sum, Packed one, Packed other) { return _mm512_dpbf16_ps(sum, one, other); }
 
-/* Into panels, for sums over rows: pairs of neighbours in a column. They may be some rows of panels that have more. */
+/* Pairs of neighbours in columns: of two rows, the first of which is `row`, what there is of them. */
+ALWAYS __m512i row_pair(int rows, int row, int columns, const Number *from, int64_t stride) {
+    const __mmask16 there = first_lanes(columns);
+    const __mmask16 first = row < rows ? there : 0, second = row + 1 < rows ? there : 0;
+    from += row * stride;
+    const __m512i one = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first, from));
+    const __m512i two = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(second, from + stride));
+    return _mm512_or_si512(one, _mm512_slli_epi32(two, 16));
+}
+
+/* Into panels, for sums over rows. They may be some rows of panels that have more. */
 static void panel_rows(int rows, int columns, const Number *from, int64_t stride, int words, Word *panels) {
     for (int at = 0; at < columns; at += PANEL, panels += (int64_t)words * PANEL)
         for (int p = 0; p < words_of(rows); p++)
-            for (int c = 0; c < PANEL; c += VECTOR) {
-                const __mmask16 there = first_lanes(columns - at - c);
-                const Number *row = from + 2 * p * stride + at + c;
-                const __m512i one = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(there, row));
-                const __mmask16 second = 2 * p + 1 < rows ? there : 0;
-                const __m512i two = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(second, row + stride));
-                _mm512_store_si512(panels + p * PANEL + c, _mm512_or_si512(one, _mm512_slli_epi32(two, 16)));
-            }
+            for (int c = 0; c < PANEL; c += VECTOR)
+                _mm512_store_si512(panels + p * PANEL + c, row_pair(rows, 2 * p, columns - at - c, from + at + c, stride));
 }
 
 /* Sixteen rows of sixteen words turned over. */

@@ -177,7 +177,8 @@ void block_unfold(
     }
 }
 
-/* What a block keeps of its way forward, [sequence][position][numbers] each: `middle` is the stream after attention. */
+/* What a block keeps of its way forward, [sequence][position][numbers] each: `middle` is the stream after attention.
+   What products make of the stream, query, made and hidden, only where PRODUCTS_ARE_KEPT. */
 typedef struct { const Number *x; Number *query, *made, *brought, *middle, *hidden; } Kept;
 
 ALWAYS Kept kept_from(Kept kept, Block block, int64_t sequence) {
@@ -203,7 +204,7 @@ ALWAYS const Number *asking_of(Block block, int sequences, const Number *rows, N
 
 /* Room for what some sequences need in between. */
 typedef struct {
-    Number *normalised, *asking, *stream, *hidden, *to_hidden, *to_brought, *to_query, *to_made;
+    Number *normalised, *asking, *stream, *query, *made, *hidden, *to_hidden, *to_brought, *to_query, *to_made;
     float *scales, *to_normalised;
     Word *left, *right;
     Wide *wide;
@@ -218,12 +219,14 @@ ALWAYS void *taken(char **from, int64_t bytes) {
 ALWAYS Room room_in(Block block, int sequences, char *bytes, int64_t *size) {
     const int64_t rows = (int64_t)sequences * block.count, inner = inner_of(block), pairs = words_of(rows);
     const int widest = block.hidden > 2 * inner ? block.hidden : 2 * inner;
-    const int64_t panels = panels_of(pairs, widest > block.width ? widest : block.width) * sizeof(Word);
+    const int columns = widest > block.width ? widest : block.width;
     char *at = bytes;
     Room room;
     room.normalised = taken(&at, rows * block.width * sizeof(Number));
     room.asking = taken(&at, rows * block.width * sizeof(Number));
     room.stream = taken(&at, rows * block.width * sizeof(Number));
+    room.query = taken(&at, PRODUCTS_ARE_KEPT ? 0 : rows * inner * sizeof(Number));
+    room.made = taken(&at, PRODUCTS_ARE_KEPT ? 0 : rows * 2 * inner * sizeof(Number));
     room.hidden = taken(&at, rows * block.hidden * sizeof(Number));
     room.to_hidden = taken(&at, rows * block.hidden * sizeof(Number));
     room.to_brought = taken(&at, rows * inner * sizeof(Number));
@@ -231,8 +234,8 @@ ALWAYS Room room_in(Block block, int sequences, char *bytes, int64_t *size) {
     room.to_made = taken(&at, rows * 2 * inner * sizeof(Number));
     room.scales = taken(&at, rows * sizeof(float));
     room.to_normalised = taken(&at, rows * block.width * sizeof(float));
-    room.left = taken(&at, panels);
-    room.right = taken(&at, panels);
+    room.left = taken(&at, left_of(pairs, columns) * sizeof(Word));
+    room.right = taken(&at, panels_of(pairs, columns) * sizeof(Word));
     room.wide = taken(&at, sizeof(Wide));
     if (size) *size = at - bytes;
     return room;
@@ -242,6 +245,12 @@ int64_t block_room(const Block *block, int sequences) {
     int64_t size;
     room_in(*block, sequences, (char *)64, &size);
     return size;
+}
+
+/* Where products go whose results are not kept. */
+ALWAYS Kept kept_or_in(Kept kept, Room room) {
+    if (PRODUCTS_ARE_KEPT) return kept;
+    return (Kept){kept.x, room.query, room.made, kept.brought, kept.middle, room.hidden};
 }
 
 ALWAYS void attend_some(Block block, int sequences, Kept kept, Room room) {
@@ -283,12 +292,17 @@ ALWAYS void through(Block block, int which, int rows, const Number *x, Word *wor
              (Right){ROUND, out, map.out, ready.bias, beside});
 }
 
+ALWAYS void ask(Block block, int sequences, Word *words, const Number *normalised, Kept kept, Room room) {
+    const Number *asking = asking_of(block, sequences, normalised, room.asking);
+    through(block, QUERY, sequences * block.asking, asking, words, 0, kept.query);
+    through(block, KEY_VALUE, sequences * block.count, normalised, words, 0, kept.made);
+}
+
 static void some_forward(Block block, int sequences, Word *words, Kept kept, Number *out, Room room) {
     const int rows = sequences * block.count, asked = sequences * block.asking;
     const Number *x = kept.x, *normalised = x;
     if (block.normed) normalise(rows, block.width, x, room.normalised, room.scales), normalised = room.normalised;
-    through(block, QUERY, asked, asking_of(block, sequences, normalised, room.asking), words, 0, kept.query);
-    through(block, KEY_VALUE, rows, normalised, words, 0, kept.made);
+    ask(block, sequences, words, normalised, kept, room);
     attend_some(block, sequences, kept, room);
     const Number *beside = asking_of(block, sequences, x, room.stream);
     through(block, OUT, asked, kept.brought, words, beside, kept.middle);
@@ -306,7 +320,7 @@ ALWAYS void learn(Block block, int which, int rows, const Number *x, const Numbe
     const Map map = map_of(block, which);
     const int pairs = words_of(rows);
     float *sum = sums_in(block, which, sums);
-    panel_rows(rows, map.in, x, map.in, pairs, room.left);
+    lay_left(rows, map.in, x, map.in, room.left);
     panel_rows(rows, map.out, gradient, map.out, pairs, room.right);
     multiply(map.in, map.out, pairs, (Left){room.left, pairs, 0}, room.right, (Right){ADD, sum, map.out, 0, 0});
     add_rows(rows, map.out, gradient, sum + (int64_t)map.in * map.out);
@@ -319,26 +333,32 @@ ALWAYS void back_through(
              (Right){kind, to, stride, 0, 0});
 }
 
-static void some_backward(
+/* The gradient of the stream between attention and MLP, into `to_middle`. */
+static void some_backward_mlp(
+    Block block, int sequences, Word *words, Kept kept, const Number *gradient, Number *to_middle, float *sums,
+    Room room) {
+    const int asked = sequences * block.asking, width = block.width;
+    const Number *normalised = kept.middle;
+    if (block.normed)
+        normalise(asked, width, kept.middle, room.normalised, room.scales), normalised = room.normalised;
+    if (!PRODUCTS_ARE_KEPT) through(block, UP, asked, normalised, words, 0, kept.hidden);
+    back_through(block, DOWN, asked, gradient, words, ROUND, room.to_hidden, block.hidden);
+    gelu_and_back((int64_t)asked * block.hidden, kept.hidden, room.hidden, room.to_hidden);
+    learn(block, DOWN, asked, room.hidden, gradient, sums, room);
+    learn(block, UP, asked, normalised, room.to_hidden, sums, room);
+    back_through(block, UP, asked, room.to_hidden, words, KEEP, room.to_normalised, width);
+    unnormalise(block.normed, asked, width, room.to_normalised, normalised, room.scales, gradient, to_middle);
+}
+
+static void some_backward_attention(
     Block block, int sequences, Word *words, Kept kept, const Number *gradient, Number *to_x, float *sums, Room room) {
     const int rows = sequences * block.count, asked = sequences * block.asking, width = block.width;
-    if (block.hidden) {
-        const Number *normalised = kept.middle;
-        back_through(block, DOWN, asked, gradient, words, ROUND, room.to_hidden, block.hidden);
-        gelu_and_back((int64_t)asked * block.hidden, kept.hidden, room.hidden, room.to_hidden);
-        learn(block, DOWN, asked, room.hidden, gradient, sums, room);
-        if (block.normed)
-            normalise(asked, width, kept.middle, room.normalised, room.scales), normalised = room.normalised;
-        learn(block, UP, asked, normalised, room.to_hidden, sums, room);
-        back_through(block, UP, asked, room.to_hidden, words, KEEP, room.to_normalised, width);
-        unnormalise(block.normed, asked, width, room.to_normalised, normalised, room.scales, gradient, room.stream);
-        gradient = room.stream;
-    }
+    const Number *normalised = kept.x;
+    if (block.normed) normalise(rows, width, kept.x, room.normalised, room.scales), normalised = room.normalised;
+    if (!PRODUCTS_ARE_KEPT) ask(block, sequences, words, normalised, kept, room);
     learn(block, OUT, asked, kept.brought, gradient, sums, room);
     back_through(block, OUT, asked, gradient, words, ROUND, room.to_brought, inner_of(block));
     attend_some_back(block, sequences, kept, room);
-    const Number *normalised = kept.x;
-    if (block.normed) normalise(rows, width, kept.x, room.normalised, room.scales), normalised = room.normalised;
     learn(block, QUERY, asked, asking_of(block, sequences, normalised, room.asking), room.to_query, sums, room);
     learn(block, KEY_VALUE, rows, normalised, room.to_made, sums, room);
     back_through(block, KEY_VALUE, rows, room.to_made, words, KEEP, room.to_normalised, width);
@@ -369,7 +389,7 @@ static void some_backward(
         const int64_t model = n / batch, left = ((model + 1) * batch < to ? (model + 1) * batch : to) - n; \
         some = left < at_once ? left : at_once;                                                     \
         Word *mine = words + model * block_ready_words(block);                                      \
-        const Kept kept = kept_from(*all, *block, n);                                               \
+        const Kept kept = kept_or_in(kept_from(*all, *block, n), room);                             \
         body                                                                                        \
     }
 
@@ -380,7 +400,9 @@ void block_forward(
     const int64_t size = block_room(block, at_once);
     FOR_SHARES(
         const Room room = room_in(*block, at_once, rooms + share * size, 0);
-        FOR_SOME(some_forward(*block, some, mine, kept, out + n * block->asking * block->width, room);))
+        const Before before = begin_products();
+        FOR_SOME(some_forward(*block, some, mine, kept, out + n * block->asking * block->width, room);)
+        end_products(before);)
 }
 
 /* sums: [thread][model][number]; `models` of them */
@@ -388,11 +410,18 @@ void block_backward(
     const Block *block, int64_t first, int64_t end, int threads, int64_t batch, int at_once, Word *words,
     const Kept *all, const Number *gradient, Number *to_x, int64_t models, float *sums, char *rooms) {
     const int64_t size = block_room(block, at_once), numbers = block_sums(block);
+    const int64_t asked = block->asking * block->width, all_of_one = block->count * block->width;
     FOR_SHARES(
         const Room room = room_in(*block, at_once, rooms + share * size, 0);
         float *own = sums + share * models * numbers;
         memset(own, 0, models * numbers * sizeof(float));
-        FOR_SOME(some_backward(
-            *block, some, mine, kept, gradient + n * block->asking * block->width,
-            to_x + n * block->count * block->width, own + model * numbers, room);))
+        const Before before = begin_products();
+        FOR_SOME(if (block->hidden) some_backward_mlp(
+            *block, some, mine, kept, gradient + n * asked, to_x + n * all_of_one, own + model * numbers, room);)
+        FOR_SOME(
+            const Number *to_out = gradient + n * asked;
+            if (block->hidden) to_out = memcpy(room.stream, to_x + n * all_of_one, some * asked * sizeof(Number));
+            some_backward_attention(
+                *block, some, mine, kept, to_out, to_x + n * all_of_one, own + model * numbers, room);)
+        end_products(before);)
 }

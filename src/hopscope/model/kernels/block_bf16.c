@@ -3,6 +3,7 @@
 #ifdef __AVX512BF16__
 #include "bf16.h"
 #include "narrow_bf16.h"
+#include "vectors.h"
 #define KIND(name) name##_bf16
 #include "block.h"
 #endif

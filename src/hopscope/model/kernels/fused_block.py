@@ -2,8 +2,8 @@
 
 Between torch's operations a block's activations travel to memory and back, and the elementwise operations take as long
 as the products. `block.h` takes a few sequences at a time through the whole block, so that what is computed between its
-products stays in a core's own cache. In bf16 it is for processors that multiply pairs of bf16 numbers (AVX512-BF16), in
-fp32 for all; where anything inside a block is asked for, `fast.py` computes it instead.
+products stays in a core's own cache. In bf16 it is for processors that multiply tiles of bf16 numbers (AMX) or pairs of
+them (AVX512-BF16), in fp32 for all; where anything inside a block is asked for, `fast.py` computes it instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -26,13 +26,20 @@ from hopscope.model.precision import DTYPES, Precision, bf16_unit
 _PANEL = 64
 """Rows of a map that are prepared together."""
 
-_AT_ONCE = 128 * 1024
+_AT_ONCE = {"fp32": 128 * 1024, "bf16": 128 * 1024, "tiles": 256 * 1024}
 """Bytes of the widest rows of the sequences that are computed together; with all that belongs to them they fill a
-second-level cache."""
+second-level cache, which is twice as large where there are tiles."""
 
 _MOST_AT_ONCE = 16
 
+_TILES = 32
+"""Rows of two tiles side by side, and of one that sums over rows."""
+
 _PRECISIONS = {dtype: precision for precision, dtype in DTYPES.items()}
+
+
+Kind = Literal["fp32", "bf16", "tiles"]
+"""How products are computed: of vectors, in fp32 or of pairs of bf16 numbers, or of tiles of bf16 numbers."""
 
 
 class BlockParts(NamedTuple):
@@ -56,8 +63,7 @@ class BlockParts(NamedTuple):
 @cache
 def available(precision: Precision) -> bool:
     """Whether this machine can run it, and, in bf16, whether this is its quickest way to multiply."""
-    quickest = precision == "fp32" or bf16_unit("cpu") == "avx512_bf16"
-    return quickest and _functions(precision) is not None
+    return (precision == "fp32" or bf16_unit("cpu") is not None) and _functions(_kind(precision)) is not None
 
 
 def fits(precision: Precision, positions: int, d_model: int, d_head: int) -> bool:
@@ -124,14 +130,29 @@ class _Sized(NamedTuple):
     """Bytes of scratch memory for all threads."""
 
 
+def keeps_products(precision: Precision) -> bool:
+    """Whether queries, keys, values and an MLP's hidden numbers are kept for the way back: by tiles they are made again
+    sooner than they come from memory."""
+    return _kind(precision) != "tiles"
+
+
 @cache
-def _sized(precision: Precision, sizes: _Sizes, threads: int) -> _Sized:
-    functions = _functions(precision)
+def _kind(precision: Precision) -> Kind:
+    """How this machine multiplies in a precision."""
+    return "tiles" if precision == "bf16" and bf16_unit("cpu") == "amx_bf16" else precision
+
+
+@cache
+def _sized(kind: Kind, sizes: _Sizes, threads: int) -> _Sized:
+    functions = _functions(kind)
     assert functions is not None
     block = (ctypes.c_int32 * len(sizes))(*sizes)
     inner = sizes.heads * sizes.head_width
     widest = max(sizes.hidden, 3 * inner, sizes.width)
-    at_once = max(1, min(_MOST_AT_ONCE, _AT_ONCE // (2 * sizes.positions * widest)))
+    at_once = max(1, min(_MOST_AT_ONCE, _AT_ONCE[kind] // (2 * sizes.positions * widest)))
+    even = _TILES // math.gcd(_TILES, sizes.positions)  # so many sequences fill whole tiles
+    if kind == "tiles" and at_once >= even:
+        at_once -= at_once % even
     return _Sized(
         block,
         1 / math.sqrt(sizes.head_width),
@@ -146,8 +167,8 @@ def _sized(precision: Precision, sizes: _Sizes, threads: int) -> _Sized:
 class _Through(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Stream, sizes: _Sizes, *parameters: Tensor) -> Stream:
-        precision, threads = _PRECISIONS[x.dtype], torch.get_num_threads()
-        functions, sized = _functions(precision), _sized(precision, sizes, threads)
+        kind, threads = _kind(_PRECISIONS[x.dtype]), torch.get_num_threads()
+        functions, sized = _functions(kind), _sized(kind, sizes, threads)
         assert functions is not None
         x, parameters = x.contiguous(), tuple(one.contiguous() for one in parameters)
         weights, biases, norms = _parts(parameters, sizes)
@@ -159,10 +180,16 @@ class _Through(torch.autograd.Function):
                 sized.block, sized.scale, threads, _starts(weights, model), _starts(biases, model),
                 _starts(norms, model), words[model].data_ptr(), narrow.data_ptr(), sized.narrow,
             )  # fmt: skip
-        asked, inner = (models, batch, sizes.asking), sizes.heads * sizes.head_width
-        out, query, brought = (x.new_empty(*asked, numbers) for numbers in (sizes.width, inner, inner))
-        made = x.new_empty(models, batch, sizes.positions, 2 * inner)
-        middle, hidden = (x.new_empty(*asked, sizes.width) if sizes.hidden else out), x.new_empty(*asked, sizes.hidden)
+        asked, inner, kept_too = (
+            (models, batch, sizes.asking),
+            sizes.heads * sizes.head_width,
+            int(keeps_products(_PRECISIONS[x.dtype])),
+        )
+        out, brought = x.new_empty(*asked, sizes.width), x.new_empty(*asked, inner)
+        query = x.new_empty(*asked, kept_too * inner)
+        made = x.new_empty(models, batch, sizes.positions, kept_too * 2 * inner)
+        hidden = x.new_empty(*asked, kept_too * sizes.hidden)
+        middle = x.new_empty(*asked, sizes.width) if sizes.hidden else out
         kept = _starts((x, query, made, brought, middle, hidden), 0)
         functions.forward(
             sized.block, 0, models * batch, threads, batch, sized.at_once, words.data_ptr(), kept, out.data_ptr(),
@@ -175,8 +202,8 @@ class _Through(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Stream) -> tuple[Tensor | None, ...]:
         x, words = ctx.saved_tensors[:2]
-        precision, threads, sizes = _PRECISIONS[x.dtype], torch.get_num_threads(), ctx.sizes
-        functions, sized = _functions(precision), _sized(precision, sizes, threads)
+        kind, threads, sizes = _kind(_PRECISIONS[x.dtype]), torch.get_num_threads(), ctx.sizes
+        functions, sized = _functions(kind), _sized(kind, sizes, threads)
         assert functions is not None
         parameters, (models, batch) = ctx.saved_tensors[7 if sizes.hidden else 6 :], x.shape[:2]
         gradient, to_x = gradient.to(x.dtype).contiguous(), torch.empty_like(x)
@@ -207,7 +234,7 @@ def _starts(tensors: Sequence[Tensor], model: int) -> Any:
 
 
 class _Functions(NamedTuple):
-    """The functions of block.h, in one precision."""
+    """The functions of block.h, of one kind."""
 
     ready_words: Any
     sums: Any
@@ -219,8 +246,8 @@ class _Functions(NamedTuple):
 
 
 @cache
-def _functions(precision: Precision) -> _Functions | None:
-    """The compiled functions; None if they cannot be compiled."""
+def _functions(kind: Kind) -> _Functions | None:
+    """The compiled functions; None if they cannot be compiled or used."""
     room, number, count, scale = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
     shares, some = (number, number, count), (number, count)
     takes = _Functions(
@@ -233,9 +260,11 @@ def _functions(precision: Precision) -> _Functions | None:
         unfold=(room, scale, count, *[room] * 3, number, *[room] * 3),
     )
     library = kernels()
-    if library is None or not hasattr(library, f"block_forward_{precision}"):
+    if library is None or not hasattr(library, f"block_forward_{kind}"):
+        return None
+    if kind == "tiles" and not library.may_use_tiles():
         return None
     for name, arguments in takes._asdict().items():
-        function = getattr(library, f"block_{name}_{precision}")
+        function = getattr(library, f"block_{name}_{kind}")
         function.argtypes, function.restype = arguments, number
-    return _Functions(*(getattr(library, f"block_{name}_{precision}") for name in takes._fields))
+    return _Functions(*(getattr(library, f"block_{name}_{kind}") for name in takes._fields))

@@ -78,11 +78,11 @@ static void wide_backward(
     panel_rows(shape.count, width, made, 2 * inner, keys, wide->by_position);
     multiply(shape.asking, width, keys, (Left){wide->change, PADDED, 1}, wide->by_position,
              (Right){ROUND, query_gradient, inner, 0, 0});
-    panel_rows(shape.asking, shape.count, wide->change, PADDED, queries, wide->patterns);
+    lay_left(shape.asking, shape.count, wide->change, PADDED, wide->patterns);
     panel_rows(shape.asking, width, query, inner, queries, wide->by_query);
     multiply(shape.count, width, queries, (Left){wide->patterns, queries, 0}, wide->by_query,
              (Right){ROUND, made_gradient, 2 * inner, 0, 0});
-    panel_rows(shape.asking, shape.count, wide->pattern, PADDED, queries, wide->patterns);
+    lay_left(shape.asking, shape.count, wide->pattern, PADDED, wide->patterns);
     panel_rows(shape.asking, width, gradient, inner, queries, wide->by_query);
     multiply(shape.count, width, queries, (Left){wide->patterns, queries, 0}, wide->by_query,
              (Right){ROUND, made_gradient + inner, 2 * inner, 0, 0});
