@@ -77,8 +77,10 @@ ALWAYS __m512i row_pair(int rows, int row, int columns, const Number *from, int6
 static void panel_rows(int rows, int columns, const Number *from, int64_t stride, int words, Word *panels) {
     for (int at = 0; at < columns; at += PANEL, panels += (int64_t)words * PANEL)
         for (int p = 0; p < words_of(rows); p++)
-            for (int c = 0; c < PANEL; c += VECTOR)
-                _mm512_store_si512(panels + p * PANEL + c, row_pair(rows, 2 * p, columns - at - c, from + at + c, stride));
+            for (int c = 0; c < PANEL; c += VECTOR) {
+                const __m512i pair = row_pair(rows, 2 * p, columns - at - c, from + at + c, stride);
+                _mm512_store_si512(panels + p * PANEL + c, pair);
+            }
 }
 
 /* Sixteen rows of sixteen words turned over. */

@@ -292,6 +292,7 @@ ALWAYS void through(Block block, int which, int rows, const Number *x, Word *wor
              (Right){ROUND, out, map.out, ready.bias, beside});
 }
 
+/* Queries of the positions that ask, keys and values of all. */
 ALWAYS void ask(Block block, int sequences, Word *words, const Number *normalised, Kept kept, Room room) {
     const Number *asking = asking_of(block, sequences, normalised, room.asking);
     through(block, QUERY, sequences * block.asking, asking, words, 0, kept.query);
@@ -350,6 +351,7 @@ static void some_backward_mlp(
     unnormalise(block.normed, asked, width, room.to_normalised, normalised, room.scales, gradient, to_middle);
 }
 
+/* The gradient of the stream before the block, from that between attention and MLP. */
 static void some_backward_attention(
     Block block, int sequences, Word *words, Kept kept, const Number *gradient, Number *to_x, float *sums, Room room) {
     const int rows = sequences * block.count, asked = sequences * block.asking, width = block.width;
@@ -405,7 +407,10 @@ void block_forward(
         end_products(before);)
 }
 
-/* sums: [thread][model][number]; `models` of them */
+/* First through the MLP, all sequences, then through attention: half of the weights and of their sums at a time fill less
+   of a core's cache. In between the gradient of the stream waits in `to_x`.
+
+   sums: [thread][model][number]; `models` of them */
 void block_backward(
     const Block *block, int64_t first, int64_t end, int threads, int64_t batch, int at_once, Word *words,
     const Kept *all, const Number *gradient, Number *to_x, int64_t models, float *sums, char *rooms) {

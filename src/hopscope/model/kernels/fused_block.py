@@ -180,11 +180,8 @@ class _Through(torch.autograd.Function):
                 sized.block, sized.scale, threads, _starts(weights, model), _starts(biases, model),
                 _starts(norms, model), words[model].data_ptr(), narrow.data_ptr(), sized.narrow,
             )  # fmt: skip
-        asked, inner, kept_too = (
-            (models, batch, sizes.asking),
-            sizes.heads * sizes.head_width,
-            int(keeps_products(_PRECISIONS[x.dtype])),
-        )
+        asked, inner = (models, batch, sizes.asking), sizes.heads * sizes.head_width
+        kept_too = int(keeps_products(_PRECISIONS[x.dtype]))
         out, brought = x.new_empty(*asked, sizes.width), x.new_empty(*asked, inner)
         query = x.new_empty(*asked, kept_too * inner)
         made = x.new_empty(models, batch, sizes.positions, kept_too * 2 * inner)

@@ -10,9 +10,9 @@
 #define PALETTE 1 /* eight tiles of up to so many rows and bytes */
 #define WRITTEN __asm__ volatile("" ::: "memory") /* by now: the compiler does not know that a tile reads it */
 
-typedef Word Square[SIDE * SIDE] ALIGNED;
-
 #define PRODUCTS_ARE_KEPT 0 /* they are made again on the way back: memory takes longer */
+
+typedef Word Square[SIDE * SIDE] ALIGNED;
 
 /* How a thread's tiles are laid out. */
 typedef struct {
@@ -85,7 +85,7 @@ ALWAYS Tile right_tile(int words, const Word *panel, int word, Word *filled) {
 #define READ_TILE(number, tile)                                                                     \
     {                                                                                               \
         const Tile there = tile;                                                                    \
-        _tile_loadd(number, there.at, there.bytes);                                               \
+        _tile_loadd(number, there.at, there.bytes);                                                 \
     }
 
 /* Whether sixteen rows and columns of sums are where they belong as they are, so that tiles go there by themselves. */
@@ -108,9 +108,11 @@ ALWAYS Tile place(Right right, int row, int column) {
         _tile_stored(number, there.at, there.bytes);                                                \
     }
 
+/* A tile of sums that did not go by itself. */
 ALWAYS void finish_tile(Right right, int row, int rows, int column, int columns, const float *sums) {
     if (goes_whole(right, row, rows, column, columns)) return;
-    for (int i = 0; i < SIDE && row + i < rows; i++, sums += SIDE) finish(right, row + i, column, columns, load_floats(sums));
+    for (int i = 0; i < SIDE && row + i < rows; i++)
+        finish(right, row + i, column, columns, load_floats(sums + i * SIDE));
 }
 
 /* Two tiles side by side, all of whose columns are there, rounded: a line of memory a row. */
