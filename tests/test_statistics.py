@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hopscope.statistics import (
     clopper_pearson,
@@ -101,6 +103,19 @@ def test_fewer_of_few_and_of_ties():
     assert fewer([0, 0, 0], [1, 1, 1]) == pytest.approx(1 / 20)
     assert fewer([1, 1, 1], [0, 0, 0]) == 1
     assert fewer([0, 0], [0, 0]) == fewer([], [1]) == 1
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.lists(st.integers(0, 3), min_size=1, max_size=4))
+def test_fewer_is_the_share_of_divisions_that_are_as_far(first, second):
+    """Of one value as of more, and with ties: by every way to divide them."""
+
+    def rank_sum(chosen: list[int]) -> float:
+        return sum((one > other) + (one == other) / 2 for one in chosen for other in [*first, *second])
+
+    own = rank_sum(first)
+    ways = [*combinations([*first, *second], len(first))]
+    expected = sum(rank_sum(way) <= own + 1e-9 for way in ways) / len(ways)
+    assert fewer(first, second) == pytest.approx(expected)
 
 
 def test_ratios():

@@ -199,6 +199,11 @@ def fewer(first: Sequence[float], second: Sequence[float]) -> float:
 
     if not first or not second or len({*first, *second}) < 2:
         return 1.0
+    together = [*first, *second]
+    if len(first) == 1:  # scipy permutes two or more
+        return sum(one <= first[0] for one in together) / len(together)
+    if len(second) == 1:
+        return sum(one >= second[0] for one in together) / len(together)
     method = PermutationMethod(n_resamples=_RESAMPLES, rng=np.random.default_rng(0))
     return float(mannwhitneyu(first, second, alternative="less", method=method).pvalue)
 

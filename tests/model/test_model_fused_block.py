@@ -34,7 +34,7 @@ needs_compiler = pytest.mark.skipif(not fused_block.available("fp32"), reason="n
 @pytest.fixture
 def precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Precision:
     """The precision of a kind of product, whether or not this machine would choose that kind."""
-    kind: fused_block.Kind = request.param
+    kind: fused_block.ProductKind = request.param
     if fused_block._functions(kind) is None:
         pytest.skip(f"no compiler here, or no processor for {kind}")
     kinds = {"fp32": "fp32", "bf16": "bf16" if kind == "fp32" else kind}
@@ -43,7 +43,7 @@ def precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return "fp32" if kind == "fp32" else "bf16"
 
 
-in_all = pytest.mark.parametrize("precision", get_args(fused_block.Kind), indirect=True)
+in_all = pytest.mark.parametrize("precision", get_args(fused_block.ProductKind), indirect=True)
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
 EXACTNESS = {"bf16": 0.01, "fp32": 2e-6}

@@ -71,7 +71,7 @@ def through_attention(dtype: torch.dtype, d_head: int, positions: int, reads: in
 
 if __name__ == "__main__":
     sizes = [(d_head, *rest) for d_head in (2, 4, 6, 10, 16, 18, 64) for rest in ((1, 1, 1), (5, 3, 3), (28, 28, 1))]
-    kinds = [kind for kind in get_args(fused_block.Kind) if fused_block._functions(kind) is not None]
+    kinds = [kind for kind in get_args(fused_block.ProductKind) if fused_block._functions(kind) is not None]
     guard_all()
     for size in sizes:
         if sys.argv[1] == "attention":

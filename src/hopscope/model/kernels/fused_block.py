@@ -38,7 +38,7 @@ _TILES = 32
 _PRECISIONS = {dtype: precision for precision, dtype in DTYPES.items()}
 
 
-Kind = Literal["fp32", "bf16", "tiles"]
+ProductKind = Literal["fp32", "bf16", "tiles"]
 """How products are computed: of vectors, in fp32 or of pairs of bf16 numbers, or of tiles of bf16 numbers."""
 
 
@@ -137,13 +137,13 @@ def keeps_products(precision: Precision) -> bool:
 
 
 @cache
-def _kind(precision: Precision) -> Kind:
+def _kind(precision: Precision) -> ProductKind:
     """How this machine multiplies in a precision."""
     return "tiles" if precision == "bf16" and bf16_unit("cpu") == "amx_bf16" else precision
 
 
 @cache
-def _sized(kind: Kind, sizes: _Sizes, threads: int) -> _Sized:
+def _sized(kind: ProductKind, sizes: _Sizes, threads: int) -> _Sized:
     functions = _functions(kind)
     assert functions is not None
     block = (ctypes.c_int32 * len(sizes))(*sizes)
@@ -243,7 +243,7 @@ class _Functions(NamedTuple):
 
 
 @cache
-def _functions(kind: Kind) -> _Functions | None:
+def _functions(kind: ProductKind) -> _Functions | None:
     """The compiled functions; None if they cannot be compiled or used."""
     room, number, count, scale = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
     shares, some = (number, number, count), (number, count)
