@@ -308,11 +308,7 @@ def test_the_processor_says_how_products_are_computed(monkeypatch, unit, kind):
 @in_all
 def test_torch_multiplies_as_before_beside_it(precision):
     """Its library lays out a processor's tiles in its own way, and need not look whether they still are."""
-    block, x, gradient = (
-        a_block(1, Architecture(20, 8, 28, 1, 1, 64)),
-        random(1, 9, 28, 64),
-        random(1, 9, 28, 64, seed=2),
-    )
+    block, (x, gradient) = a_block(1, Architecture(20, 8, 28, 1, 1, 64)), (random(1, 9, 28, 64, seed=s) for s in (1, 2))
     left, right = random(48, 40), random(40, 72, seed=3)
     products, outs = [], []
     for _ in range(3):
