@@ -4,8 +4,23 @@
 
 #define EPSILON 1e-5f
 
+/* Rows of so many vectors to mean 0 and deviation 1, each read once and held in registers. */
+ALWAYS void normalise_held(int vectors, int rows, const Number *x, Number *out, float *scales) {
+    const int width = vectors * VECTOR;
+    for (int i = 0; i < rows; i++, x += width, out += width) {
+        Vector held[8], sum = (Vector){}, squares = (Vector){};
+        for (int v = 0; v < vectors; v++) sum += held[v] = read(x + v * VECTOR);
+        const float mean = sum_of(sum) / width;
+        for (int v = 0; v < vectors; v++) held[v] -= mean, squares += held[v] * held[v];
+        scales[i] = 1.0f / sqrtf(sum_of(squares) / width + EPSILON);
+        for (int v = 0; v < vectors; v++) write(out + v * VECTOR, held[v] * scales[i]);
+    }
+}
+
 /* Rows to mean 0 and deviation 1, and what each was divided by, inverted. */
 static void normalise(int rows, int width, const Number *x, Number *out, float *scales) {
+    if (width == 8 * VECTOR) return normalise_held(8, rows, x, out, scales);
+    if (width == 4 * VECTOR) return normalise_held(4, rows, x, out, scales);
     for (int i = 0; i < rows; i++, x += width, out += width) {
         Vector sum = (Vector){}, squares = (Vector){};
         for (int d = 0; d < width; d += VECTOR) sum += read(x + d);
@@ -62,11 +77,16 @@ static void gelu_and_back(int64_t count, const Number *x, Number *out, Number *g
     }
 }
 
-static void add_rows(int rows, int columns, const Number *from, float *sums) {
-    for (int d = 0; d < columns; d += VECTOR) {
-        const int there = columns - d;
-        Vector sum = load_first(there, sums + d);
-        for (int i = 0; i < rows; i++) sum += read_first(there, from + (int64_t)i * columns + d);
-        store_first(there, sums + d, sum);
+/* Sums over rows that are in panels, added to what is there. */
+static void add_words(int words, int columns, const Word *panels, float *sums) {
+    for (int first = 0; first < columns; first += PANEL, panels += (int64_t)words * PANEL) {
+        Vector sum[PANEL / VECTOR] = {};
+        for (int p = 0; p < words; p++)
+            for (int v = 0; v < PANEL / VECTOR; v++)
+                sum[v] = summed(sum[v], repeated(ONES), words_at(panels + p * PANEL + v * VECTOR));
+        for (int v = 0; v < PANEL / VECTOR; v++) {
+            const int at = first + v * VECTOR, there = columns - at;
+            if (there > 0) store_first(there, sums + at, load_first(there, sums + at) + sum[v]);
+        }
     }
 }

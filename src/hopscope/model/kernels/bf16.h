@@ -11,6 +11,7 @@
 #define TOGETHER 2 /* numbers in a word */
 #define PANEL 64 /* columns that are made ready together, word after word */
 #define LOG_2_E 1.44269504089f
+#define ONES 0x3f803f80u /* a word of them */
 
 typedef uint16_t Number;
 typedef uint32_t Word;
@@ -41,15 +42,13 @@ ALWAYS Vector larger(Vector x, Vector y) { return _mm512_max_ps(x, y); }
 ALWAYS float largest_of(Vector x) { return _mm512_reduce_max_ps(x); }
 ALWAYS float sum_of(Vector x) { return _mm512_reduce_add_ps(x); }
 
-/* 2^x to 5e-5 of itself, between 2^-126 and 2^126; of two numbers, one of which is none, min and max give the second. */
+/* 2^x to 8e-5 of itself: of its whole part by scaling, of the rest by a polynomial that is nowhere further off. */
 ALWAYS Vector power_of_two(Vector x) {
-    x = _mm512_min_ps(_mm512_set1_ps(126.0f), _mm512_max_ps(_mm512_set1_ps(-126.0f), x));
-    const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), rest = x - whole;
-    __m512 sum = _mm512_set1_ps(9.6181291e-3f);
-    sum = sum * rest + 5.5504109e-2f;
-    sum = sum * rest + 2.4022651e-1f;
-    sum = sum * rest + 6.9314718e-1f;
-    return _mm512_scalef_ps(sum * rest + 1.0f, whole);
+    const __m512 rest = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    __m512 sum = _mm512_set1_ps(0.0780245289f);
+    sum = sum * rest + 0.226067141f;
+    sum = sum * rest + 0.695833564f;
+    return _mm512_scalef_ps(sum * rest + 0.999925196f, x);
 }
 
 /* exp(x) of what is at most 0, as near as bf16 can tell; and what GELU multiplies x by. */
@@ -110,7 +109,7 @@ ALWAYS void turn_words(__m512i v[VECTOR]) {
 static void panel_columns(int rows, int columns, const Number *from, int64_t stride, Word *panels) {
     const int pairs = columns / 2;
     for (int at = 0; at < rows; at += PANEL, panels += (int64_t)pairs * PANEL)
-        for (int r = 0; r < PANEL; r += VECTOR)
+        for (int r = 0; r < PANEL && at + r < rows; r += VECTOR)
             for (int p = 0; p < pairs; p += VECTOR) {
                 __m512i block[VECTOR];
                 const __mmask16 there = first_lanes(pairs - p);

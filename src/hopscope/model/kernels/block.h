@@ -95,16 +95,18 @@ static void ready_rows(
     panel_columns(rows, out, narrow, out, ready.backward + (int64_t)row * words_of(out));
 }
 
-/* Some numbers of a map's bias, and what the offset before it makes of its weights. */
+/* A panel's numbers of a map's bias, and what the offset before it makes of its weights. */
 ALWAYS void ready_bias(
     Source source, int part, int column, const float *weight, const float *bias, const float *const *norms, float *to) {
-    const int columns = source.columns - column < PANEL ? source.columns - column : PANEL;
-    float sums[PANEL];
-    for (int c = 0; c < columns; c++) sums[c] = bias[column + c];
-    for (int i = 0; source.norm >= 0 && i < source.map.in; i++)
-        for (int c = 0; c < columns; c++)
-            sums[c] += norms[source.norm + 1][i] * weight[(int64_t)i * source.columns + column + c];
-    for (int c = 0; c < columns; c++) to[part * source.columns + column + c] = source.factor * sums[c];
+    Vector sums[PANEL / VECTOR];
+    const int there = source.columns - column;
+    for (int v = 0; v < PANEL / VECTOR; v++) sums[v] = load_first(there - v * VECTOR, bias + column + v * VECTOR);
+    for (int i = 0; source.norm >= 0 && i < source.map.in; i++) {
+        const float offset = norms[source.norm + 1][i], *row = weight + (int64_t)i * source.columns + column;
+        for (int v = 0; v < PANEL / VECTOR; v++) sums[v] += offset * load_first(there - v * VECTOR, row + v * VECTOR);
+    }
+    to += part * source.columns + column;
+    for (int v = 0; v < PANEL / VECTOR; v++) store_first(there - v * VECTOR, to + v * VECTOR, source.factor * sums[v]);
 }
 
 /* Maps made ready for all that goes through them, folded with the norms before them.
@@ -135,19 +137,21 @@ void block_ready(
 ALWAYS void unfold_row(
     Source source, int part, int row, const float *weight, const float *const *norms, int threads, int64_t size,
     const float *sums, const float *bias, float *to, float *const *to_norms) {
-    const int64_t at = (int64_t)row * source.map.out + part * source.columns;
+    const float *at = sums + (int64_t)row * source.map.out + part * source.columns;
     const float gain = source.factor * (source.norm < 0 ? 1.0f : norms[source.norm][row]);
     const float offset = source.norm < 0 ? 0.0f : source.factor * norms[source.norm + 1][row];
-    float along = 0, across = 0;
-    for (int c = 0; c < source.columns; c++) {
-        float sum = sums[at + c];
-        for (int thread = 1; thread < threads; thread++) sum += sums[thread * size + at + c];
-        to[c] = gain * sum + offset * bias[c];
-        along += sum * weight[c], across += bias[c] * weight[c];
+    Vector along = {}, across = {};
+    for (int c = 0; c < source.columns; c += VECTOR) {
+        const int there = source.columns - c;
+        Vector sum = load_first(there, at + c);
+        for (int thread = 1; thread < threads; thread++) sum += load_first(there, at + thread * size + c);
+        const Vector own = load_first(there, bias + c), folded = load_first(there, weight + c);
+        store_first(there, to + c, gain * sum + offset * own);
+        along += sum * folded, across += own * folded;
     }
     if (source.norm < 0) return;
-    to_norms[source.norm][row] += source.factor * along;
-    to_norms[source.norm + 1][row] += source.factor * across;
+    to_norms[source.norm][row] += source.factor * sum_of(along);
+    to_norms[source.norm + 1][row] += source.factor * sum_of(across);
 }
 
 /* The gradients of weights, biases and norms, in the order of `block_ready`, from those of all threads. */
@@ -288,7 +292,7 @@ ALWAYS void attend_some_back(Block block, int sequences, Kept kept, Room room) {
 ALWAYS void through(Block block, int which, int rows, const Number *x, Word *words, const Number *beside, Number *out) {
     const Map map = map_of(block, which);
     const Ready ready = ready_in(block, which, words);
-    multiply(rows, map.out, words_of(map.in), (Left){x, map.in, 1}, ready.forward,
+    multiply(rows, map.out, words_of(map.in), (Left){x, map.in, ROWS}, ready.forward,
              (Right){ROUND, out, map.out, ready.bias, beside});
 }
 
@@ -319,18 +323,18 @@ static void some_forward(Block block, int sequences, Word *words, Kept kept, Num
 /* Add to the gradients of a map what some rows say. */
 ALWAYS void learn(Block block, int which, int rows, const Number *x, const Number *gradient, float *sums, Room room) {
     const Map map = map_of(block, which);
-    const int pairs = words_of(rows);
+    const int words = words_of(rows);
     float *sum = sums_in(block, which, sums);
     lay_left(rows, map.in, x, map.in, room.left);
-    panel_rows(rows, map.out, gradient, map.out, pairs, room.right);
-    multiply(map.in, map.out, pairs, (Left){room.left, pairs, 0}, room.right, (Right){ADD, sum, map.out, 0, 0});
-    add_rows(rows, map.out, gradient, sum + (int64_t)map.in * map.out);
+    panel_rows(rows, map.out, gradient, map.out, words, room.right);
+    multiply(map.in, map.out, words, (Left){room.left, words, LAID}, room.right, (Right){ADD, sum, map.out, 0, 0});
+    add_words(words, map.out, room.right, sum + (int64_t)map.in * map.out);
 }
 
 ALWAYS void back_through(
     Block block, int which, int rows, const Number *gradient, Word *words, int kind, void *to, int64_t stride) {
     const Map map = map_of(block, which);
-    multiply(rows, map.in, words_of(map.out), (Left){gradient, map.out, 1}, ready_in(block, which, words).backward,
+    multiply(rows, map.in, words_of(map.out), (Left){gradient, map.out, ROWS}, ready_in(block, which, words).backward,
              (Right){kind, to, stride, 0, 0});
 }
 

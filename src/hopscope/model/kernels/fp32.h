@@ -7,6 +7,7 @@
 #define VECTOR LANES
 #define TOGETHER 1 /* numbers in a word */
 #define PANEL 64 /* columns that are made ready together, word after word */
+#define ONES 1.0f /* a word of them */
 
 typedef float Number;
 typedef float Word;
@@ -72,7 +73,7 @@ static void panel_rows(int rows, int columns, const Number *from, int64_t stride
 /* For sums along rows: each row becomes a column. */
 static void panel_columns(int rows, int columns, const Number *from, int64_t stride, Word *panels) {
     for (int at = 0; at < rows; at += PANEL, panels += (int64_t)columns * PANEL)
-        for (int r = 0; r < PANEL; r += EIGHT)
+        for (int r = 0; r < PANEL && at + r < rows; r += EIGHT)
             for (int p = 0; p < columns; p += EIGHT) {
                 Eight block[EIGHT] = {};
                 const int there = columns - p < EIGHT ? columns - p : EIGHT;

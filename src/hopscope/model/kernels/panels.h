@@ -6,9 +6,11 @@ ALWAYS int64_t panels_of(int words, int columns) { return (int64_t)(columns + PA
 
 /* The left side of a product.
 
-   along_rows: rows as they are, `stride` numbers apart
-   else:       columns, as `lay_left` lays them, each of `stride` words, so that a product sums over what were rows */
-typedef struct { const void *from; int64_t stride; int along_rows; } Left;
+   LAID:     columns, as `lay_left` lays them, each of `stride` words, so that a product sums over what were rows
+   ROWS:     rows as they are, `stride` numbers apart
+   AND_MORE: the same, and past the last one there is what may be read, whatever it is */
+enum { LAID, ROWS, AND_MORE };
+typedef struct { const void *from; int64_t stride; int kind; } Left;
 
 /* What becomes of a product: numbers, with a bias and rows that are added; fp32 rows; or added to fp32 rows. */
 enum { ROUND, KEEP, ADD };

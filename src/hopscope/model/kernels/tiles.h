@@ -21,19 +21,26 @@ typedef struct {
     uint8_t rows[16];
 } Before ALIGNED;
 
+/* The compilers' own functions for these say of the first eight bytes alone that they are read, or written. */
+ALWAYS void lay_out_as(const Before *layout) { __asm__ volatile("ldtilecfg %0" : : "m"(*layout)); }
+ALWAYS void read_layout(Before *layout) { __asm__ volatile("sttilecfg %0" : "=m"(*layout)); }
+
 /* Lay out this thread's tiles; gives how they were, which others may count on. */
 static Before begin_products(void) {
     Before before, mine = {.palette = PALETTE};
     for (int i = 0; i < 8; i++) mine.bytes[i] = ROW_BYTES, mine.rows[i] = SIDE;
-    _tile_storeconfig(&before);
-    _tile_loadconfig(&mine);
+    read_layout(&before);
+    lay_out_as(&mine);
     return before;
 }
 
 static void end_products(Before before) {
-    if (before.palette) _tile_loadconfig(&before);
+    if (before.palette) lay_out_as(&before);
     else _tile_release();
 }
+
+/* Up to whole tiles, with which products are quicker than with what is there. */
+ALWAYS int filled(int count) { return (count + SIDE - 1) / SIDE * SIDE; }
 
 ALWAYS int squares_of(int words) { return (words + SIDE - 1) / SIDE; }
 
@@ -57,12 +64,13 @@ typedef struct { void *at; int64_t bytes; } Tile;
 
 /* Sixteen rows of a left side from `row` on, sixteen words of each from `word` on. */
 ALWAYS Tile left_tile(int rows, int words, Left left, int row, int word, Word *filled) {
-    if (!left.along_rows) {
+    if (left.kind == LAID) {
         const int64_t before = (int64_t)(row / SIDE) * squares_of(words) + word / SIDE;
         return (Tile){(Word *)left.from + before * SIDE * SIDE, ROW_BYTES};
     }
     const Number *from = (const Number *)left.from + row * left.stride + (int64_t)word * TOGETHER;
-    if (row + SIDE <= rows && word + SIDE <= words) return (Tile){(Number *)from, left.stride * sizeof(Number)};
+    if ((left.kind == AND_MORE || row + SIDE <= rows) && word + SIDE <= words)
+        return (Tile){(Number *)from, left.stride * sizeof(Number)};
     for (int i = 0; i < SIDE; i++) {
         const __mmask16 there = row + i < rows ? first_lanes(words - word) : 0;
         _mm512_store_si512(filled + i * SIDE, _mm512_maskz_loadu_epi32(there, from + i * left.stride));

@@ -14,6 +14,9 @@ typedef struct { char none; } Before;
 ALWAYS Before begin_products(void) { return (Before){0}; }
 ALWAYS void end_products(Before before) { (void)before; }
 
+/* Up to what products are quicker than they are with what is there. */
+ALWAYS int filled(int count) { return count; }
+
 /* Rows made ready to be the left side of sums over rows: panels. */
 ALWAYS int64_t left_of(int words, int columns) { return panels_of(words, columns); }
 static void lay_left(int rows, int columns, const Number *from, int64_t stride, Word *to) {
@@ -21,7 +24,7 @@ static void lay_left(int rows, int columns, const Number *from, int64_t stride, 
 }
 
 ALWAYS const Word *row_of(Left left, int64_t row) {
-    if (left.along_rows) return (const Word *)((const Number *)left.from + row * left.stride);
+    if (left.kind != LAID) return (const Word *)((const Number *)left.from + row * left.stride);
     return (const Word *)left.from + row / PANEL * left.stride * PANEL + row % PANEL;
 }
 
@@ -80,8 +83,8 @@ static void multiply(int rows, int columns, int words, Left left, const Word *pa
                 const int whole = (end - column + VECTOR - 1) / VECTOR;
                 vectors = whole >= ACROSS ? ACROSS : whole >= 2 ? 2 : 1;
                 const Word *from = panels + column - first;
-                if (left.along_rows) IN_ROWS(1);
-                else IN_ROWS(64);
+                if (left.kind == LAID) IN_ROWS(64);
+                else IN_ROWS(1);
             }
         }
 }
