@@ -18,10 +18,12 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import calibration
-from hopscope.studies.planted.backup import Backup, may_have_backup, with_backup
+from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
 from hopscope.studies.planted.hosts import Deaf, Host, cut_down, hand_built
+from hopscope.studies.planted.loud import Loud, with_loud
 from hopscope.studies.planted.planting import TRUE, Kind, Planted, label, plant
 from hopscope.studies.planted.resting import Rest, resting
+from hopscope.studies.planted.turns import Turns, by_turns
 from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
@@ -43,11 +45,11 @@ def test_hand_built_models_do_what_their_circuits_say(hosts: list[Host]) -> None
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_what_is_planted_is_what_it_is_called_by_measure(kind: Kind, hosts: list[Host]) -> None:
-    host, generator = hosts[0], torch.Generator().manual_seed(3)
+    host, generator = hosts[0], torch.Generator().manual_seed(4)
     planted = plant(kind, host, hosts, generator)
     assert planted is not None
     assert label(kind, host, planted) == ("true" if kind in TRUE else "false")
-    assert (planted.program == host.circuit) == (kind in ("true", "deaf tool", "backup key"))
+    assert (planted.program == host.circuit) == (kind in ("true", "deaf tool", "backup key", "by turns"))
 
 
 def test_a_head_that_rests_is_needed_and_what_it_looks_at_is_not(hosts: list[Host]) -> None:
@@ -137,6 +139,69 @@ def test_a_circuit_whose_key_has_a_backup_fails_completeness_alone(hosts: list[H
     assert found.number("completeness", "keys")[path.describe(evaluator.names)] < 0.1
 
 
+def test_a_row_that_looks_by_turns_answers_as_before_and_looks_at_its_key_for_its_share() -> None:
+    host = hand_built(1, 0, 64, 0.05)
+    path = max(host.units.paths(host.circuit))
+    made = by_turns(host.evaluator, Turns(path, 0.25, 7))
+    assert torch.equal(made.plain_errors(), host.evaluator.plain_errors())
+    weights = Units.of(made).hypotheses.weights(path.row)
+    assert (weights[path.key], weights[backup_of(path.key)]) == (
+        pytest.approx(0.25, abs=0.01),
+        pytest.approx(0.75, 0.01),
+    )
+    (without,) = made.errors([{path.row: knock_out(path.key)}])
+    assert (without.mean(dim=1) > 0.3).float().mean() == pytest.approx(0.25, abs=0.05)  # for the others nothing is lost
+    again = made.with_untrained([(path.layer, path.head)], 0)
+    weights = Units.of(again).hypotheses.weights(path.row)
+    assert weights[backup_of(path.key)] < 2 * weights[path.key]  # a head with initial weights has no turns
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+def test_a_circuit_right_for_most_questions_fails_outside_alone(hosts: list[Host], sense: Sense) -> None:
+    """For the rest its row looks elsewhere: enough stays for whatever is asked of the key by itself."""
+    host = hosts[0]
+    evaluator = by_turns(host.evaluator, Turns(max(host.units.paths(host.circuit)), 0.62, 7))
+    evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, host.circuit, host.bar, 1, calibration.QUICK, sense)
+    assert certify(evidence).failed == ("outside",)
+
+
+def test_a_loud_head_answers_as_before_and_is_what_its_share_comes_from(hosts: list[Host]) -> None:
+    """Its mean brings what the circuit would lack; as much on any chain it brings nothing, and the loss is the
+    share's square."""
+    host = hosts[0]
+    path = max(host.units.paths(host.circuit))
+    loud = Loud(path, 0.4, 0.05)
+    made, row = with_loud(host.evaluator, loud), loud.row(3)
+    assert torch.allclose(made.plain_errors(), host.evaluator.plain_errors(), atol=1e-5)
+    hypotheses = Units.of(made).hypotheses
+    own = hypotheses.weights(path.row)[path.key]
+    alike = 1 / host.evaluator.problem.sequence_length
+    assert hypotheses.weights(row)[path.key] == pytest.approx(0.05 * own + 0.95 * alike, rel=0.1)
+    assert hypotheses.chainless(row)
+    program = dict.fromkeys(made.rows, UNIFORM) | host.circuit
+    mean, blind, off = made.mse(
+        [{**program, row: form} for form in (hypotheses.mean(row), hypotheses.blind(row), UNIFORM)]
+    )
+    assert mean < 1e-3
+    assert blind == pytest.approx(off, rel=0.05)
+    assert off > 0.05
+    untrained = made.with_untrained([(row.layer, row.head)], 0)
+    assert untrained.mse([{}])[0] == pytest.approx(off, rel=0.2)  # it looks at nothing more than at anything else
+
+
+def test_a_loud_look_that_counts_as_a_path_is_not_false(hosts: list[Host]) -> None:
+    """Where few positions are seen, the row's mean weight on its key is 0.1 above that on others: it is named."""
+    host = hosts[0]
+    found = [plant("loud background", host, hosts, torch.Generator().manual_seed(seed)) for seed in range(3)]
+    for planted in found:
+        assert planted is not None
+        assert planted.evaluator is not None
+        assert planted.row is not None
+        hidden = Units.of(planted.evaluator).hypotheses.chainless(planted.row)
+        assert hidden or label("loud background", host, planted) == "undecided"
+    assert {label("loud background", host, one) for one in found if one is not None} == {"false", "undecided"}
+
+
 def test_nothing_of_chains_is_planted_where_look_ups_meet(hosts: list[Host]) -> None:
     """Conditional retrieval has other roles: no head rests at a pair of a chain, and no pair is a key's backup."""
     problem = RetrievalProblem(graph="functions", hops=len(CONDITIONAL["functions"].steps))
@@ -145,8 +210,8 @@ def test_nothing_of_chains_is_planted_where_look_ups_meet(hosts: list[Host]) -> 
     last = len(problem.roles) - 1
     circuit = dict.fromkeys(evaluator.rows, UNIFORM) | {Row(1, 0, last): one_hot(0)}
     host = replace(hosts[0], evaluator=evaluator, circuit=circuit)
-    kinds: tuple[Kind, ...] = ("at rest", "idle key", "backup key")
-    assert [plant(kind, host, [host], torch.Generator().manual_seed(0)) for kind in kinds] == [None] * 3
+    kinds: tuple[Kind, ...] = ("at rest", "idle key", "backup key", "by turns", "loud background")
+    assert [plant(kind, host, [host], torch.Generator().manual_seed(0)) for kind in kinds] == [None] * 5
 
 
 def test_another_key_of_the_same_symbol_is_not_false(hosts: list[Host]) -> None:

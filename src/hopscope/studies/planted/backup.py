@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.foreign import ForeignEvaluator
@@ -59,20 +59,24 @@ def with_backup(evaluator: VectorEvaluator, backup: Backup) -> ForeignEvaluator:
         evaluator: an evaluator of the known model, on chains.
         backup: the key, and how its weight is shared.
     """
+    return altered(evaluator, lambda layer, block: Shared(block, *merging(evaluator, backup, layer)))
+
+
+def merging(
+    evaluator: VectorEvaluator, backup: Backup, layer: int
+) -> tuple[Bool[Tensor, "head query 1"], Float[Tensor, "key key"], Float[Tensor, "key key"]]:
+    """The queries in a layer whose row shares out its weight, how it does, and how it reads the same at both places."""
     problem, row = evaluator.problem, backup.path.row
     share, merge = (torch.eye(problem.sequence_length) for _ in range(2))
-    for key, other in zip(_places(problem, backup.path.key), _places(problem, backup.key), strict=True):
+    for key, other in zip(places(problem, backup.path.key), places(problem, backup.key), strict=True):
         share[key, key], share[key, other] = backup.share, 1 - backup.share
         merge[other, other], merge[other, key] = 0.0, 1.0
     queries = torch.zeros(evaluator.shape.heads, problem.sequence_length, 1, dtype=torch.bool)
-    queries[row.head, _places(problem, row.query)] = True
-    nowhere = torch.zeros_like(queries)
-    return altered(
-        evaluator, lambda layer, block: _Shared(block, queries if layer == row.layer else nowhere, share, merge)
-    )
+    queries[row.head, places(problem, row.query)] = layer == row.layer
+    return queries, share, merge
 
 
-def _places(problem: RetrievalProblem, role: int) -> list[int]:
+def places(problem: RetrievalProblem, role: int) -> list[int]:
     """The positions of a role of a chain, of all chains."""
     starts, pair, chains = layout(problem).starts, problem.fact_of(role), problem.chains
     if not pair:
@@ -81,13 +85,13 @@ def _places(problem: RetrievalProblem, role: int) -> list[int]:
     return [*range(first, first + 2 * chains, 2)]
 
 
-class _Shared(AlteredBlock):
+class Shared(AlteredBlock):
     """A block in which the row of some queries reads its key at two places."""
 
     def __init__(
         self,
         block: Block,
-        queries: Float[Tensor, "head query 1"],
+        queries: Bool[Tensor, "head query 1"],
         share: Float[Tensor, "key key"],
         merge: Float[Tensor, "key key"],
     ) -> None:

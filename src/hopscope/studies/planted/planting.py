@@ -17,12 +17,14 @@ from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
 from hopscope.studies.planted.hosts import MARGIN, Deaf, Host
+from hopscope.studies.planted.loud import Loud, with_loud
 from hopscope.studies.planted.resting import Rest, resting
+from hopscope.studies.planted.turns import Turns, by_turns
 from hopscope.theory.path import AttentionPath, Row
 
 Kind = Literal[
     "true", "at rest", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable",
-    "deaf tool", "idle key", "backup key", "not imposed",
+    "deaf tool", "idle key", "backup key", "by turns", "loud background", "not imposed",
 ]  # fmt: skip
 """The kinds of planted circuits. `true` is the circuit itself. `at rest` is true too: the circuit of the model with one
 more head, which rests, as a part of the background. The others are false: a row's key replaced; a row left out; one or
@@ -30,18 +32,19 @@ two rows added that attend to something; a second key given to a row, with a ten
 to another head that attends alike; the circuit of another model of the same shape; random paths that deliver by theory,
 of rows that attend there; the circuit itself, judged with tools that ignore what is done to one layer; a head that
 rests and also looks somewhere, for no use, and its row with all that it looks at; the circuit itself, in the model with
-a backup for one of its keys in the same row; and the circuit with all its rows left as the model has them, or at their
-mean."""
+a backup for one of its keys in the same row; in the model in which a row looks at its key for a quarter to three
+quarters of the questions, and elsewhere for the rest; with a loud head at its mean, which brings a part of what one of
+its paths should; and the circuit with all its rows left as the model has them, or at their mean."""
 
 TRUE: tuple[Kind, ...] = ("true", "at rest")
 """The kinds that are planted to be certified."""
 
 KINDS: Mapping[Sense, tuple[Kind, ...]] = {
     "natural": tuple(kind for kind in get_args(Kind) if kind != "not imposed"),
-    "strict": tuple(kind for kind in get_args(Kind) if kind not in ("at rest", "idle key")),
+    "strict": tuple(kind for kind in get_args(Kind) if kind not in ("at rest", "idle key", "loud background")),
 }
-"""The kinds that are planted, by the sense of the certificate. A head that rests has no strict circuit, since nothing
-in it may be at its mean; and `not imposed` is, in the natural sense, the circuit itself."""
+"""The kinds that are planted, by the sense of the certificate. A head that rests has no strict circuit, nor has
+a loud one, since nothing in it may be at its mean; and `not imposed` is, in the natural sense, the circuit itself."""
 
 Label = Literal["true", "false", "equivalent", "undecided"]
 """The truth by measured effect. `equivalent`: planted as false, but it holds the bar by the margin, or its tools do all
@@ -78,8 +81,10 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         return "true" if host.clear else "undecided"
     if kind in ("at rest", "idle key"):
         return _label_of_rest(kind, host, planted)
-    if kind == "backup key":
-        return _label_of_backup(host, planted)
+    if kind in ("backup key", "by turns"):
+        return _label_of_backup(kind, host, planted)
+    if kind == "loud background":
+        return _label_of_loud(host, planted)
     if kind in ("superfluous", "second key", "not imposed"):
         return "false" if max(host.losses(host.circuit)) <= low else "undecided"
     natural, imposed = host.losses(planted.program)
@@ -119,16 +124,30 @@ def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
     return truth if max(holds) <= low and breaks >= high else "undecided"
 
 
-def _label_of_backup(host: Host, planted: Planted) -> Label:
-    """The label of the circuit whose key has a backup in its row: `false` if it holds the bar with the backup there,
-    and without the key too, but not without both; all by the margin."""
+def _label_of_backup(kind: Kind, host: Host, planted: Planted) -> Label:
+    """The label of the circuit whose row has another place for its key: `false` if it holds the bar, but not without
+    both places, by the margin; of a backup, if it holds it also without the key alone."""
     low, high, row = host.bar / MARGIN, host.bar * MARGIN, planted.row
     assert planted.evaluator is not None
     assert row is not None
     (key,), natural = planted.program[row].keys, host.units.natural(planted.program)
-    without = [{**natural, row: knock_out(*keys)} for keys in ((key,), (key, backup_of(key)))]
+    spared = [(key,)] if kind == "backup key" else []
+    without = [{**natural, row: knock_out(*keys)} for keys in (*spared, (key, backup_of(key)))]
     *holds, breaks = planted.evaluator.mse([natural, planted.program, *without])
     return "false" if max(holds) <= low and breaks >= high else "undecided"
+
+
+def _label_of_loud(host: Host, planted: Planted) -> Label:
+    """The label of the circuit with a loud head at its mean: `false` if that counts as no path, the circuit holds the
+    bar, and it breaks once that mean is on its own chain as on any other; by the margin."""
+    low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
+    assert evaluator is not None
+    assert planted.row is not None
+    units = Units.of(evaluator)
+    natural, blind = units.natural(planted.program), units.hypotheses.blind(planted.row)
+    *holds, breaks = evaluator.mse([natural, planted.program, {**natural, planted.row: blind}])
+    hidden = units.hypotheses.chainless(planted.row)
+    return "false" if hidden and max(holds) <= low and breaks >= high else "undecided"
 
 
 def _true(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
@@ -170,11 +189,10 @@ def _superfluous(host: Host, others: Sequence[Host], generator: torch.Generator)
 
 
 def _second(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
-    single = (path for path in host.units.paths(host.circuit) if host.circuit[path.row] == one_hot(path.key))
     visible = host.evaluator.where.visible
     choices = [
         (path, key)
-        for path in single
+        for path in _single(host)
         for key in range(host.evaluator.where.roles)
         if key not in (path.query, path.key) and bool(visible[path.query, key])
     ]
@@ -245,8 +263,7 @@ def _resting(
         int(torch.randint(start, stop, (), generator=generator))
         for start, stop in ((0, layers - 1), (1, problem.hops), (0, 2**31))
     )
-    low, high = weights
-    rest = Rest(layer, pair, low + (high - low) * float(torch.rand((), generator=generator)), seed)
+    rest = Rest(layer, pair, _between(*weights, generator), seed)
     form = _one(forms, generator)
     assert form is not None
     evaluator, path = resting(host.evaluator, rest), rest.path(problem, host.evaluator.shape.heads)
@@ -257,15 +274,37 @@ def _resting(
 
 def _backup(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
     """Give a key of the circuit a backup in its row, with between a fifth and four fifths of the weight."""
-    paths = host.units.paths(host.circuit)
-    single = [path for path in paths if host.circuit[path.row] == one_hot(path.key)]
-    path = _one([path for path in single if may_have_backup(host.evaluator.problem, path)], generator)
+    path = _one([path for path in _single(host) if may_have_backup(host.evaluator.problem, path)], generator)
     if path is None:
         return None
-    backup = Backup(path, 0.2 + 0.6 * float(torch.rand((), generator=generator)))
-    names = host.evaluator.names
-    said = f"{_said(host, path)} with {backup.share:.2f}, or else {names[backup.key]}"
+    backup = Backup(path, _between(0.2, 0.8, generator))
+    said = f"{_said(host, path)} with {backup.share:.2f}, or else {host.evaluator.names[backup.key]}"
     return Planted(host.circuit, said, path.row, with_backup(host.evaluator, backup))
+
+
+def _turns(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    """Let a row of the circuit look at its key for some questions, and elsewhere for the rest."""
+    problem = host.evaluator.problem
+    path = _one([path for path in _single(host) if may_have_backup(problem, path)], generator)
+    if path is None or not problem.causal:
+        return None
+    seed = int(torch.randint(2**31, (), generator=generator))
+    turns = Turns(path, _between(0.25, 0.75, generator), seed)
+    said = f"{_said(host, path)} for {turns.share:.0%}, else {host.evaluator.names[backup_of(path.key)]}"
+    return Planted(host.circuit, said, path.row, by_turns(host.evaluator, turns))
+
+
+def _loud(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    """Let a loud head do a part of a path of the circuit, which has it at its mean."""
+    path = _one(_single(host), generator)
+    if path is None or host.evaluator.problem.graph != "chain":
+        return None
+    loud = Loud(path, _between(0.3, 0.5, generator), _between(0.03, 0.09, generator))
+    evaluator = with_loud(host.evaluator, loud)
+    row = loud.row(host.evaluator.shape.heads)
+    program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, row: Units.of(evaluator).hypotheses.mean(row)}
+    said = f"{_said(host, path)}, {loud.share:.0%} of it by a look of {loud.weight:.2f}"
+    return Planted(program, said, row, evaluator)
 
 
 def _not_imposed(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
@@ -289,6 +328,8 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
     "deaf tool": _deaf,
     "idle key": _idle,
     "backup key": _backup,
+    "by turns": _turns,
+    "loud background": _loud,
     "not imposed": _not_imposed,
 }
 
@@ -296,6 +337,16 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
 def _one(choices: Sequence[_T], generator: torch.Generator) -> _T | None:
     """One of the choices at random, or None if there are none."""
     return choices[int(torch.randint(len(choices), (), generator=generator))] if choices else None
+
+
+def _single(host: Host) -> list[AttentionPath]:
+    """The paths of rows that look at one key alone."""
+    return [path for path in host.units.paths(host.circuit) if host.circuit[path.row] == one_hot(path.key)]
+
+
+def _between(low: float, high: float, generator: torch.Generator) -> float:
+    """A number between two others, at random."""
+    return low + (high - low) * float(torch.rand((), generator=generator))
 
 
 def _said(host: Host, path: AttentionPath) -> str:

@@ -1,0 +1,97 @@
+"""A model with a loud head: a part of what a path brings comes by a look that one can hardly see, amplified.
+
+The head is added beside the path's own, with one that looks everywhere alike and takes away what both bring of every
+position. It has less than 0.1 more weight on the path's key than on others, so that it counts as no path: a circuit in
+which it stands at its mean, as background, says nothing of a part of what it needs.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.foreign import ForeignEvaluator
+from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.model.transformer import Block
+from hopscope.studies.planted.altered import AlteredBlock, altered
+from hopscope.studies.planted.backup import places
+from hopscope.theory.path import AttentionPath, Row
+
+ADDED = 2
+"""Heads in every layer beside those of the known model: the loud one, and one that looks everywhere alike."""
+
+
+@dataclass(frozen=True)
+class Loud:
+    """A loud head.
+
+    Attributes:
+        path: the path of which it does a part.
+        share: the share of what the path brings that comes from it.
+        weight: the weight of its look that goes where the path's head looks; the rest goes everywhere alike.
+    """
+
+    path: AttentionPath
+    share: float
+    weight: float
+
+    def row(self, heads: int) -> Row:
+        """Its row, by the number of heads of the known model."""
+        return self.path.row._replace(head=heads)
+
+
+def with_loud(evaluator: VectorEvaluator, loud: Loud) -> ForeignEvaluator:
+    """A known model with a loud head, on the same sequences. It answers as before.
+
+    Args:
+        evaluator: an evaluator of the known model, on chains.
+        loud: the head.
+    """
+    here = torch.zeros(evaluator.problem.sequence_length, 1, dtype=torch.bool)
+    here[places(evaluator.problem, loud.path.query)] = True
+    nowhere = torch.zeros_like(here)
+    return altered(evaluator, lambda layer, block: _Louder(block, loud, here if layer == loud.path.layer else nowhere))
+
+
+class _Louder(AlteredBlock):
+    """A block of the known model with a loud head for some queries, and the one that looks everywhere alike."""
+
+    def __init__(self, block: Block, loud: Loud, queries: Bool[Tensor, "query 1"]) -> None:
+        super().__init__(block)
+        self.loud, self.queries, self.own = loud, queries, deepcopy(block.attention)
+        self.weight = loud.weight
+
+    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
+        """The pattern of the block's heads, and of the two."""
+        theirs = self.attention.pattern(normed, normed)[0]
+        look = self.own.pattern(normed, normed)[0, :, self.loud.path.head]
+        alike = torch.ones_like(look[0])
+        alike = alike.tril() if self.attention.causal else alike
+        alike = (alike / alike.sum(dim=-1, keepdim=True)).expand_as(look)
+        loud = torch.where(self.queries, alike + self.weight * (look - alike), alike)
+        return torch.cat([theirs, loud[:, None], alike[:, None]], dim=1)
+
+    def written(
+        self,
+        pattern: Float[Tensor, "sequence head query key"],
+        normed: Float[Tensor, "1 sequence pos d_model"],
+    ) -> Float[Tensor, "sequence pos d_model"]:
+        """What the block's heads write, the path's less of it, and what the two make up for it."""
+        theirs, (loud, alike) = pattern[:, :-ADDED].clone(), pattern[:, -ADDED:].unbind(1)
+        head, share = self.loud.path.head, self.loud.share
+        made_up = share / self.loud.weight * (loud - alike) + share * alike
+        more = torch.zeros_like(theirs)
+        more[:, head] = torch.where(self.queries, made_up, 0.0)
+        theirs[:, head] = torch.where(self.queries, (1 - share) * theirs[:, head], theirs[:, head])
+        written: Tensor = self.attention.write(theirs[None], normed)[0]
+        beside: Tensor = self.own.write(more[None], normed)[0] - self.own.out.bias[0]
+        return written + beside
+
+    def untrain(self, head: int) -> None:
+        """Let the loud head look everywhere alike; the others were not altered."""
+        if head == self.attention.heads:
+            self.weight = 0.0
