@@ -24,7 +24,7 @@ from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy, Certified, run
 from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, summary, table
 from hopscope.studies.planted.hosts import Host, cut_down
-from hopscope.studies.planted.planting import TRUE, Kind
+from hopscope.studies.planted.kinds import TRUE, Kind
 from hopscope.studies.tools.work import Work
 from hopscope.theory.path import Row
 from hopscope.training.engine import Engine

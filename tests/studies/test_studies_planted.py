@@ -20,8 +20,10 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import calibration
 from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
 from hopscope.studies.planted.hosts import Deaf, Host, cut_down, hand_built
+from hopscope.studies.planted.kinds import TRUE, Kind, Planted
+from hopscope.studies.planted.labels import label
 from hopscope.studies.planted.loud import Loud, with_loud
-from hopscope.studies.planted.planting import TRUE, Kind, Planted, label, plant
+from hopscope.studies.planted.planting import plant
 from hopscope.studies.planted.resting import Rest, resting
 from hopscope.studies.planted.turns import Turns, by_turns
 from hopscope.theory.path import Row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy
-from hopscope.studies.planted.planting import KINDS
+from hopscope.studies.planted.kinds import KINDS
 
 ONE_HOP = tuple(kind for kind in KINDS["natural"] if kind not in ("at rest", "idle key"))
 """What there is to plant in models of one hop."""

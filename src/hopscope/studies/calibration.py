@@ -6,7 +6,7 @@ part passes. A part that passes all false circuits is worth nothing; the whole c
 `FALSE_PASSES` of them.
 
 Whether a planted circuit is false is decided by its loss on many sequences that no certificate sees, with a margin
-(`planting.label`): a wrong path may be as good as the right one where its key holds the same symbol. Circuits that are
+(`labels.label`): a wrong path may be as good as the right one where its key holds the same symbol. Circuits that are
 as good, and those within the margin, are counted and left out.
 """
 
@@ -36,7 +36,9 @@ from hopscope.problem.counter import derive_seed
 from hopscope.records import RecordForm, content_hash, plain
 from hopscope.statistics import clopper_pearson
 from hopscope.studies.planted.hosts import TRUTH, Host, cut_down, hand_built
-from hopscope.studies.planted.planting import KINDS, TRUE, Kind, Label, label, plant
+from hopscope.studies.planted.kinds import KINDS, TRUE, Kind, Label
+from hopscope.studies.planted.labels import label
+from hopscope.studies.planted.planting import plant
 from hopscope.studies.tools.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -106,7 +108,7 @@ class Certified:
         planted: the kind of circuit that was planted.
         number: its number among the circuits of its kind in this model, from 0.
         what: what was done to the circuit, in words.
-        label: whether it is truly a circuit, see `planting.Label`.
+        label: whether it is truly a circuit, see `kinds.Label`.
         bar: the bar that it was held to.
         failed: parts that it did not pass; also empty for a label that is left out, which is not certified.
         seconds: processor time that the certificate took.

@@ -11,7 +11,7 @@ from hopscope.circuits.certificate import PARTS, RULES, Proof
 from hopscope.records import RecordForm, content_hash, plain
 from hopscope.studies.calibration import FALSE_PASSES, PROOF, CalibrationResult, CalibrationStudy, run
 from hopscope.studies.planted.hosts import MARGIN
-from hopscope.studies.planted.planting import Kind
+from hopscope.studies.planted.kinds import Kind
 from hopscope.studies.tools.work import Work
 from hopscope.words import markdown_table
 

@@ -1,153 +1,28 @@
-"""Models whose circuits are known, and false circuits planted in them."""
+"""Circuits planted in models whose circuits are known: true ones, and false ones of every kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import TypeVar
 
 import torch
 
-from hopscope.circuits.certificate import Sense
 from hopscope.circuits.certificate.rivals import random_deliverable
-from hopscope.circuits.certificate.silent import silent_heads
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
-from hopscope.studies.planted.hosts import MARGIN, Deaf, Host
+from hopscope.studies.planted.hosts import Deaf, Host
+from hopscope.studies.planted.kinds import Kind, Planted
 from hopscope.studies.planted.loud import Loud, with_loud
 from hopscope.studies.planted.resting import Rest, resting
 from hopscope.studies.planted.turns import Turns, by_turns
-from hopscope.theory.path import AttentionPath, Row
-
-Kind = Literal[
-    "true", "at rest", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable",
-    "deaf tool", "idle key", "backup key", "by turns", "loud background", "not imposed",
-]  # fmt: skip
-"""The kinds of planted circuits. `true` is the circuit itself. `at rest` is true too: the circuit of the model with one
-more head, which rests, as a part of the background. The others are false: a row's key replaced; a row left out; one or
-two rows added that attend to something; a second key given to a row, with a tenth of its weight; a row's work credited
-to another head that attends alike; the circuit of another model of the same shape; random paths that deliver by theory,
-of rows that attend there; the circuit itself, judged with tools that ignore what is done to one layer; a head that
-rests and also looks somewhere, for no use, and its row with all that it looks at; the circuit itself, in the model with
-a backup for one of its keys in the same row; in the model in which a row looks at its key for a quarter to three
-quarters of the questions, and elsewhere for the rest; with a loud head at its mean, which brings a part of what one of
-its paths should; and the circuit with all its rows left as the model has them, or at their mean."""
-
-TRUE: tuple[Kind, ...] = ("true", "at rest")
-"""The kinds that are planted to be certified."""
-
-KINDS: Mapping[Sense, tuple[Kind, ...]] = {
-    "natural": tuple(kind for kind in get_args(Kind) if kind != "not imposed"),
-    "strict": tuple(kind for kind in get_args(Kind) if kind not in ("at rest", "idle key", "loud background")),
-}
-"""The kinds that are planted, by the sense of the certificate. A head that rests has no strict circuit, nor has
-a loud one, since nothing in it may be at its mean; and `not imposed` is, in the natural sense, the circuit itself."""
-
-Label = Literal["true", "false", "equivalent", "undecided"]
-"""The truth by measured effect. `equivalent`: planted as false, but it holds the bar by the margin, or its tools do all
-that there is to do, so it is not false."""
-
-
-class Planted(NamedTuple):
-    """A planted circuit.
-
-    Attributes:
-        program: the form of every row.
-        what: what was done, in words.
-        row: the row that was changed, if it was a single one.
-        evaluator: the tools to judge it with, where they are not the model's own.
-    """
-
-    program: Draft
-    what: str
-    row: Row | None = None
-    evaluator: Evaluator | None = None
+from hopscope.theory.path import AttentionPath
 
 
 def plant(kind: Kind, host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
     """Plant a circuit of a kind; None where there is nothing to do it to."""
     return _PLANTS[kind](host, others, generator)
-
-
-def label(kind: Kind, host: Host, planted: Planted) -> Label:
-    """The truth about a planted circuit, by its effect on many sequences."""
-    low, high = host.bar / MARGIN, host.bar * MARGIN
-    if kind == "deaf tool":
-        return _label_of_deaf(host, planted)
-    if kind == "true":
-        return "true" if host.clear else "undecided"
-    if kind in ("at rest", "idle key"):
-        return _label_of_rest(kind, host, planted)
-    if kind in ("backup key", "by turns"):
-        return _label_of_backup(kind, host, planted)
-    if kind == "loud background":
-        return _label_of_loud(host, planted)
-    if kind in ("superfluous", "second key", "not imposed"):
-        return "false" if max(host.losses(host.circuit)) <= low else "undecided"
-    natural, imposed = host.losses(planted.program)
-    if kind == "wrong key" and planted.row is not None:
-        alone = {**host.units.natural(host.circuit), planted.row: planted.program[planted.row]}
-        (natural,) = host.evaluator.mse([alone])
-    worst = max(natural, imposed)
-    return "false" if worst >= high else "equivalent" if worst <= low else "undecided"
-
-
-def _label_of_deaf(host: Host, planted: Planted) -> Label:
-    """The label of the circuit with a deaf layer: where no head of that layer writes anything, tools that do nothing
-    there still do all that there is to do, so it is `equivalent`."""
-    assert planted.evaluator is not None
-    deaf = planted.evaluator.transformer
-    assert isinstance(deaf, Deaf)
-    silent = silent_heads(host.evaluator.part(8))
-    return "equivalent" if all((deaf.deaf, head) in silent for head in range(deaf.shape.heads)) else "false"
-
-
-def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
-    """The label of a circuit with a head at rest. `true`: a clear circuit that holds the bar with the head at rest.
-    `false`: one that holds it too, and does without what the head sees.
-
-    Both by the margin; and what the head writes where it does not rest must break the circuit.
-    """
-    low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
-    assert evaluator is not None
-    assert planted.row is not None
-    truth: Label = "true" if kind in TRUE else "false"
-    units = Units.of(evaluator)
-    keys, natural = units.hypotheses.heavy(planted.row), units.natural(planted.program)
-    if len(keys) != (truth == "false") or (truth == "true" and not host.clear):
-        return "undecided"
-    without = [{**natural, planted.row: knock_out(key)} for key in keys]
-    *holds, breaks = evaluator.mse([natural, planted.program, *without, {**natural, planted.row: UNIFORM}])
-    return truth if max(holds) <= low and breaks >= high else "undecided"
-
-
-def _label_of_backup(kind: Kind, host: Host, planted: Planted) -> Label:
-    """The label of the circuit whose row has another place for its key: `false` if it holds the bar, but not without
-    both places, by the margin; of a backup, if it holds it also without the key alone."""
-    low, high, row = host.bar / MARGIN, host.bar * MARGIN, planted.row
-    assert planted.evaluator is not None
-    assert row is not None
-    (key,), natural = planted.program[row].keys, host.units.natural(planted.program)
-    spared = [(key,)] if kind == "backup key" else []
-    without = [{**natural, row: knock_out(*keys)} for keys in (*spared, (key, backup_of(key)))]
-    *holds, breaks = planted.evaluator.mse([natural, planted.program, *without])
-    return "false" if max(holds) <= low and breaks >= high else "undecided"
-
-
-def _label_of_loud(host: Host, planted: Planted) -> Label:
-    """The label of the circuit with a loud head at its mean: `false` if that counts as no path, the circuit holds the
-    bar, and it breaks once that mean is on its own chain as on any other; by the margin."""
-    low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
-    assert evaluator is not None
-    assert planted.row is not None
-    units = Units.of(evaluator)
-    natural, blind = units.natural(planted.program), units.hypotheses.blind(planted.row)
-    *holds, breaks = evaluator.mse([natural, planted.program, {**natural, planted.row: blind}])
-    hidden = units.hypotheses.chainless(planted.row)
-    return "false" if hidden and max(holds) <= low and breaks >= high else "undecided"
 
 
 def _true(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
