@@ -191,6 +191,22 @@ def test_a_loud_head_answers_as_before_and_is_what_its_share_comes_from(hosts: l
     assert untrained.mse([{}])[0] == pytest.approx(off, rel=0.2)  # it looks at nothing more than at anything else
 
 
+@pytest.mark.parametrize(
+    ("form", "failed"), [("mean", "sufficiency"), ("positional", "sufficiency"), ("keep", "necessity")]
+)
+def test_a_loud_head_is_refused_in_whatever_form_it_stands(hosts: list[Host], form: str, failed: str) -> None:
+    """At its mean, which is no path; at its positional one, which knows no chain; as a helper, which its mean could
+    replace. By that part alone."""
+    host = hosts[0]
+    loud = Loud(max(host.units.paths(host.circuit)), 0.45, 0.05)
+    made, row = with_loud(host.evaluator, loud), loud.row(3)
+    hypotheses = Units.of(made).hypotheses
+    its = {"mean": hypotheses.mean(row), "positional": POSITIONAL, "keep": KEEP}[form]
+    program = {**dict.fromkeys(made.rows, UNIFORM), **host.circuit, row: its}
+    found = certify(Evidence(made, hypotheses, program, host.bar, 1, calibration.QUICK, "natural"))
+    assert found.failed == (failed,)
+
+
 def test_a_loud_look_that_counts_as_a_path_is_not_false(hosts: list[Host]) -> None:
     """Where few positions are seen, the row's mean weight on its key is 0.1 above that on others: it is named."""
     host = hosts[0]

@@ -1,8 +1,8 @@
 """A model with a loud head: a part of what a path brings comes by a look that one can hardly see, amplified.
 
-The head is added beside the path's own, with one that looks everywhere alike and takes away what both bring of every
-position. It has less than 0.1 more weight on the path's key than on others, so that it counts as no path: a circuit in
-which it stands at its mean, as background, says nothing of a part of what it needs.
+The head is added beside the path's own. It has less than 0.1 more weight on the path's key than on others, so that it
+counts as no path, and writes by how much its look differs from one that goes everywhere alike: a circuit in which it
+stands at its mean, as background, says nothing of a part of what it needs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from hopscope.model.transformer import Block
 from hopscope.studies.planted.altered import AlteredBlock, altered
 from hopscope.studies.planted.backup import places
 from hopscope.theory.path import AttentionPath, Row
-
-ADDED = 2
-"""Heads in every layer beside those of the known model: the loud one, and one that looks everywhere alike."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def with_loud(evaluator: VectorEvaluator, loud: Loud) -> ForeignEvaluator:
 
 
 class _Louder(AlteredBlock):
-    """A block of the known model with a loud head for some queries, and the one that looks everywhere alike."""
+    """A block of the known model with a loud head for some queries; for all others it looks everywhere alike."""
 
     def __init__(self, block: Block, loud: Loud, queries: Bool[Tensor, "query 1"]) -> None:
         super().__init__(block)
@@ -66,22 +63,27 @@ class _Louder(AlteredBlock):
         self.weight = loud.weight
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        """The pattern of the block's heads, and of the two."""
+        """The pattern of the block's heads, and of the loud one."""
         theirs = self.attention.pattern(normed, normed)[0]
         look = self.own.pattern(normed, normed)[0, :, self.loud.path.head]
-        alike = torch.ones_like(look[0])
-        alike = alike.tril() if self.attention.causal else alike
-        alike = (alike / alike.sum(dim=-1, keepdim=True)).expand_as(look)
+        alike = self._alike(look)
         loud = torch.where(self.queries, alike + self.weight * (look - alike), alike)
-        return torch.cat([theirs, loud[:, None], alike[:, None]], dim=1)
+        return torch.cat([theirs, loud[:, None]], dim=1)
+
+    def _alike(self, look: Float[Tensor, "sequence query key"]) -> Float[Tensor, "query key"]:
+        """The same weight on everything that a query sees."""
+        seen = torch.ones_like(look[0])
+        seen = seen.tril() if self.attention.causal else seen
+        return seen / seen.sum(dim=-1, keepdim=True)
 
     def written(
         self,
         pattern: Float[Tensor, "sequence head query key"],
         normed: Float[Tensor, "1 sequence pos d_model"],
     ) -> Float[Tensor, "sequence pos d_model"]:
-        """What the block's heads write, the path's less of it, and what the two make up for it."""
-        theirs, (loud, alike) = pattern[:, :-ADDED].clone(), pattern[:, -ADDED:].unbind(1)
+        """What the block's heads write, the path's less of it, and what the loud one makes up for it."""
+        theirs, loud = pattern[:, :-1].clone(), pattern[:, -1]
+        alike = self._alike(loud)
         head, share = self.loud.path.head, self.loud.share
         made_up = share / self.loud.weight * (loud - alike) + share * alike
         more = torch.zeros_like(theirs)
