@@ -6,6 +6,7 @@ from itertools import combinations
 
 import torch
 
+from hopscope.circuits.certificate.alike import errors_alike
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
@@ -27,9 +28,10 @@ def sufficiency(evidence: Evidence) -> Part:
 
     Everything else is switched off. Passes if the interval of the loss ends below the bar: with its forms imposed, and
     in the natural sense with the model's own patterns too, also where its rows at their mean attend to their own chain
-    as they do to any other: what they bring of their own chain would be the work of paths that it does not name. In the
-    strict sense it passes only if every row in use is imposed and has a path, and no other row is at its mean.
-    `least_bar` is the lowest bar at which its losses would still pass.
+    as they do to any other, and those of which it says no more than that they are as they are, helpers among them: what
+    they bring of their own chain would be the work of paths that it does not name. In the strict sense it passes only
+    if every row in use is imposed and has a path, and no other row is at its mean. `least_bar` is the lowest bar at
+    which its losses would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
@@ -55,6 +57,12 @@ def sufficiency(evidence: Evidence) -> Part:
         judged.append(loss)
         if loss.interval[1] >= evidence.bar:
             says += f"; where these attend to their own chain as to any other it has {loss.mean:.3f}"
+    if evidence.as_they_are and evidence.sense == "natural":
+        loss = evidence.sure_of(lambda evaluator: errors_alike(evaluator, evidence.blinded, evidence.as_they_are))
+        blind |= {"alike_mse": loss.mean, "alike_interval": loss.interval}
+        judged.append(loss)
+        if loss.interval[1] >= evidence.bar:
+            says += f"; where rows that are said to be as they are look at all chains alike it has {loss.mean:.3f}"
     numbers = {
         "sense": evidence.sense,
         "full_mse": full.mean,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import torch
@@ -106,6 +106,12 @@ class Evidence(Sampling):
         """The circuit as it is judged, its background unable to tell a chain from others by the mean of a row."""
         means = [row for row in self.background if self.program[row].kind is Intervention.MEAN]
         return {**self.base, **{row: self.hypotheses.blind(row) for row in means}}
+
+    @cached_property
+    def as_they_are(self) -> Mapping[Row, tuple[int, ...]]:
+        """The rows in use whose own pattern is all that the circuit says of them, and the keys that it names."""
+        rows = (row for row in self.rows if self.program[row] == KEEP)
+        return {row: tuple(path.key for path in self.paths if path.row == row) for row in rows}
 
     @cached_property
     def outside(self) -> list[Row]:

@@ -15,7 +15,7 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
-RULES = 7
+RULES = 8
 """Version of what the parts ask, kept in every record; it goes up when parts begin to refuse what they used to pass.
 
 1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
@@ -27,7 +27,8 @@ chain attends to itself where a row is put at itself. 5: `completeness` asks for
 key of its row may stand in for it. 6: and compares what the model loses without the key with what the circuit loses
 without all that it says of it, so that a key which stands in may also be fed by the circuit. 7: `outside` takes away
 the keys that rows attend to and the circuit does not name, for a row may look at its key for a part of the questions
-alone; `sufficiency` holds the bar also where rows at their mean attend to their own chain as to any other.
+alone; `sufficiency` holds the bar also where rows at their mean attend to their own chain as to any other. 8: and where
+rows of which a natural circuit says only that they are as they are, helpers among them, look at all chains alike.
 """
 
 

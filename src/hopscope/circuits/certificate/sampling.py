@@ -62,10 +62,11 @@ class Sampling:
 
     def sure(self, program: Draft) -> Measured:
         """The loss of a program; on more sequences if the interval of the loss contains the bar."""
-        losses = self.until_clear(
-            lambda evaluator: by_sequence(evaluator, [program]), lambda losses: self.in_doubt(list(losses)), few=False
-        )
-        (measured,) = self.measured(list(losses))
+        return self.sure_of(lambda evaluator: by_sequence(evaluator, [program])[0])
+
+    def sure_of(self, losses: Callable[[Evaluator], Float[Tensor, " sequence"]]) -> Measured:
+        """The mean of some losses by sequence; on more sequences if their interval contains the bar."""
+        (measured,) = self.measured([self.until_clear(losses, lambda found: self.in_doubt([found]), few=False)])
         return measured
 
     def in_doubt(self, losses: Sequence[Float[Tensor, " sequence"]], limit: float | None = None) -> bool:

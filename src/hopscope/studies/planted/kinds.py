@@ -12,7 +12,8 @@ from hopscope.theory.path import Row
 
 Kind = Literal[
     "true", "at rest", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable",
-    "deaf tool", "idle key", "backup key", "by turns", "loud background", "not imposed",
+    "deaf tool", "idle key", "backup key", "by turns", "loud background", "loud helper",
+    "not imposed",
 ]  # fmt: skip
 """The kinds of planted circuits. `true` is the circuit itself. `at rest` is true too: the circuit of the model with one
 more head, which rests, as a part of the background. The others are false: a row's key replaced; a row left out; one or
@@ -22,14 +23,17 @@ of rows that attend there; the circuit itself, judged with tools that ignore wha
 rests and also looks somewhere, for no use, and its row with all that it looks at; the circuit itself, in the model with
 a backup for one of its keys in the same row; in the model in which a row looks at its key for a quarter to three
 quarters of the questions, and elsewhere for the rest; with a loud head at its mean, which brings a part of what one of
-its paths should; and the circuit with all its rows left as the model has them, or at their mean."""
+its paths should; with a loud head as it is, whose mean does not; and the circuit with all its rows left as the model
+has them, or at their mean."""
 
 TRUE: tuple[Kind, ...] = ("true", "at rest")
 """The kinds that are planted to be certified."""
 
 KINDS: Mapping[Sense, tuple[Kind, ...]] = {
     "natural": tuple(kind for kind in get_args(Kind) if kind != "not imposed"),
-    "strict": tuple(kind for kind in get_args(Kind) if kind not in ("at rest", "idle key", "loud background")),
+    "strict": tuple(
+        kind for kind in get_args(Kind) if kind not in ("at rest", "idle key", "loud background", "loud helper")
+    ),
 }
 """The kinds that are planted, by the sense of the certificate. A head that rests has no strict circuit, nor has
 a loud one, since nothing in it may be at its mean; and `not imposed` is, in the natural sense, the circuit itself."""

@@ -21,8 +21,8 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         return _label_of_rest(kind, host, planted)
     if kind in ("backup key", "by turns"):
         return _label_of_backup(kind, host, planted)
-    if kind == "loud background":
-        return _label_of_loud(host, planted)
+    if kind in ("loud background", "loud helper"):
+        return _label_of_loud(kind, host, planted)
     if kind in ("superfluous", "second key", "not imposed"):
         return "false" if max(host.losses(host.circuit)) <= low else "undecided"
     natural, imposed = host.losses(planted.program)
@@ -75,14 +75,16 @@ def _label_of_backup(kind: Kind, host: Host, planted: Planted) -> Label:
     return "false" if max(holds) <= low and breaks >= high else "undecided"
 
 
-def _label_of_loud(host: Host, planted: Planted) -> Label:
-    """The label of the circuit with a loud head at its mean: `false` if that counts as no path, the circuit holds the
-    bar, and it breaks once that mean is on its own chain as on any other; by the margin."""
+def _label_of_loud(kind: Kind, host: Host, planted: Planted) -> Label:
+    """The label of the circuit with a loud head: `false` if that counts as no path and the circuit holds the bar, and
+    breaks once the head is at a mean that is on its own chain as on any other; by the margin. A helper breaks it also
+    at the mean that it has."""
     low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
     assert evaluator is not None
     assert planted.row is not None
-    units = Units.of(evaluator)
-    natural, blind = units.natural(planted.program), units.hypotheses.blind(planted.row)
-    *holds, breaks = evaluator.mse([natural, planted.program, {**natural, planted.row: blind}])
-    hidden = units.hypotheses.chainless(planted.row)
-    return "false" if hidden and max(holds) <= low and breaks >= high else "undecided"
+    hypotheses = (units := Units.of(evaluator)).hypotheses
+    natural = units.natural(planted.program)
+    without = [hypotheses.blind(planted.row), *([hypotheses.mean(planted.row)] if kind == "loud helper" else [])]
+    losses = evaluator.mse([natural, planted.program, *({**natural, planted.row: form} for form in without)])
+    hidden = hypotheses.chainless(planted.row)
+    return "false" if hidden and max(losses[:2]) <= low and min(losses[2:]) >= high else "undecided"

@@ -19,6 +19,7 @@ from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.studies.planted.altered import AlteredBlock, altered
 from hopscope.studies.planted.backup import places
+from hopscope.studies.planted.turns import ToldApart, told_apart
 from hopscope.theory.path import AttentionPath, Row
 
 
@@ -30,11 +31,15 @@ class Loud:
         path: the path of which it does a part.
         share: the share of what the path brings that comes from it.
         weight: the weight of its look that goes where the path's head looks; the rest goes everywhere alike.
+        seed: the seed of the direction along which sequences are told apart: in half of them it looks away from there
+            instead, and writes the contrary. So its mean knows nothing, and the circuit needs it as it is. None for
+            never.
     """
 
     path: AttentionPath
     share: float
     weight: float
+    seed: int | None = None
 
     def row(self, heads: int) -> Row:
         """Its row, by the number of heads of the known model."""
@@ -51,15 +56,18 @@ def with_loud(evaluator: VectorEvaluator, loud: Loud) -> ForeignEvaluator:
     here = torch.zeros(evaluator.problem.sequence_length, 1, dtype=torch.bool)
     here[places(evaluator.problem, loud.path.query)] = True
     nowhere = torch.zeros_like(here)
-    return altered(evaluator, lambda layer, block: _Louder(block, loud, here if layer == loud.path.layer else nowhere))
+    apart = None if loud.seed is None else told_apart(evaluator, loud.path.layer, 0.5, loud.seed)
+    return altered(
+        evaluator, lambda layer, block: _Louder(block, loud, here if layer == loud.path.layer else nowhere, apart)
+    )
 
 
 class _Louder(AlteredBlock):
     """A block of the known model with a loud head for some queries; for all others it looks everywhere alike."""
 
-    def __init__(self, block: Block, loud: Loud, queries: Bool[Tensor, "query 1"]) -> None:
+    def __init__(self, block: Block, loud: Loud, queries: Bool[Tensor, "query 1"], apart: ToldApart | None) -> None:
         super().__init__(block)
-        self.loud, self.queries, self.own = loud, queries, deepcopy(block.attention)
+        self.loud, self.queries, self.apart, self.own = loud, queries, apart, deepcopy(block.attention)
         self.weight = loud.weight
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
@@ -67,8 +75,12 @@ class _Louder(AlteredBlock):
         theirs = self.attention.pattern(normed, normed)[0]
         look = self.own.pattern(normed, normed)[0, :, self.loud.path.head]
         alike = self._alike(look)
-        loud = torch.where(self.queries, alike + self.weight * (look - alike), alike)
+        loud = torch.where(self.queries, alike + self._sign(normed) * self.weight * (look - alike), alike)
         return torch.cat([theirs, loud[:, None]], dim=1)
+
+    def _sign(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence 1 1"] | float:
+        """Whether the head looks towards the key, or away from it."""
+        return 1.0 if self.apart is None else 1.0 - 2.0 * self.apart(normed).float()
 
     def _alike(self, look: Float[Tensor, "sequence query key"]) -> Float[Tensor, "query key"]:
         """The same weight on everything that a query sees."""
@@ -85,7 +97,7 @@ class _Louder(AlteredBlock):
         theirs, loud = pattern[:, :-1].clone(), pattern[:, -1]
         alike = self._alike(loud)
         head, share = self.loud.path.head, self.loud.share
-        made_up = share / self.loud.weight * (loud - alike) + share * alike
+        made_up = self._sign(normed) * share / self.loud.weight * (loud - alike) + share * alike
         more = torch.zeros_like(theirs)
         more[:, head] = torch.where(self.queries, made_up, 0.0)
         theirs[:, head] = torch.where(self.queries, (1 - share) * theirs[:, head], theirs[:, head])

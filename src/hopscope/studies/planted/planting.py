@@ -169,16 +169,25 @@ def _turns(host: Host, others: Sequence[Host], generator: torch.Generator) -> Pl
     return Planted(host.circuit, said, path.row, by_turns(host.evaluator, turns))
 
 
-def _loud(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
-    """Let a loud head do a part of a path of the circuit, which has it at its mean."""
-    path = _one(_single(host), generator)
-    if path is None or host.evaluator.problem.graph != "chain":
+def _background(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    return _loud(host, generator, helper=False)
+
+
+def _helper(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    return _loud(host, generator, helper=True)
+
+
+def _loud(host: Host, generator: torch.Generator, *, helper: bool) -> Planted | None:
+    """Let a loud head do a part of a path of the circuit, which has it as it is or at its mean."""
+    path, problem = _one(_single(host), generator), host.evaluator.problem
+    if path is None or problem.graph != "chain" or not problem.causal:
         return None
-    loud = Loud(path, _between(0.3, 0.5, generator), _between(0.03, 0.09, generator))
-    evaluator = with_loud(host.evaluator, loud)
-    row = loud.row(host.evaluator.shape.heads)
-    program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, row: Units.of(evaluator).hypotheses.mean(row)}
-    said = f"{_said(host, path)}, {loud.share:.0%} of it by a look of {loud.weight:.2f}"
+    share, weight = _between(0.3, 0.5, generator), _between(0.03, 0.09, generator)
+    loud = Loud(path, share, weight, int(torch.randint(2**31, (), generator=generator)) if helper else None)
+    evaluator, row = with_loud(host.evaluator, loud), loud.row(host.evaluator.shape.heads)
+    form = KEEP if helper else Units.of(evaluator).hypotheses.mean(row)
+    program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, row: form}
+    said = f"{_said(host, path)}, {share:.0%} of it by a look of {weight:.2f}, {form.kind.value}"
     return Planted(program, said, row, evaluator)
 
 
@@ -204,7 +213,8 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
     "idle key": _idle,
     "backup key": _backup,
     "by turns": _turns,
-    "loud background": _loud,
+    "loud background": _background,
+    "loud helper": _helper,
     "not imposed": _not_imposed,
 }
 

@@ -1,0 +1,105 @@
+"""Rows that look at all chains alike: what is shared, what stays, and what a certificate makes of it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hopscope.circuits.certificate import Evidence, certify
+from hopscope.circuits.certificate.alike import ChainsAlike, errors_alike
+from hopscope.circuits.form import KEEP, UNIFORM
+from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.search.units import Units
+from hopscope.model.edit import Edit
+from hopscope.studies import calibration
+from hopscope.studies.planted.hosts import Host, hand_built
+from hopscope.studies.planted.loud import Loud, with_loud
+from hopscope.theory.path import Row
+
+QUERY, NAMED, OTHER = 4, 3, 0
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    return hand_built(2, 0, 64, 0.05)
+
+
+def _pattern(evaluator: VectorEvaluator) -> torch.Tensor:
+    allowed, generator = evaluator.where.allowed, torch.Generator().manual_seed(0)
+    scores = torch.randn(1, evaluator.sequences, 3, *allowed.shape, generator=generator)
+    return scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
+
+
+def test_every_role_has_as_much_in_each_chain_but_for_what_is_named(host: Host) -> None:
+    """Head 2 of layer 2; an oracle in plain loops."""
+    evaluator, where = host.evaluator, host.evaluator.where
+    before = _pattern(evaluator)
+    row = Row(1, 1, QUERY)
+    after = ChainsAlike(Edit(), {row: (NAMED,)}, where).pattern(1, before)
+    assert torch.equal(after[:, :, [0, 2]], before[:, :, [0, 2]])
+    is_query = where.role == QUERY
+    assert torch.equal(after[0, :, 1][~is_query], before[0, :, 1][~is_query])
+    assert torch.allclose(after.sum(dim=-1), torch.ones(()), atol=1e-6)
+    for sequence in range(4):
+        for query in is_query[sequence].nonzero().flatten().tolist():
+            was, now = before[0, sequence, 1, query], after[0, sequence, 1, query]
+            for role in range(where.roles):
+                seen = [key for key in range(query + 1) if int(where.role[sequence, key]) == role]
+                own = [key for key in seen if int(where.relation[sequence, query, key]) == role]
+                kept = [query] if role == QUERY else own if role == NAMED else []
+                shared = [key for key in seen if key not in kept]
+                assert all(now[key] == was[key] for key in kept)
+                mean = sum(float(was[key]) for key in shared) / max(len(shared), 1)
+                assert [float(now[key]) for key in shared] == pytest.approx([mean] * len(shared), abs=1e-6)
+
+
+def test_the_queries_may_be_the_last_positions_alone(host: Host) -> None:
+    """As in the last block, which is computed where it is read."""
+    evaluator, last = host.evaluator, host.evaluator.shape.reads
+    before = _pattern(evaluator)
+    edit = ChainsAlike(Edit(), {Row(0, 2, QUERY): ()}, evaluator.where)
+    assert torch.equal(edit.pattern(0, before[..., -last:, :]), edit.pattern(0, before)[..., -last:, :])
+
+
+def test_words_of_no_chain_keep_their_weight(host: Host) -> None:
+    """A place of a role that no chain has there, as instructions in a prompt, is not shared with any other."""
+    where = host.evaluator.where
+    place = where.place.clone()
+    first = where.role[:, 0]
+    for sequence, role in enumerate(first.tolist()):
+        place[sequence, :, role][place[sequence, :, role] == 0] = -1
+    before = _pattern(host.evaluator)
+    without = type(where)(where.role, where.relation, where.allowed, place, where.visible)
+    after = ChainsAlike(Edit(), {Row(0, 0, QUERY): ()}, without).pattern(0, before)
+    assert torch.equal(after[..., 0], before[..., 0])
+
+
+def test_a_row_that_looks_at_its_key_alone_may_be_as_it_is(host: Host) -> None:
+    """The control: the same circuit with all rows as they are, each naming its key, is certified."""
+    rows = host.units.on(host.circuit)
+    program = {**host.circuit, **dict.fromkeys(rows, KEEP)}
+    evidence = Evidence(host.evaluator, host.units.hypotheses, program, host.bar, 1, calibration.QUICK, "natural")
+    assert evidence.as_they_are == {path.row: (path.key,) for path in host.units.paths(host.circuit)}
+    found = certify(evidence)
+    assert found.failed == ()
+    assert found.number("sufficiency", "alike_mse") < 1e-3
+
+
+def test_a_helper_that_brings_a_part_of_the_answer_fails_sufficiency_alone(host: Host) -> None:
+    """It looks towards the key in half of the sequences, away from it in the rest, and writes the contrary there: its
+    mean knows nothing, so that no path and no mean says what it does. Rules 7 certified it."""
+    path = max(host.units.paths(host.circuit))
+    loud = Loud(path, 0.45, 0.05, 7)
+    evaluator, row = with_loud(host.evaluator, loud), loud.row(3)
+    assert torch.allclose(evaluator.plain_errors(), host.evaluator.plain_errors(), atol=1e-5)
+    hypotheses = Units.of(evaluator).hypotheses
+    program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, row: KEEP}
+    needed = evaluator.mse([program, {**program, row: hypotheses.mean(row)}])
+    assert needed[0] < 1e-3
+    assert needed[1] > 0.06
+    assert float(errors_alike(evaluator, program, {row: ()}).mean()) > 0.06
+    found = certify(Evidence(evaluator, hypotheses, program, host.bar, 1, calibration.QUICK, "natural"))
+    assert found.failed == ("sufficiency",)
+    assert found.number("sufficiency", "helper_rows") == 1
+    assert found.number("sufficiency", "natural_mse") < 1e-3
+    assert found.number("sufficiency", "alike_mse") > 0.06
