@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from planted_models import LAST_OF_TWO, cancelling_heads, copy_head, evidence_of, louder, witness
+import torch
+from planted_models import LAST_OF_TWO, attention, cancelling_heads, columns, copy_head, evidence_of, louder, witness
 
 from hopscope.circuits.certificate import PARTS, Evidence
 from hopscope.circuits.form import IDENTITY, POSITIONAL, UNIFORM, ZERO, one_hot
@@ -40,6 +41,22 @@ def test_who_makes_the_patterns_is_not_what_a_strict_circuit_claims() -> None:
     assert imposed < evidence.bar < 4 * evidence.bar < natural
     for part in ("random_keys", "outside", "untrained"):
         assert PARTS[part](evidence).passed
+
+
+def test_a_model_that_does_not_do_it_has_no_circuit_that_explains_it() -> None:
+    """Its last look-up is lost: imposed, where it should look would do. A search does not begin there; a certificate
+    that is asked for by itself says so too."""
+    made = witness(2)
+    at, head = attention(made.transformer, LAST_OF_TWO.layer), columns(made.transformer, LAST_OF_TWO.head)
+    with torch.no_grad():
+        at.query.weight[..., head] = 0.0
+    evidence = evidence_of(made, sense="strict")
+    full, imposed, _, _ = evidence.alone.mean(dim=(1, 2)).tolist()
+    assert imposed < evidence.bar < full
+    part = PARTS["sufficiency"](evidence)
+    assert not part.passed
+    assert f"the model has {full:.3f}" in part.says
+    assert part.numbers["least_bar"] > full
 
 
 def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:

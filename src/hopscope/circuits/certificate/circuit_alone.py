@@ -26,12 +26,13 @@ _ENOUGH = 3
 def sufficiency(evidence: Evidence) -> Part:
     """The loss of the circuit alone, in total and by hop, with its forms imposed and with the model's own patterns.
 
-    Everything else is switched off. Passes if the interval of the loss ends below the bar: with its forms imposed, and
-    in the natural sense with the model's own patterns too, also where its rows at their mean attend to their own chain
-    as they do to any other, and those of which it says no more than that they are as they are, helpers among them: what
-    they bring of their own chain would be the work of paths that it does not name. In the strict sense it passes only
-    if every row in use is imposed and has a path, and no other row is at its mean. `least_bar` is the lowest bar at
-    which its losses would still pass.
+    Everything else is switched off. Passes if the interval of the loss ends below the bar: of the model, which else
+    does not do what the circuit is said to explain; of the circuit, with its forms imposed, and in the natural sense
+    with the model's own patterns too, also where its rows at their mean attend to their own chain as they do to any
+    other, and those of which it says no more than that they are as they are, helpers among them: what they bring of
+    their own chain would be the work of paths that it does not name. In the strict sense it passes only if every row in
+    use is imposed and has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses
+    would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
@@ -40,7 +41,7 @@ def sufficiency(evidence: Evidence) -> Part:
         (measured,) = evidence.measured([errors[1, :, index]])
         whole = tidy(float(errors[0, :, index].mean()))
         hops[f"x{hop}"] = {"mse": measured.mean, "interval": measured.interval, "full_mse": whole}
-    judged = _judged(evidence, imposed, natural)
+    judged = [full, *_judged(evidence, imposed, natural)]
     says = (
         f"the circuit alone has a loss of {imposed.mean:.3f} with its patterns imposed and {natural.mean:.3f} with the "
         f"model's own; the model has {full.mean:.3f}, the bar is {evidence.bar:g}"

@@ -28,7 +28,8 @@ key of its row may stand in for it. 6: and compares what the model loses without
 without all that it says of it, so that a key which stands in may also be fed by the circuit. 7: `outside` takes away
 the keys that rows attend to and the circuit does not name, for a row may look at its key for a part of the questions
 alone; `sufficiency` holds the bar also where rows at their mean attend to their own chain as to any other. 8: and where
-rows of which a natural circuit says only that they are as they are, helpers among them, look at all chains alike.
+rows of which a natural circuit says only that they are as they are, helpers among them, look at all chains alike; and
+the model itself does.
 """
 
 
