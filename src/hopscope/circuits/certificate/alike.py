@@ -15,12 +15,12 @@ from hopscope.circuits.hypotheses import Draft
 from hopscope.model.edit import Edit, Pattern, Queried
 from hopscope.theory.path import Row
 
-Named = Mapping[Row, Collection[int]]
+NamedKeys = Mapping[Row, Collection[int]]
 """Rows, and the roles of their own chain that each is said to attend to."""
 
 
 @torch.no_grad()
-def errors_alike(evaluator: Evaluator, program: Draft, named: Named) -> Float[Tensor, " sequence"]:
+def errors_alike(evaluator: Evaluator, program: Draft, named: NamedKeys) -> Float[Tensor, " sequence"]:
     """The losses of a program by sequence where some rows look at all chains alike, but for what is said of them."""
     model, found = evaluator.transformer, []
     for share in evaluator.shares:
@@ -41,7 +41,7 @@ class ChainsAlike(Edit):
         where: where everything stands in the batch.
     """
 
-    def __init__(self, inner: Edit, named: Named, where: Coordinates) -> None:
+    def __init__(self, inner: Edit, named: NamedKeys, where: Coordinates) -> None:
         self._inner, self._named, self._where = inner, named, where
         self._roles = torch.nn.functional.one_hot(where.role).float()
         places = where.place.flatten(1)
