@@ -272,7 +272,7 @@ def test_a_trained_model_is_cut_down_to_what_is_clear(hosts: list[Host]) -> None
     ("kind", "sense", "failed"),
     [
         ("at rest", "natural", ()),
-        ("idle key", "natural", ("sufficiency", "necessity", "completeness")),  # as it is, resting at a row of a chain
+        ("idle key", "natural", ("necessity", "completeness")),
         ("not imposed", "strict", ("sufficiency",)),
     ],
 )

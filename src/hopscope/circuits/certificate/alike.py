@@ -31,9 +31,9 @@ def errors_alike(evaluator: Evaluator, program: Draft, named: NamedKeys) -> Floa
 
 
 class ChainsAlike(Edit):
-    """An edit after which some rows put on every role the same weight in each chain: what they put on all together,
-    shared equally among the positions that they may see. A query's own position and the keys that are named stay as
-    they are, and so do words of no chain.
+    """An edit after which some rows put on every role of their own chain what they put on it in another one, on average
+    over those that they see. What they then put on chains is scaled to be as much as before. A query's own position and
+    the keys that are named stay as they are, and so do words of no chain.
 
     Args:
         inner: the edit before it.
@@ -59,7 +59,7 @@ class ChainsAlike(Edit):
         return self._inner.written(layer, written)
 
     def _shared(self, layer: int, head: int) -> Bool[Tensor, "batch query key"]:
-        """The keys whose weight is shared, of the queries that are asked for."""
+        """The keys in chains, but for those that stay, of the queries that are asked for."""
         where, shared = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
         itself = torch.eye(shared.shape[-1], dtype=torch.bool)
         for row, keys in self._named.items():
@@ -71,7 +71,11 @@ class ChainsAlike(Edit):
     def _alike(
         self, pattern: Float[Tensor, "model batch query key"], shared: Bool[Tensor, "batch query key"]
     ) -> Float[Tensor, "model batch query key"]:
-        """The weight on every role of what is shared, spread over it."""
-        among = shared.float() @ self._roles
-        mean = (pattern * shared) @ self._roles / among.clamp(min=1.0)
-        return torch.where(shared, mean @ self._roles.mT, pattern)
+        """The pattern with as much on the own chain as on others; where no other is seen, as it is."""
+        own = shared & (self._where.relation[:, -pattern.shape[-2] :] < self._where.roles)
+        others = (shared & ~own).float()
+        among = others @ self._roles
+        mean = (pattern * others) @ self._roles / among.clamp(min=1.0) @ self._roles.mT
+        blind = torch.where(own & ((among @ self._roles.mT) > 0), mean, pattern)
+        before, after = ((one * shared).sum(dim=-1, keepdim=True) for one in (pattern, blind))
+        return torch.where(shared & (after > 0), blind * (before / after.clamp(min=1e-30)), pattern)
