@@ -20,6 +20,7 @@ from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.own_model.training import make_model, publish
 from hopscope.circuits.certificate import Evidence, Proof, certify
+from hopscope.circuits.certificate.alike import errors_alike
 from hopscope.circuits.certificate.harness import _by_hand
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
 from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
@@ -191,6 +192,17 @@ def test_a_circuit_that_is_planted_falsely_is_not_certified(kind: str, failed: s
     certificate = certify(evidence, Journal())
     assert certificate.passed == (kind == "true")
     assert failed <= set(certificate.failed)
+
+
+def test_rows_that_look_at_their_keys_alone_may_be_as_they_are_in_text_too() -> None:
+    """With as much on the own chain as on others, but for the keys that are named, the answers stay; without names the
+    planted look-ups are lost. Words of no chain are left alone."""
+    ours = evaluator().part(16)
+    kept = dict.fromkeys(ours.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
+    own = float(ours.errors([kept]).mean())
+    named, unnamed = ({path.row: keys(path) for path in PATHS} for keys in (lambda path: (path.key,), lambda path: ()))
+    assert float(errors_alike(ours, kept, named).mean()) == pytest.approx(own, abs=0.02)
+    assert float(errors_alike(ours, kept, unnamed).mean()) > own + 0.2
 
 
 def test_questions_of_different_lengths_are_filled_up_where_nobody_looks() -> None:

@@ -61,11 +61,11 @@ class ChainsAlike(Edit):
     def _shared(self, layer: int, head: int) -> Bool[Tensor, "batch query key"]:
         """The keys in chains, but for those that stay, of the queries that are asked for."""
         where, shared = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
-        itself = torch.eye(shared.shape[-1], dtype=torch.bool)
+        itself = torch.eye(shared.shape[-1], dtype=torch.bool, device=shared.device)
         for row, keys in self._named.items():
             if row[:2] == (layer, head):
                 of_row = (where.role == row.query)[..., None] & where.allowed & self._in_chain[:, None] & ~itself
-                shared |= of_row & ~torch.isin(where.relation, torch.tensor([*keys], dtype=where.relation.dtype))
+                shared |= of_row & ~torch.isin(where.relation, where.relation.new_tensor([*keys]))
         return shared
 
     def _alike(

@@ -12,8 +12,7 @@ from hopscope.theory.path import Row
 
 Kind = Literal[
     "true", "at rest", "wrong key", "missing", "superfluous", "second key", "twin", "other model", "deliverable",
-    "deaf tool", "idle key", "backup key", "by turns", "loud background", "loud helper",
-    "not imposed",
+    "deaf tool", "idle key", "backup key", "by turns", "loud background", "loud helper", "not imposed",
 ]  # fmt: skip
 """The kinds of planted circuits. `true` is the circuit itself. `at rest` is true too: the circuit of the model with one
 more head, which rests, as a part of the background. The others are false: a row's key replaced; a row left out; one or
@@ -35,8 +34,8 @@ KINDS: Mapping[Sense, tuple[Kind, ...]] = {
         kind for kind in get_args(Kind) if kind not in ("at rest", "idle key", "loud background", "loud helper")
     ),
 }
-"""The kinds that are planted, by the sense of the certificate. A head that rests has no strict circuit, nor has
-a loud one, since nothing in it may be at its mean; and `not imposed` is, in the natural sense, the circuit itself."""
+"""The kinds that are planted, by the sense of the certificate. A head that rests has no strict circuit, nor has a
+loud one, since nothing in it may be at its mean; and `not imposed` is, in the natural sense, the circuit itself."""
 
 Label = Literal["true", "false", "equivalent", "undecided"]
 """The truth by measured effect. `equivalent`: planted as false, but it holds the bar by the margin, or its tools do all
