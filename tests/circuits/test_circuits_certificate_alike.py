@@ -94,8 +94,10 @@ def test_a_helper_that_brings_a_part_of_the_answer_fails_sufficiency_alone(host:
     """It looks towards the key in half of the sequences, away from it in the rest, and writes the contrary there: its
     mean knows nothing, so that no path and no mean says what it does. Rules 7 certified it."""
     path = max(host.units.paths(host.circuit))
-    loud = Loud(path, 0.45, 0.05, 7)
+    loud = Loud(path, 0.45, 0.03, 7)
     evaluator, row = with_loud(host.evaluator, loud), loud.row(3)
+    patterns = evaluator.transformer.patterns(evaluator.batch.inputs[None])
+    assert min(float(one.min()) for one in patterns) >= 0  # attention that a softmax could give
     assert torch.allclose(evaluator.plain_errors(), host.evaluator.plain_errors(), atol=1e-5)
     hypotheses = Units.of(evaluator).hypotheses
     program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, row: KEEP}

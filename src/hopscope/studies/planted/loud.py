@@ -32,8 +32,8 @@ class Loud:
         share: the share of what the path brings that comes from it.
         weight: the weight of its look that goes where the path's head looks; the rest goes everywhere alike.
         seed: the seed of the direction along which sequences are told apart: in half of them it looks away from there
-            instead, and writes the contrary. So its mean knows nothing, and the circuit needs it as it is. None for
-            never.
+            instead, and writes the contrary. So its mean knows nothing, and the circuit needs it as it is. The weight
+            must then be less than what a look everywhere alike has for a key. None for never.
     """
 
     path: AttentionPath

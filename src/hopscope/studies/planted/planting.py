@@ -19,6 +19,10 @@ from hopscope.studies.planted.resting import Rest, resting
 from hopscope.studies.planted.turns import Turns, by_turns
 from hopscope.theory.path import AttentionPath
 
+HINTS, HELPS = (0.03, 0.09), (0.015, 0.03)
+"""Between what the weight of a loud head's look lies, at its mean and as a helper: no less than nothing may be left on
+the key where it looks away."""
+
 
 def plant(kind: Kind, host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
     """Plant a circuit of a kind; None where there is nothing to do it to."""
@@ -182,7 +186,7 @@ def _loud(host: Host, generator: torch.Generator, *, helper: bool) -> Planted | 
     path, problem = _one(_single(host), generator), host.evaluator.problem
     if path is None or problem.graph != "chain" or not problem.causal:
         return None
-    share, weight = _between(0.3, 0.5, generator), _between(0.03, 0.09, generator)
+    share, weight = _between(0.3, 0.5, generator), _between(*(HELPS if helper else HINTS), generator)
     loud = Loud(path, share, weight, int(torch.randint(2**31, (), generator=generator)) if helper else None)
     evaluator, row = with_loud(host.evaluator, loud), loud.row(host.evaluator.shape.heads)
     form = KEEP if helper else Units.of(evaluator).hypotheses.mean(row)
