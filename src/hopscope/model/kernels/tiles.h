@@ -39,7 +39,7 @@ static void end_products(Before before) {
     else _tile_release();
 }
 
-/* Up to whole tiles, with which products are quicker than with what is there. */
+/* As many as fill whole tiles, with which products are quicker. */
 ALWAYS int filled(int count) { return (count + SIDE - 1) / SIDE * SIDE; }
 
 ALWAYS int squares_of(int words) { return (words + SIDE - 1) / SIDE; }

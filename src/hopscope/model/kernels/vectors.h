@@ -14,7 +14,7 @@ typedef struct { char none; } Before;
 ALWAYS Before begin_products(void) { return (Before){0}; }
 ALWAYS void end_products(Before before) { (void)before; }
 
-/* Up to what products are quicker than they are with what is there. */
+/* As many as there are: with more, products would only take longer. */
 ALWAYS int filled(int count) { return count; }
 
 /* Rows made ready to be the left side of sums over rows: panels. */

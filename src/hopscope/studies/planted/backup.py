@@ -9,6 +9,7 @@ do, and a circuit that names the key alone is half of a description: without the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -59,13 +60,20 @@ def with_backup(evaluator: VectorEvaluator, backup: Backup) -> ForeignEvaluator:
         evaluator: an evaluator of the known model, on chains.
         backup: the key, and how its weight is shared.
     """
-    return altered(evaluator, lambda layer, block: Shared(block, *merging(evaluator, backup, layer)))
+    return altered(evaluator, lambda layer, block: Shared(block, merging(evaluator, backup, layer)))
 
 
-def merging(
-    evaluator: VectorEvaluator, backup: Backup, layer: int
-) -> tuple[Bool[Tensor, "head query 1"], Float[Tensor, "key key"], Float[Tensor, "key key"]]:
-    """The queries in a layer whose row shares out its weight, how it does, and how it reads the same at both places."""
+class Merging(NamedTuple):
+    """How a layer reads a key at two places: the queries whose row does, how the key's weight is shared out, and how
+    the row reads the same at both."""
+
+    queries: Bool[Tensor, "head query 1"]
+    share: Float[Tensor, "key key"]
+    merge: Float[Tensor, "key key"]
+
+
+def merging(evaluator: VectorEvaluator, backup: Backup, layer: int) -> Merging:
+    """How a layer, from 0, reads a key that has a backup; in all layers but that of its path no query does."""
     problem, row = evaluator.problem, backup.path.row
     share, merge = (torch.eye(problem.sequence_length) for _ in range(2))
     for key, other in zip(places(problem, backup.path.key), places(problem, backup.key), strict=True):
@@ -73,7 +81,7 @@ def merging(
         merge[other, other], merge[other, key] = 0.0, 1.0
     queries = torch.zeros(evaluator.shape.heads, problem.sequence_length, 1, dtype=torch.bool)
     queries[row.head, places(problem, row.query)] = layer == row.layer
-    return queries, share, merge
+    return Merging(queries, share, merge)
 
 
 def places(problem: RetrievalProblem, role: int) -> list[int]:
@@ -88,15 +96,9 @@ def places(problem: RetrievalProblem, role: int) -> list[int]:
 class Shared(AlteredBlock):
     """A block in which the row of some queries reads its key at two places."""
 
-    def __init__(
-        self,
-        block: Block,
-        queries: Bool[Tensor, "head query 1"],
-        share: Float[Tensor, "key key"],
-        merge: Float[Tensor, "key key"],
-    ) -> None:
+    def __init__(self, block: Block, merging: Merging) -> None:
         super().__init__(block)
-        self.queries, self.share, self.merge = queries.clone(), share, merge
+        self.queries, self.share, self.merge = merging
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
         """The pattern of the block's heads, with the key's weight shared between the two places."""

@@ -18,7 +18,7 @@ from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.studies.planted.altered import altered
-from hopscope.studies.planted.backup import Backup, Shared, merging
+from hopscope.studies.planted.backup import Backup, Merging, Shared, merging
 from hopscope.theory.path import AttentionPath
 
 
@@ -45,7 +45,7 @@ def by_turns(evaluator: VectorEvaluator, turns: Turns) -> ForeignEvaluator:
         turns: the row, and how often it looks where.
     """
     moved, apart = Backup(turns.path, 0.0), told_apart(evaluator, turns.path.layer, turns.share, turns.seed)
-    return altered(evaluator, lambda layer, block: _Turned(block, *merging(evaluator, moved, layer), apart))
+    return altered(evaluator, lambda layer, block: _Turned(block, merging(evaluator, moved, layer), apart))
 
 
 class ToldApart(NamedTuple):
@@ -80,15 +80,8 @@ def told_apart(evaluator: VectorEvaluator, layer: int, share: float, seed: int) 
 class _Turned(Shared):
     """A block in which the row of some queries reads its key at another place in some sequences."""
 
-    def __init__(
-        self,
-        block: Block,
-        queries: Bool[Tensor, "head query 1"],
-        share: Float[Tensor, "key key"],
-        merge: Float[Tensor, "key key"],
-        apart: ToldApart,
-    ) -> None:
-        super().__init__(block, queries, share, merge)
+    def __init__(self, block: Block, merging: Merging, apart: ToldApart) -> None:
+        super().__init__(block, merging)
         self.apart = apart
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
