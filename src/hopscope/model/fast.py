@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -52,8 +53,6 @@ class FastBlock(Block):
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
         attention = self._computed(edit)
-        if edit is None and self._goes_whole(x, attention):
-            return fused_block.through(x, self._parts(attention), last)
         rows = query_rows = x.flatten(1, 2)
         if last != positions:
             x = x[:, :, -last:]
@@ -83,14 +82,16 @@ class FastBlock(Block):
             return self.attention
         return _Present.of(self.attention, self.present)
 
-    def _goes_whole(self, x: Stream, attention: Attention | _Present) -> bool:
-        """Whether a stream goes through `fused_block.py`."""
-        if self.whole is None or x.dtype != DTYPES[self.whole] or not attention.heads or attention.held:
+    def goes_whole(self, x: Stream) -> bool:
+        """Whether a stream goes through `fused_block.py` where nothing inside is asked for."""
+        silent = self.present is not None and not len(self.present)
+        if self.whole is None or x.dtype != DTYPES[self.whole] or silent or self.attention.held:
             return False
-        return fused_block.fits(self.whole, x.shape[2], x.shape[3], attention.d_head)
+        return fused_block.fits(self.whole, x.shape[2], x.shape[3], self.attention.d_head)
 
-    def _parts(self, attention: Attention | _Present) -> fused_block.BlockParts:
-        """The sizes and weights of this block, with these heads."""
+    def parts(self) -> fused_block.BlockParts:
+        """The sizes and weights of this block, without heads that write nothing."""
+        attention = self._computed(None)
         maps: list[Linear | _Map] = [attention.query, attention.key, attention.value, attention.out]
         norms = [self.attention_norm]
         if self.mlp is not None:
@@ -229,6 +230,21 @@ class FastTransformer(Transformer):
         for block in self.blocks:
             assert isinstance(block, FastBlock)
             block.whole = precision if fused_block.available(precision) else None
+
+    def run(
+        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+    ) -> Queried:
+        """See `Transformer.run`. Blocks that go whole and follow one another go together."""
+        blocks = [block for block in [*self.blocks][start:stop] if isinstance(block, FastBlock)]
+        whole = [edit is None and block.goes_whole(x) for block in blocks]
+        for together, numbers in groupby(range(len(blocks)), whole.__getitem__):
+            some = [blocks[number] for number in numbers]
+            if together:
+                asking = reads if some[-1].layer == self.shape.layers - 1 else None
+                x = fused_block.through(x, [block.parts() for block in some], asking)
+            else:
+                x = super().run(x, start=some[0].layer, stop=some[-1].layer + 1, edit=edit, reads=reads)
+        return x
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """See `Transformer.answers`."""

@@ -64,6 +64,8 @@ class EnsemblePart:
         self._batch: Batch | None = None
         self._graphs: dict[bool, CudaGraph] = {}
         self._adamws = [parameter for parameter in self._parameters if parameter not in others]
+        # A weight without gradients belongs to heads that are gone for good, so one number of updates serves all.
+        self._updates = torch.zeros((), dtype=torch.float32, device=engine.device)
         self._state: dict[Tensor, dict[str, Tensor]] = {one: self._fresh(one) for one in self._parameters}
         if engine.compiled:
             # Block by block: blocks at all depths share one compiled function, so that it is compiled once.
@@ -183,18 +185,16 @@ class EnsemblePart:
 
     def _fresh(self, parameter: Tensor) -> dict[str, Tensor]:
         """A weight's optimiser state before the first step; it is made at once so that saving needs no special case."""
-        step = torch.zeros((), dtype=torch.float32, device=self._device)
-        return {"step": step, **{moment: torch.zeros_like(parameter) for moment in MOMENTS}}
+        return {"step": self._updates, **{moment: torch.zeros_like(parameter) for moment in MOMENTS}}
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], step: int, left: Left | None) -> None:
         """Load weights, moments and which heads are left; None to see from the weights which heads are left."""
+        self._updates.fill_(step)
         for name, parameter in self.transformer.named_parameters():
             parameter.copy_(state[name])
-            own = self._state[parameter]
-            own["step"].fill_(step)
             for moment in MOMENTS:
-                own[moment].copy_(state[f"{moment}.{name}"])
+                self._state[parameter][moment].copy_(state[f"{moment}.{name}"])
         if self._recipe.prune_every is not None and left is None:  # a pruned head writes nothing
             writes = [_by_head(out, self.left.shape[2]).any(dim=2) for out in self._outs]
             left = torch.stack(writes, dim=1)

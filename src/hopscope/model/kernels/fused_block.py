@@ -1,4 +1,4 @@
-"""A whole block of a transformer in one pass, forward and backward: for training on a CPU.
+"""Whole blocks of a transformer, each in one pass, forward and backward: for training on a CPU.
 
 Between torch's operations a block's activations travel to memory and back, and the elementwise operations take as long
 as the products. `block.h` takes a few sequences at a time through the whole block, so that what is computed between its
@@ -12,13 +12,13 @@ import ctypes
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.edit import Stream
+from hopscope.model.edit import Queried, Stream
 from hopscope.model.kernels.compiled import kernels
 from hopscope.model.kernels.fused_attention import MOST, WIDEST
 from hopscope.model.precision import DTYPES, Precision, bf16_unit
@@ -72,36 +72,30 @@ def fits(precision: Precision, positions: int, d_model: int, d_head: int) -> boo
     return positions <= MOST and d_model % 16 == 0 and even and d_head <= WIDEST
 
 
-def through(x: Stream, block: BlockParts, reads: int) -> Float[Tensor, "model batch query d_model"]:
-    """The stream after the block at the last `reads` positions of every sequence, with its gradients.
+def through(x: Stream, blocks: Sequence[BlockParts], reads: int | None = None) -> Queried:
+    """The stream after these blocks, one after the other, at the last `reads` positions of every sequence, with its
+    gradients.
 
     Args:
-        x: the stream before the block, in bf16 or fp32, which is also the precision of the result and all in between.
-        block: the block; its weights are in fp32.
-        reads: number of last positions that are wanted; at most all.
+        x: the stream before the blocks, in bf16 or fp32, which is also the precision of the result and all in between.
+        blocks: the blocks; their weights are in fp32.
+        reads: number of last positions that are wanted; None for all.
 
     Raises:
         ValueError: the kernel cannot take these sizes or types.
     """
-    weights, biases = zip(*block.maps, strict=True)
-    kinds = (x.dtype, x.device.type, weights[0].dtype)
-    if x.dtype not in _PRECISIONS or kinds[1:] != ("cpu", torch.float32):  # what follows is read by address
-        raise ValueError(f"a stream in bf16 or fp32 on a CPU and weights in fp32, got {', '.join(map(str, kinds))}")
-    positions, width = x.shape[2:]
-    if not fits(_PRECISIONS[x.dtype], positions, width, block.d_head):
-        raise ValueError(
-            f"at most {MOST} positions, a d_head up to {WIDEST}, even in bf16, and a d_model of a multiple of "
-            f"16, got {positions}, {block.d_head} and {width}"
-        )
-    norms = [one for pair in block.norms for one in pair]
-    hidden = weights[4].shape[2] if len(weights) > 4 else 0
-    sizes = _Sizes(positions, reads, block.heads, block.d_head, width, hidden, block.causal, bool(norms))
-    out: Tensor = _Through.apply(x, sizes, *weights, *biases, *norms)  # type: ignore[no-untyped-call]
-    return out
+    positions = x.shape[2]
+    asking = [positions] * (len(blocks) - 1) + [positions if reads is None else reads]
+    ready = [(_sizes(x, block, last), _parameters(block)) for block, last in zip(blocks, asking, strict=True)]
+    # Without gradients nothing has to be kept, and so no block's numbers while the others are computed.
+    for some in [ready] if torch.is_grad_enabled() else [[one] for one in ready]:
+        sizes, parameters = zip(*some, strict=True)
+        x = _Through.apply(x, sizes, *chain.from_iterable(parameters))  # type: ignore[no-untyped-call]
+    return x
 
 
 class _Sizes(NamedTuple):
-    """The struct `Block` of block.h."""
+    """The struct `Block` of maps.h."""
 
     positions: int
     asking: int
@@ -111,6 +105,27 @@ class _Sizes(NamedTuple):
     hidden: int
     causal: bool
     normed: bool
+
+
+def _sizes(x: Stream, block: BlockParts, asking: int) -> _Sizes:
+    """The sizes of a block through which a stream goes, if the kernel can take it."""
+    weights = [weight for weight, _ in block.maps]
+    kinds = (x.dtype, x.device.type, weights[0].dtype)
+    if x.dtype not in _PRECISIONS or kinds[1:] != ("cpu", torch.float32):  # what follows is read by address
+        raise ValueError(f"a stream in bf16 or fp32 on a CPU and weights in fp32, got {', '.join(map(str, kinds))}")
+    positions, width = x.shape[2:]
+    if not fits(_PRECISIONS[x.dtype], positions, width, block.d_head):
+        raise ValueError(
+            f"at most {MOST} positions, a d_head up to {WIDEST}, even in bf16, and a d_model of a multiple of "
+            f"16, got {positions}, {block.d_head} and {width}"
+        )
+    hidden = weights[4].shape[2] if len(weights) > 4 else 0
+    return _Sizes(positions, asking, block.heads, block.d_head, width, hidden, block.causal, bool(block.norms))
+
+
+def _parameters(block: BlockParts) -> list[Tensor]:
+    """A block's weights, then its biases, then its norms' gains and offsets."""
+    return [*(weight for weight, _ in block.maps), *(bias for _, bias in block.maps), *chain(*block.norms)]
 
 
 class _Sized(NamedTuple):
@@ -164,65 +179,102 @@ def _sized(kind: ProductKind, sizes: _Sizes, threads: int) -> _Sized:
     )
 
 
+class _Passed(NamedTuple):
+    """What a block keeps of its way forward."""
+
+    tensors: tuple[Tensor, ...]
+    """All of it, held so that it stays where it is."""
+    words: int
+    """The address of its maps, prepared."""
+    kept: Any
+    """The addresses of what `Kept` of block.h names."""
+
+
 class _Through(torch.autograd.Function):
+    """All is laid out before the first compiled function is called: they fill the caches with their own numbers, and
+    what Python does between two of them is slow."""
+
     @staticmethod
-    def forward(ctx: Any, x: Stream, sizes: _Sizes, *parameters: Tensor) -> Stream:
+    def forward(ctx: Any, x: Stream, blocks: tuple[_Sizes, ...], *parameters: Tensor) -> Stream:
         kind, threads = _kind(_PRECISIONS[x.dtype]), torch.get_num_threads()
-        functions, sized = _functions(kind), _sized(kind, sizes, threads)
+        functions, all_sized = _functions(kind), [_sized(kind, sizes, threads) for sizes in blocks]
         assert functions is not None
         x, parameters = x.contiguous(), tuple(one.contiguous() for one in parameters)
-        weights, biases, norms = _parts(parameters, sizes)
-        models, batch = x.shape[:2]
-        words = torch.empty(models, sized.words, dtype=torch.int32)
-        narrow, room = x.new_empty(threads, sized.narrow), torch.empty(sized.room, dtype=torch.uint8)
-        for model in range(models):
-            functions.ready(
-                sized.block, sized.scale, threads, _starts(weights, model), _starts(biases, model),
-                _starts(norms, model), words[model].data_ptr(), narrow.data_ptr(), sized.narrow,
-            )  # fmt: skip
-        asked, inner = (models, batch, sizes.asking), sizes.heads * sizes.head_width
-        kept_too = int(keeps_products(_PRECISIONS[x.dtype]))
-        out, brought = x.new_empty(*asked, sizes.width), x.new_empty(*asked, inner)
-        query = x.new_empty(*asked, kept_too * inner)
-        made = x.new_empty(models, batch, sizes.positions, kept_too * 2 * inner)
-        hidden = x.new_empty(*asked, kept_too * sizes.hidden)
-        middle = x.new_empty(*asked, sizes.width) if sizes.hidden else out
-        kept = _starts((x, query, made, brought, middle, hidden), 0)
-        functions.forward(
-            sized.block, 0, models * batch, threads, batch, sized.at_once, words.data_ptr(), kept, out.data_ptr(),
-            room.data_ptr(),
-        )  # fmt: skip
-        ctx.save_for_backward(x, words, query, made, brought, hidden, *((middle,) if sizes.hidden else ()), *parameters)
-        ctx.sizes, ctx.kept = sizes, kept
+        (models, batch), kept_too = x.shape[:2], int(keeps_products(_PRECISIONS[x.dtype]))
+        size = max(sized.narrow for sized in all_sized)
+        narrow = x.new_empty(threads, size)
+        room = torch.empty(max(sized.room for sized in all_sized), dtype=torch.uint8)
+        out, passed, calls = x, list[_Passed](), list[tuple[Any, ...]]()
+        for sizes, sized, own in zip(blocks, all_sized, _by_block(parameters, blocks), strict=True):
+            weights, biases, norms = own
+            words = torch.empty(models, sized.words, dtype=torch.int32)
+            for model in range(models):
+                calls.append((
+                    functions.ready, sized.block, sized.scale, threads, _starts(weights, model), _starts(biases, model),
+                    _starts(norms, model), words[model].data_ptr(), narrow.data_ptr(), size,
+                ))  # fmt: skip
+            asked, inner, before = (models, batch, sizes.asking), sizes.heads * sizes.head_width, out
+            query = x.new_empty(*asked, kept_too * inner)
+            made = x.new_empty(models, batch, sizes.positions, kept_too * 2 * inner)
+            out, brought = x.new_empty(*asked, sizes.width), x.new_empty(*asked, inner)
+            middle = x.new_empty(*asked, sizes.width) if sizes.hidden else out
+            hidden = x.new_empty(*asked, kept_too * sizes.hidden)
+            kept = _starts((before, query, made, brought, middle, hidden), 0)
+            calls.append((
+                functions.forward, sized.block, 0, models * batch, threads, batch, sized.at_once, words.data_ptr(),
+                kept, out.data_ptr(), room.data_ptr(),
+            ))  # fmt: skip
+            held = (words, before, query, made, brought, hidden, *((middle,) if sizes.hidden else ()))
+            passed.append(_Passed(held, words.data_ptr(), kept))
+        for function, *arguments in calls:
+            function(*arguments)
+        ctx.save_for_backward(x, *parameters)
+        ctx.blocks, ctx.passed = blocks, passed
         return out
 
     @staticmethod
     def backward(ctx: Any, gradient: Stream) -> tuple[Tensor | None, ...]:
-        x, words = ctx.saved_tensors[:2]
-        kind, threads, sizes = _kind(_PRECISIONS[x.dtype]), torch.get_num_threads(), ctx.sizes
-        functions, sized = _functions(kind), _sized(kind, sizes, threads)
+        x, *parameters = ctx.saved_tensors
+        kind, threads, blocks = _kind(_PRECISIONS[x.dtype]), torch.get_num_threads(), ctx.blocks
+        functions, all_sized = _functions(kind), [_sized(kind, sizes, threads) for sizes in blocks]
         assert functions is not None
-        parameters, (models, batch) = ctx.saved_tensors[7 if sizes.hidden else 6 :], x.shape[:2]
-        gradient, to_x = gradient.to(x.dtype).contiguous(), torch.empty_like(x)
-        sums, room = torch.empty(threads, models, sized.sums), torch.empty(sized.room, dtype=torch.uint8)
-        functions.backward(
-            sized.block, 0, models * batch, threads, batch, sized.at_once, words.data_ptr(), ctx.kept,
-            gradient.data_ptr(), to_x.data_ptr(), models, sums.data_ptr(), room.data_ptr(),
-        )  # fmt: skip
-        made = tuple(torch.empty_like(one) for one in parameters)
-        (weights, _, norms), gradients = _parts(parameters, sizes), _parts(made, sizes)
-        for model in range(models):
-            functions.unfold(
-                sized.block, sized.scale, threads, _starts(weights, model), _starts(norms, model),
-                sums[0, model].data_ptr(), models * sized.sums, *(_starts(part, model) for part in gradients),
-            )  # fmt: skip
-        return to_x, None, *made
+        models, batch = x.shape[:2]
+        gradient, made = gradient.to(x.dtype).contiguous(), tuple(torch.empty_like(one) for one in parameters)
+        sums = torch.empty(threads * models * max(sized.sums for sized in all_sized))
+        room = torch.empty(max(sized.room for sized in all_sized), dtype=torch.uint8)
+        turns = torch.empty_like(x), torch.empty_like(x)
+        """The gradients before a block and before the next; the first is that of x in the end."""
+        own, theirs = _by_block(parameters, blocks), _by_block(made, blocks)
+        after, calls = gradient.data_ptr(), list[tuple[Any, ...]]()
+        for number in reversed(range(len(blocks))):
+            sized, before = all_sized[number], turns[number % 2].data_ptr()
+            passed: _Passed = ctx.passed[number]
+            calls.append((
+                functions.backward, sized.block, 0, models * batch, threads, batch, sized.at_once, passed.words,
+                passed.kept, after, before, models, sums.data_ptr(), room.data_ptr(),
+            ))  # fmt: skip
+            (weights, _, norms), gradients = own[number], theirs[number]
+            for model in range(models):
+                calls.append((
+                    functions.unfold, sized.block, sized.scale, threads, _starts(weights, model),
+                    _starts(norms, model), sums.data_ptr() + 4 * model * sized.sums, models * sized.sums,
+                    *(_starts(part, model) for part in gradients),
+                ))  # fmt: skip
+            after = before
+        for function, *arguments in calls:
+            function(*arguments)
+        return turns[0], None, *made
 
 
-def _parts(parameters: tuple[Tensor, ...], sizes: _Sizes) -> tuple[tuple[Tensor, ...], ...]:
-    """The weights, the biases, and the norms' gains and offsets."""
-    maps = 6 if sizes.hidden else 4
-    return parameters[:maps], parameters[maps : 2 * maps], parameters[2 * maps :]
+def _by_block(parameters: Sequence[Tensor], blocks: Sequence[_Sizes]) -> list[tuple[Sequence[Tensor], ...]]:
+    """Of each block its weights, its biases, and its norms' gains and offsets, see `_parameters`."""
+    parts, first = list[tuple[Sequence[Tensor], ...]](), 0
+    for sizes in blocks:
+        maps, norms = (6, 4) if sizes.hidden else (4, 2)
+        ends = first + maps, first + 2 * maps, first + 2 * maps + (norms if sizes.normed else 0)
+        parts.append((parameters[first : ends[0]], parameters[ends[0] : ends[1]], parameters[ends[1] : ends[2]]))
+        first = ends[2]
+    return parts
 
 
 def _starts(tensors: Sequence[Tensor], model: int) -> Any:
@@ -231,7 +283,7 @@ def _starts(tensors: Sequence[Tensor], model: int) -> Any:
 
 
 class _Functions(NamedTuple):
-    """The functions of block.h, of one kind."""
+    """The functions of block.h and maps.h, of one kind."""
 
     ready_words: Any
     sums: Any
