@@ -201,8 +201,21 @@ class TestC4:
         assert (found.verdict, found.reason) == ("inconclusive", why)
         assert judged(*nothing[:2], learners(3, 1, 1, 1, 1, *[0] * 4), *lucky)["C4"].reason == why  # p = 0.063
         told = judged(*nothing[:2], learners(3, 1, 1, 1, 1, 2, *[0] * 3), *lucky)["C4"]
-        assert told.verdict == "reproduced"
         assert "x1 and not x5 below its depth p = 0.031 (sign)" in told.ours
+        assert (told.verdict, told.reason) == ("inconclusive", "too few runs tell whether x2 needs more layers than x1")
+        early = judged(nothing[0], learners(2, 1, *[0] * 7), learners(3, 1, 1, 1, 2, *[0] * 4), *lucky)["C4"]
+        assert early.verdict == "reproduced", "x1 with two layers, x2 with three, x4 with four"
+
+    @pytest.mark.parametrize("least", [3, 4])
+    def test_one_depth_for_all_hops_but_the_first_leaves_it_open(self, least: int):
+        """x1 needs two layers, all others three or four, and each is then learned by nine in ten."""
+        below = [learners(layers, *[min(layers - 1, 1)] * 8) for layers in range(1, least)]
+        lucky = [learners(layers, 5, 5, 5, 5, 4, 3, 2, 1) for layers in range(least, 9)]
+        found = judged(*below, *lucky)["C4"]
+        assert (found.verdict, found.reason) == (
+            "inconclusive",
+            "too few runs tell whether x4 needs more layers than x2",
+        )
 
     def test_the_papers_scale_asks_for_five_hops(self):
         groups = [learners(layers, *seeds, hops=3) for layers, seeds in

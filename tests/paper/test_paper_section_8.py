@@ -209,8 +209,9 @@ class TestC11:
 
     @pytest.mark.parametrize(
         ("meet", "of", "expected"),
-        [(9, 9, "inconclusive"), (10, 10, "reproduced"), (9, 10, "reproduced"), (7, 10, "inconclusive"),
-         (4, 10, "not reproduced"), (0, 10, "not reproduced"), (42, 50, "reproduced"), (35, 50, "not reproduced")],
+        [(9, 9, "inconclusive"), (10, 10, "reproduced"), (9, 10, "inconclusive"), (18, 20, "reproduced"),
+         (17, 20, "inconclusive"), (7, 10, "inconclusive"), (4, 10, "not reproduced"), (0, 10, "not reproduced"),
+         (42, 50, "reproduced"), (35, 50, "not reproduced")],
     )  # fmt: skip
     def test_it_is_a_distribution(self, meet: int, of: int, expected: str) -> None:
         found = judged(*self.many(meet, of))["C11"]
@@ -221,6 +222,12 @@ class TestC11:
         reading = strict(SERIAL)
         idle = replace(reading, paths=(*reading.paths[:-1], replace(reading.paths[-1], without=loss(0.049, 0.002))))
         assert "9 of 10 models meet it" in judged(*self.many(9, 9), studied(idle, "x"))["C11"].ours
+
+    @pytest.mark.parametrize(("without", "expected"), [(0.099, "not reproduced"), (0.102, "reproduced")])
+    def test_paths_that_cost_no_more_than_the_exempt_layer_are_not_needed(self, without: float, expected: str) -> None:
+        """Each path costs a little: the circuit has 0.045, and 0.06 to 0.1 without any one."""
+        changes = {"without": without, "first_layer_uniform": loss(0.05), "zero": loss(0.045)}
+        assert verdict("C11", *(studied(strict(**changes), f"m{number}") for number in range(10))) == expected
 
     def test_the_paths_of_a_circuit_that_does_not_work_are_not_needed(self) -> None:
         """Ten circuits of a loss of 0.30, 0.35 and more without a part; and ten across the bar."""

@@ -115,10 +115,12 @@ class TestModelsOfWhichNobodyKnows:
 
     def test_they_count_for_neither_bound_of_c11(self) -> None:
         good = [studied(strict(), f"m{number}") for number in range(10)]
+        more = [studied(strict(), f"n{number}") for number in range(10)]
         bad = [studied(strict(without=0.04), f"b{number}") for number in range(10)]
         unknown = [searched(studied(None, f"g{number}"), **GIVEN_UP) for number in range(10)]
         for models, expected in (
-            ((*good, *unknown[:1]), "reproduced"),
+            ((*good, *more, *unknown[:1]), "reproduced"),
+            ((*good, *unknown[:1]), "inconclusive"),
             ((*good, *unknown), "inconclusive"),
             ((*bad, *unknown[:1]), "not reproduced"),
             ((*bad, *unknown), "not reproduced"),

@@ -8,6 +8,7 @@ from itertools import pairwise
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.groups import Group
 from hopscope.statistics import clopper_pearson, sign_test
+from hopscope.theory.depth import depths
 from hopscope.words import counted
 
 FAILED = 0.7
@@ -94,7 +95,7 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
     learned = [(group, hop) for (group, _), row in zip(runs, table, strict=True) for hop in hops if row[hop - 1]]
     forbidden = sum(group.forbidden(hop) for group, hop in learned)
     too_shallow = sum(group.too_shallow(hop) for group, hop in learned)
-    trend, depth = _trend(table), _needs_depth(runs, hops[-1])
+    trend, depth, steps = _trend(table), _needs_depth(runs, hops[-1]), _steps(runs, hops)
     shallow = [row for (group, _), row in zip(runs, table, strict=True) if group.too_shallow(hops[-1])]
     first = sign_test([row[0] - row[-1] for row in shallow], "greater")
     by_depth = "; ".join(f"{counted(group.layers, 'layer')} {_successes(group, hops)}" for group in groups)
@@ -120,6 +121,8 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
         reason = "too few runs for the tests"
     elif first >= LIKELY:
         reason = f"with fewer layers than x{hops[-1]} needs too few runs learned x1: one depth may do for both"
+    elif steps:
+        reason = steps
     elif scale.startswith("paper") and len(hops) != 5:
         reason = f"the paper's scale has D = 5, this is D = {len(hops)}"
     else:
@@ -151,6 +154,23 @@ def _needs_depth(runs: Sequence[tuple[Group, int]], hop: int) -> float:
     shallow = [group.learned(model, hop) for group, model in runs if group.too_shallow(hop)]
     table = np.array([[sum(side), len(side) - sum(side)] for side in (deep, shallow)])
     return float(fisher_exact(table, alternative="greater").pvalue)
+
+
+def _steps(runs: Sequence[tuple[Group, int]], hops: Sequence[int]) -> str:
+    """Which hop may need no more layers than one before it that theory asks fewer of; empty if none.
+
+    x1 alone may need few layers and all others the same number: each step of theory's ladder must be seen by itself.
+    """
+    least = {hop: depths(hop).causal for hop in hops}
+    for hop in hops[1:]:
+        if least[hop] == least[hop - 1]:
+            continue
+        easier = next(one for one in hops if least[one] == least[hop - 1])
+        enough = [(group, model) for group, model in runs if not group.too_shallow(easier)]
+        seen = any(group.too_shallow(hop) and group.learned(model, easier) for group, model in enough)
+        if not seen or _needs_depth(enough, hop) >= LIKELY:
+            return f"too few runs tell whether x{hop} needs more layers than x{easier}"
+    return ""
 
 
 def _hops_come_in_order(groups: Sequence[Group], scale: str) -> Finding:

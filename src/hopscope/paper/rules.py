@@ -77,11 +77,14 @@ RULES: Mapping[str, Rule] = {
         "Reproduced if (1) no run learned a hop with t < log3(2D) layers, (2) every hop was learned by some run, "
         "(3) each hop was learned by fewer runs than the hop before it, and Page's trend test over runs gives "
         "p < 0.01, (4) the last hop was learned more often at depths from its exact minimum on than below it, with "
-        "p < 0.05 in Fisher's exact test, and (5) below that depth more runs learned the first hop than the last, with "
-        "p < 0.05 in the one-sided exact sign test over the runs that learned only one of the two; at the paper's "
-        "scale with D = 5. Not reproduced: (1) fails, or more runs learned some hop than the hop before it, with "
-        "p < 0.01 in the same test of these two. Else inconclusive, and so where two hops are learned by the same "
-        "runs, or no hop with fewer layers than the last needs, as by a law that gives all hops the same depth.",
+        "p < 0.05 in Fisher's exact test, (5) below that depth more runs learned the first hop than the last, with "
+        "p < 0.05 in the one-sided exact sign test over the runs that learned only one of the two, and (6) every hop "
+        "whose exact minimum is above that of the hop before it (x2 and x4 at D = 5) was learned more often from "
+        "there on than at the depths that suffice only for the hop before it, with p < 0.05 in Fisher's exact test, "
+        "and at such a depth some run learned the first hop with the lower minimum; at the paper's scale with D = 5. "
+        "Not reproduced: (1) fails, or more runs learned some hop than the hop before it, with p < 0.01 in the same "
+        "sign test of these two. Else inconclusive, and so where two hops are learned by the same runs, or no hop "
+        "with fewer layers than the last needs, as by a law that gives all hops the same depth, or all but the first.",
     ),
     "C5": Rule(
         "Hops are learned in order",
@@ -157,12 +160,11 @@ RULES: Mapping[str, Rule] = {
         "models",
         "Strict reading, one path taken away at a time. A model meets the claim if the circuit works, the 95% "
         "interval of its loss alone below 0.05, if without any one path beyond the first useful layer that interval "
-        "lies above 0.05, and if with the first useful layer uniform as a whole the loss lies between the circuit's "
-        "own and the least of those. Ten models or more that are not open, else inconclusive. Reproduced: the lower "
-        "95% Clopper-Pearson bound on the share of models that meet it, open ones counted against it, is above one "
-        "half, and the upper one, open ones counted for it, is not below 90%. Not reproduced: the upper one is. Else "
-        "inconclusive. How many "
-        "losses lie in the paper's ranges is told.",
+        "lies above 0.10, the most that the paper tells of the first useful layer, and if with that layer uniform as a "
+        "whole the loss lies between the circuit's own and the least of those. Ten models or more that are not open, "
+        "else inconclusive. Reproduced: the lower 95% Clopper-Pearson bound on the share of models that meet it, open "
+        "ones counted against it, is above two thirds, and the upper one, open ones counted for it, is not below 90%. "
+        "Not reproduced: the upper one is. Else inconclusive. How many losses lie in the paper's ranges is told.",
     ),
     "C12": Rule(
         "Transformer D (24 layers, D = 4) learns the task, and its circuit alone solves it",
@@ -183,11 +185,12 @@ RULES: Mapping[str, Rule] = {
         "Three things, each told. Length: the plateau, counted from step 0, takes at least half the paper's share of "
         "the run (28%). Losses: every hop is learned, each at a later logged step than the one before. Paths: every "
         "path crosses 0.5, what has emerged delivers the hops one after the other with a certainty of 95% at least, "
-        "and the last gap is the longest; this for the circuit at the end and for the one found at the checkpoint "
-        "where all hops are learned, if they are certified at 0.05. Length and losses are judged of every model that "
-        "was trained, with a circuit or without. Reproduced: three models or more, and all of them. Not reproduced: "
-        "a model fails one. Inconclusive: fewer, a certainty between 5% and 95%, no circuit at the end or at that "
-        "checkpoint, or one that is not certified.",
+        "and the last gap is at least twice as long as any other; this for the circuit at the end and for the one "
+        "found at the checkpoint where all hops are learned, if they are certified at 0.05. Length and losses are "
+        "judged of every model that was trained, with a circuit or without. Reproduced: three models or more, and all "
+        "of them. Not reproduced: a model fails one; the last gap fails only where another is longer. Inconclusive: "
+        "fewer, a certainty between 5% and 95%, a last gap between once and twice the longest other, no circuit at the "
+        "end or at that checkpoint, or one that is not certified.",
     ),
     "C14": Rule(
         "Language models solve the problem untuned",
@@ -196,11 +199,11 @@ RULES: Mapping[str, Rule] = {
         "language models",
         "Equations at D = 1..5 and the other four at the paper's size, the paper's prompts alone: no extension, no "
         "solved examples, no hidden reasoning, the exact answer rule. At each of the nine points 95% of the questions "
-        "asked or more must get an acceptable answer, and the lower Wilson bound of accuracy must be at least 90%, "
-        "with Holm's correction over all models asked, those asked in part too. Reproduced: a model meets all nine. "
-        "Not reproduced: every model asked everything answered so, and has a point whose upper bound, corrected for "
-        "nine points, lies below 90%. Else inconclusive. How many models were tried is told: one of many is the best "
-        "of many.",
+        "asked or more must get an acceptable answer, and the lower Wilson bound of the share of all questions asked "
+        "that were answered right must be at least 90%, with Holm's correction over all models asked, those asked in "
+        "part too. Reproduced: a model meets all nine. Not reproduced: every model asked everything answered so, and "
+        "has a point where the upper bound of accuracy over the acceptable answers, corrected for nine points, lies "
+        "below 90%. Else inconclusive. How many models were tried is told: one of many is the best of many.",
     ),
     "C15": Rule(
         "Random guessing sets the floor",

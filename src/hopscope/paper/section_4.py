@@ -147,7 +147,7 @@ def _solvers(models: Mapping[str, Sequence[Point]], asked: int) -> list[str]:
     found: list[str] = []
     for name in sorted(models, key=lambda name: -_worst(models[name]).low):
         confidence = 1 - LEVEL / (asked - len(found))
-        bounds = [_bounds(point, confidence)[0] for point in models[name]]
+        bounds = [wilson(point.correct, point.asked, confidence)[0] for point in models[name]]
         if min(bounds) < NEAR_PERFECT:
             break
         found.append(name)

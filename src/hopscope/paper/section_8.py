@@ -38,8 +38,14 @@ LOW = 0.01
 MANY = 10
 """The fewest models that make a distribution (C11)."""
 
+MOST = 2 / 3
+"""What surely holds for a larger share of models than this may be said of models in general (C11)."""
+
 ALWAYS = 0.9
 """What surely holds for a smaller share of models than this does not hold for models in general (C11)."""
+
+NEEDED = 0.10
+"""A path is needed if the loss without it lies above this: so much the paper tells of the layer it exempts (C11)."""
 
 TOO_SMALL = "so small that theory asks for more than a third of its heads"
 """Said of a model that cannot show whether few heads matter (C7)."""
@@ -288,7 +294,7 @@ def _needed(readings: Readings, scale: str) -> Finding:
         reason = f"too few models: {readings.judged}, and the rule asks for {MANY}"
     elif high < ALWAYS:
         verdict = "not reproduced"
-    elif low > 0.5:
+    elif low > MOST:
         verdict = "reproduced"
     else:
         reason = f"of all models {low:.0%} to {high:.0%} may meet it"
@@ -297,11 +303,11 @@ def _needed(readings: Readings, scale: str) -> Finding:
 
 
 def _needs_every_path(strict: StrictReading) -> bool:
-    """Whether a circuit surely works alone, and surely fails without any one path beyond its first useful layer, while
-    the loss with that layer uniform lies in between."""
+    """Whether a circuit surely works alone, and surely fails by far without any one path beyond its first useful layer,
+    while the loss with that layer uniform lies in between."""
     own, beyond, uniform = strict.loss(strict.fill), _beyond_first(strict), strict.first_layer_uniform.mse
     works = below(own.interval, BAR) == "meets"
-    needed = bool(beyond) and all(loss.interval[0] > BAR for loss in beyond)
+    needed = bool(beyond) and all(loss.interval[0] > NEEDED for loss in beyond)
     return works and needed and own.mse < uniform < min(loss.mse for loss in beyond)
 
 

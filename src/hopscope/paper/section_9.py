@@ -34,6 +34,9 @@ CERTAIN = 0.95
 """An order counts as settled from this certainty up, or, against it, from its complement down."""
 
 
+MUCH_LATER = 2
+"""How many times as long as any other gap the last must be, for the last hop to come much later than the others."""
+
 LEAST_HOPS = 3
 """Of fewer hops there are not two gaps, of which the last could be the longest (C13); one hop has no order at all."""
 
@@ -187,7 +190,7 @@ def _why_open(followed: Sequence[FollowedModel]) -> str:
         return "no circuit was followed from where all hops are learned"
     if doubtful:
         return f"{counted(doubtful, 'model')} with a circuit that is not certified"
-    return "an order that the data leave open"
+    return "an order, or how much later the last hop came, that the data leave open"
 
 
 def _parts(one: FollowedModel) -> tuple[ModelVerdict, ModelVerdict, ModelVerdict]:
@@ -217,9 +220,11 @@ def _paths(emergence: Emergence) -> ModelVerdict:
     crossed = all(path.crossing.step is not None for path in emergence.paths)
     gaps = [after - one for one, after in pairwise(emerged)]
     ordered = len(emerged) == emergence.hops and all(gap > 0 for gap in gaps) and crossed
-    if not ordered or (gaps and gaps[-1] < max(gaps)) or min(emergence.order.certainty, default=1.0) <= 1 - CERTAIN:
+    certainty = min(emergence.order.certainty, default=1.0)
+    if not ordered or (gaps and gaps[-1] < max(gaps)) or certainty <= 1 - CERTAIN:
         return "fails"
-    return "meets" if min(emergence.order.certainty, default=1.0) >= CERTAIN else "open"
+    much_later = not gaps or gaps[-1] >= MUCH_LATER * max(gaps[:-1], default=0)
+    return "meets" if certainty >= CERTAIN and much_later else "open"
 
 
 def _told(one: FollowedModel) -> str:
