@@ -16,6 +16,7 @@ from typing import Any, Literal
 from hopscope.errors import InputError
 
 
+@cache
 def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
     """The exact 95% (Clopper-Pearson) interval of a proportion; (0, 1) if there were no trials."""
     from scipy.stats import binomtest

@@ -1,0 +1,144 @@
+"""Made-up runs by depth, in which claims C1 to C5 are false, or true with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from false_claims import Case
+from report_data import group
+
+from hopscope.paper.claims import Verdict
+from hopscope.paper.groups import Group
+from hopscope.paper.hops_by_depth import judge_groups
+from hopscope.paper.section_5 import TheoryStudy, judge, run
+
+Rng = np.random.Generator
+Law = Callable[[Rng, int], int]
+"""How many of five hops a run of so many layers learns, one after the other."""
+
+LOW, HIGH = 0.01, 0.75
+
+FIGURE_4 = (
+    (0, 0, 0, 0, 0), (5, 0, 0, 0, 0), (8, 6, 4, 0, 0), (8, 8, 7, 3, 3),
+    (8, 8, 7, 6, 4), (8, 8, 8, 7, 7), (8, 8, 8, 6, 5), (7, 7, 7, 6, 6),
+)  # fmt: skip
+"""How many of eight runs with 1, 2, ... layers learned each hop in `results/figure-4`."""
+
+
+def _by_depth(
+    rng: Rng, law: Law, seeds: Sequence[int] = (8,) * 8, turned: Callable[..., bool] | None = None
+) -> list[Group]:
+    """A sweep with the curriculum: so many seeds at 1, 2, ... layers. `turned` says whether a run that learned so many
+    hops has its last two the other way round."""
+    groups = []
+    for layers, count in enumerate(seeds, start=1):
+        learned = [law(rng, layers) for _ in range(count)]
+        steps = [[100 * (hop + 1) if hop < many else None for hop in range(5)] for many in learned]
+        for many, row in zip(learned, steps, strict=True):
+            if turned and many > 1 and turned(rng, many, layers):
+                row[many - 1], row[many - 2] = row[many - 2], row[many - 1]
+        losses = [[LOW if hop < many else HIGH for hop in range(5)] for many in learned]
+        groups.append(group(layers, hops=5, losses=losses, crossings=steps))
+    return groups
+
+
+def _as_stored(rng: Rng, layers: int) -> int:
+    """As often as in `results/figure-4`, each hop given the one before it."""
+    found, before = 0, 8
+    for count in FIGURE_4[layers - 1]:
+        if rng.random() >= (count / before if before else 0):
+            break
+        found, before = found + 1, count
+    return found
+
+
+def _ladder(rng: Rng, layers: int, needs: Sequence[int] = (2, 3, 3, 4, 4), luck: float = 0.9) -> int:
+    """Each hop needs so many layers, and is then learned by this share of the runs that learned the one before it."""
+    found = 0
+    for least in needs:
+        if layers < least or rng.random() >= luck:
+            break
+        found += 1
+    return found
+
+
+def _verdict(claim: str, groups: Sequence[Group]) -> Verdict:
+    return {one.claim: one.verdict for one in judge_groups(groups, "paper")}[claim]
+
+
+def _plain(rng: Rng, succeeds: Sequence[float]) -> Verdict:
+    """C3: 64 runs without the curriculum, of which such shares succeed with 1, 2, ... layers where theory allows it."""
+    plain = [
+        group(layers, curriculum=False, losses=[
+            [LOW if layers > 2 and rng.random() < succeeds[layers - 1] else rng.normal(0.755, 0.008)] for _ in range(8)
+        ])
+        for layers in range(1, 9)
+    ]  # fmt: skip
+    return _verdict("C3", [*_by_depth(rng, _as_stored), *plain])
+
+
+def _harder(rng: Rng, law: Law, seeds: Sequence[int] = (8,) * 8) -> Verdict:
+    return _verdict("C4", _by_depth(rng, law, seeds))
+
+
+def _ordered(rng: Rng, turned: Callable[..., bool]) -> Verdict:
+    return _verdict("C5", _by_depth(rng, _as_stored, turned=turned))
+
+
+def _ordered_of(rng: Rng, n: int, share: float) -> Verdict:
+    """C5 of so many runs of eight layers that learned all five hops."""
+    turned = rng.random(n) < share
+    steps = [(100, 200, 300, 500, 400) if one else (100, 200, 300, 400, 500) for one in turned]
+    return _verdict("C5", [group(8, hops=5, losses=[[LOW] * 5] * n, crossings=steps)])
+
+
+def _noisy_order(rng: Rng) -> Verdict:
+    """C5: hops one after the other, about 200 steps apart and logged every 10, as in Figure 4's runs."""
+    groups = []
+    for layers in range(1, 9):
+        learned = [_as_stored(rng, layers) for _ in range(8)]
+        at = np.cumsum(200 * np.exp(rng.normal(0, 0.9, (8, 5))), axis=1) // 10 * 10 + 10
+        steps = [[int(at[run, hop]) if hop < many else None for hop in range(5)] for run, many in enumerate(learned)]
+        losses = [[LOW if hop < many else HIGH for hop in range(5)] for many in learned]
+        groups.append(group(layers, hops=5, losses=losses, crossings=steps))
+    return _verdict("C5", groups)
+
+
+def _theory(rng: Rng, claim: str, runs: int, share: float) -> Verdict:
+    """C1 and C2: so many runs of one layer, of which a share learns what cannot be learned, or leaves a hop out."""
+    exception = [LOW, LOW, HIGH] if claim == "C1" else [HIGH, LOW, HIGH]
+    known = [LOW, HIGH, HIGH]
+    losses = [exception if rng.random() < share else known for _ in range(runs)]
+    trained = [group(1, losses=losses), group(4, losses=[[LOW] * 3] * (1 if claim == "C1" else 0) or None)]
+    found = judge(run(TheoryStudy("paper"), trained))
+    return {one.claim: one.verdict for one in found}[claim]
+
+
+PAPER_NOW = (4, 5, 4, 5, 5, 5, 5, 5)
+"""The seeds at each depth in `results/paper`."""
+
+CASES = [
+    *(Case("C1", "1 run in 5 learns what Theorem 1 forbids", f"{n} runs", False,
+           partial(_theory, claim="C1", runs=n, share=0.2)) for n in (3, 16)),
+    Case("C2", "1 run in 5 leaves a hop out", "7 runs", False, partial(_theory, claim="C2", runs=7, share=0.2)),
+    *(Case("C3", f"{share:.0%} of runs succeed", "64 runs", False, partial(_plain, succeeds=(share,) * 8))
+      for share in (0.02, 0.05)),
+    Case("C3", "1 run in 5 of 8 layers succeeds, no other", "64 runs", False,
+         partial(_plain, succeeds=(0,) * 7 + (0.2,))),
+    Case("C3", "none succeeds", "64 runs", True, partial(_plain, succeeds=(0,) * 8)),
+    *(Case("C4", f"{which} layers, then luck", "64 runs", False,
+           partial(_harder, law=partial(_ladder, needs=needs)))
+      for which, needs in (("all hops need 4", (4,) * 5), ("x1 needs 2 and all others 3", (2, 3, 3, 3, 3)),
+                           ("x1 needs 2 and all others 4", (2, 4, 4, 4, 4)))),
+    *(Case("C4", "each hop as often as in Figure 4's runs", f"{sum(seeds)} runs", True,
+           partial(_harder, law=_as_stored, seeds=seeds)) for seeds in ((8,) * 8, PAPER_NOW)),
+    *(Case("C5", f"{share:.0%} of runs out of order", f"{n} runs", False, partial(_ordered_of, n=n, share=share))
+      for n, share in ((36, 0.02), (36, 0.05), (45, 0.02), (36, 0.1))),
+    Case("C5", "1 run in 10 with x4 and x5 has x5 first", "64 runs", False,
+         partial(_ordered, turned=lambda rng, many, _: many == 5 and rng.random() < 0.1)),
+    Case("C5", "1 run in 5 of 8 layers out of order", "64 runs", False,
+         partial(_ordered, turned=lambda rng, _, layers: layers == 8 and rng.random() < 0.2)),
+    Case("C5", "in order, as far apart as in Figure 4's runs", "64 runs", True, _noisy_order),
+]  # fmt: skip
