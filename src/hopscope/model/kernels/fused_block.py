@@ -242,8 +242,10 @@ class _Through(torch.autograd.Function):
         gradient, made = gradient.to(x.dtype).contiguous(), tuple(torch.empty_like(one) for one in parameters)
         sums = torch.empty(threads * models * max(sized.sums for sized in all_sized))
         room = torch.empty(max(sized.room for sized in all_sized), dtype=torch.uint8)
-        turns = torch.empty_like(x), torch.empty_like(x)
-        """The gradients before a block and before the next; the first is that of x in the end."""
+        turns = (
+            torch.empty_like(x),
+            torch.empty_like(x),
+        )  # before a block and before the next, in the end before the first
         own, theirs = _by_block(parameters, blocks), _by_block(made, blocks)
         after, calls = gradient.data_ptr(), list[tuple[Any, ...]]()
         for number in reversed(range(len(blocks))):
