@@ -216,3 +216,21 @@ def test_a_row_of_it_is_named_like_any() -> None:
     assert model.ablate({"L2.H1 x0? -> >x1": "uniform"}) == model.ablate({path: "uniform"})
     with pytest.raises(InputError, match="layer must be from 1 to 2, got 3"):
         model.ablate({"L3.H1": "uniform"})
+
+
+def test_positions_that_reach_one_another_beside_the_patterns_are_refused() -> None:
+    """A short convolution between the blocks: what it brings no pattern shows."""
+
+    class Shifted(nn.Module):
+        def __init__(self, block: Any) -> None:
+            super().__init__()
+            self.block, self.attention = block, block.attention
+
+        def forward(self, x: Tensor) -> Tensor:
+            before = nn.functional.pad(x, (0, 0, 1, 0))[:, :-1]
+            return self.block(x) + 0.1 * before
+
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+    gpt.blocks[0] = Shifted(gpt.blocks[0])
+    with pytest.raises(InputError, match="positions reach one another beside the patterns"):
+        hs.Model.from_torch(gpt, PROBLEM, parts)

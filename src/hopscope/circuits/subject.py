@@ -22,6 +22,7 @@ from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.errors import InputError
+from hopscope.model.beside import reach_beside
 from hopscope.model.foreign import Foreign, Parts
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
@@ -39,6 +40,9 @@ ABLATIONS: Mapping[str, Form] = {
 """The forms that `Model.ablate` can put in the place of a row, by name; `knock_out` masks one key of the row."""
 
 _PLACE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
+
+_BESIDE = 1e-4
+"""Largest share of the stream that another order of summation may change."""
 
 SEQUENCES = 256
 """How many sequences a model is measured on."""
@@ -200,6 +204,11 @@ class ForeignModel(Subject):
         if not bool(torch.isfinite(answers).all()):
             raise InputError("the module gives answers that are not finite; see that its weights are")
         seen = Foreign.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
+        if not (beside := reach_beside(seen, batch.inputs, batch.inputs.flip(0))) <= _BESIDE:
+            raise InputError(
+                "its positions reach one another beside the patterns that are shown (the stream changes by a share of "
+                f"{beside:.2g} where all look at themselves), and a circuit would not show it; give a pattern for all"
+            )
         return cls(seen, problem)
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError, in_a_line
 from hopscope.model.architecture import Architecture
+from hopscope.model.beside import reach_beside
 from hopscope.model.decoder_layers import attention_of, decoder_layers, first_output, receiving, removed, skipped
 from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.kernels.modules import quicken
@@ -246,7 +247,7 @@ class LanguageModel:
 
     @torch.no_grad()
     def _check(self, own: Float[Tensor, "batch pos vocabulary"]) -> None:
-        """Check that the seam changes nothing, and that no position looks ahead."""
+        """Check that the seam changes nothing, and that no position looks ahead or past its pattern."""
         family, middle = type(self._model).__name__, len(self._layers) // 2
         entering = self.embed(self._probe[None])
         ways = [self.run(entering), self.run(self.run(entering, stop=middle), start=middle)]
@@ -256,6 +257,11 @@ class LanguageModel:
         patterns = self.patterns(self._probe[None])
         if len(patterns) != len(self._layers) or any(bool(one.triu(1).any()) for one in patterns):
             raise InputError(f"{family} is no decoder: its positions look ahead, or not through its layers one by one")
+        if not (beside := reach_beside(self, self._probe, self._probe.flip(-1), self.answers)) <= _SAME:
+            raise InputError(
+                f"{family} brings something from other positions beside its attention patterns (logits change by a "
+                f"share of {beside:.2g} where all look at themselves), which no circuit would show"
+            )
 
 
 def attend(

@@ -18,6 +18,9 @@ from hopscope.theory.path import Row
 NamedKeys = Mapping[Row, Collection[int]]
 """Rows, and the roles of their own chain that each is said to attend to."""
 
+_NOTHING = 1e-6
+"""The share of what a row puts on chains up to which others than its own have nothing, so that it cannot be scaled."""
+
 
 @torch.no_grad()
 def errors_alike(evaluator: Evaluator, program: Draft, named: NamedKeys) -> Float[Tensor, " sequence"]:
@@ -32,8 +35,10 @@ def errors_alike(evaluator: Evaluator, program: Draft, named: NamedKeys) -> Floa
 
 class ChainsAlike(Edit):
     """An edit after which some rows put on every role of their own chain what they put on it in another one, on average
-    over those that they see. What they then put on chains is scaled to be as much as before. A query's own position and
-    the keys that are named stay as they are, and so do words of no chain.
+    over those that they see. What they then put on chains is scaled to be as much as before; where that is nothing, a
+    role's weight is spread over all chains. Where one chain alone is asked about, as in text, it counts as the own one
+    of every row: a word of no chain, or another chain's, could find the answer and be read in its place. A query's own
+    position and the keys that are named stay as they are, and so does the weight on words of no chain.
 
     Args:
         inner: the edit before it.
@@ -45,6 +50,9 @@ class ChainsAlike(Edit):
         self._inner, self._named, self._where = inner, named, where
         self._roles = torch.nn.functional.one_hot(where.role).float()
         places = where.place.flatten(1)
+        asked = (where.place[..., -1] >= 0) & (where.place[..., -1] >= 0).sum(dim=1, keepdim=True).eq(1)
+        mine = torch.where(asked[..., None], where.place, -1).flatten(1)
+        self._asked = torch.zeros_like(where.role).scatter_add_(1, mine.clamp(min=0), (mine >= 0).long()) > 0
         self._in_chain = torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
@@ -72,10 +80,20 @@ class ChainsAlike(Edit):
         self, pattern: Float[Tensor, "model batch query key"], shared: Bool[Tensor, "batch query key"]
     ) -> Float[Tensor, "model batch query key"]:
         """The pattern with as much on the own chain as on others; where no other is seen, as it is."""
-        own = shared & (self._where.relation[:, -pattern.shape[-2] :] < self._where.roles)
-        others = (shared & ~own).float()
-        among = others @ self._roles
-        mean = (pattern * others) @ self._roles / among.clamp(min=1.0) @ self._roles.mT
-        blind = torch.where(own & ((among @ self._roles.mT) > 0), mean, pattern)
+        of_chain = self._where.relation[:, -pattern.shape[-2] :] < self._where.roles
+        own = shared & (of_chain | self._asked[:, None])
+        others = shared & ~own
+        mean, told = self._mean(pattern, others)
+        blind = torch.where(own & told, mean, pattern)
+        even = torch.where(shared & told, self._mean(pattern, shared)[0], pattern)
         before, after = ((one * shared).sum(dim=-1, keepdim=True) for one in (pattern, blind))
-        return torch.where(shared & (after > 0), blind * (before / after.clamp(min=1e-30)), pattern)
+        left = after > _NOTHING * before
+        return torch.where(shared, torch.where(left, blind * (before / torch.where(left, after, 1.0)), even), pattern)
+
+    def _mean(
+        self, pattern: Float[Tensor, "model batch query key"], among: Bool[Tensor, "batch query key"]
+    ) -> tuple[Float[Tensor, "model batch query key"], Bool[Tensor, "batch query key"]]:
+        """For every key, the mean weight on keys of its role among some, and whether there are any."""
+        count = among.float() @ self._roles
+        mean: Tensor = (pattern * among) @ self._roles / count.clamp(min=1.0) @ self._roles.mT
+        return mean, (count @ self._roles.mT) > 0

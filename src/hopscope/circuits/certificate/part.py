@@ -15,7 +15,7 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
-RULES = 8
+RULES = 9
 """Version of what the parts ask, kept in every record; it goes up when parts begin to refuse what they used to pass.
 
 1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
@@ -29,7 +29,8 @@ without all that it says of it, so that a key which stands in may also be fed by
 the keys that rows attend to and the circuit does not name, for a row may look at its key for a part of the questions
 alone; `sufficiency` holds the bar also where rows at their mean attend to their own chain as to any other. 8: and where
 rows of which a natural circuit says only that they are as they are, helpers among them, look at all chains alike; and
-the model itself does.
+the model itself does. 9: in text words of no chain, and other chains, look at the chain asked about as at any other
+then; and weights so sharp that nothing is left for other chains are spread over all.
 """
 
 
