@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hopscope.circuits.certificate import Evidence, certify
-from hopscope.circuits.certificate.alike import ChainsAlike, errors_alike
+from hopscope.circuits.certificate.alike import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
@@ -64,6 +64,19 @@ def test_the_queries_may_be_the_last_positions_alone(host: Host) -> None:
     before = _pattern(evaluator)
     edit = ChainsAlike(Edit(), {Row(0, 2, QUERY): ()}, evaluator.where)
     assert torch.equal(edit.pattern(0, before[..., -last:, :]), edit.pattern(0, before)[..., -last:, :])
+
+
+def test_rows_that_see_other_chains_alone_have_all_their_weight_there(host: Host) -> None:
+    """But for what lies on the position itself; the others stay to the bit."""
+    where, before, row = host.evaluator.where, _pattern(host.evaluator), Row(1, 1, QUERY)
+    after = OtherChains(Edit(), [row], where).pattern(1, before)
+    is_query = (where.role == QUERY)[:, None, :, None] & (torch.arange(3) == row.head)[None, :, None, None]
+    assert torch.equal(after[0].masked_fill(is_query, 0), before[0].masked_fill(is_query, 0))
+    gone = (where.relation < where.roles) & ~torch.eye(where.relation.shape[-1], dtype=torch.bool)
+    wanted = before[0, :, 1].masked_fill(gone, 0)
+    wanted = wanted / wanted.sum(dim=-1, keepdim=True)
+    asked = where.role == QUERY
+    torch.testing.assert_close(after[0, :, 1][asked], wanted[asked])
 
 
 def test_words_of_no_chain_keep_their_weight(host: Host) -> None:

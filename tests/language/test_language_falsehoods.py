@@ -13,6 +13,7 @@ from planted_falsehoods import (
     beside_attention,
     by_names,
     by_turns_at_a_word,
+    gathered,
     honest,
     repaired,
     split_tokenizer,
@@ -80,6 +81,15 @@ def test_a_row_may_not_look_at_a_word_in_place_of_its_key(names: str) -> None:
     assert found.failed == ("sufficiency",)
     assert found.number("sufficiency", "natural_mse") < 1e-3
     assert found.number("sufficiency", "alike_mse") > 0.15
+
+
+@pytest.mark.parametrize("share", [0.4, 0.45, 0.5])
+def test_rows_that_look_everywhere_alike_may_not_bring_a_part_of_the_answer(share: float) -> None:
+    """An MLP picks it out of what they gather: their patterns say nothing, and rules 8 certified it."""
+    found = _judged(gathered(share), by_word=False)
+    assert found.failed == ("sufficiency",)
+    assert found.number("sufficiency", "natural_mse") < 0.01
+    assert found.number("sufficiency", "apart_mse") > 0.045
 
 
 @pytest.mark.parametrize(

@@ -273,3 +273,45 @@ def by_names(names: str = "cd") -> Sketch:
         sketch.looks(2, head, scores)
         sketch.moves(2, head, VALUE, OUT)
     return sketch
+
+
+PRODUCT, GATHERED = slice(40, 56), slice(64, 80)
+"""A line's name by its value, in the line, and what a head that looks everywhere alike gathers of these."""
+
+
+class Bound(nn.Module):
+    """An MLP that binds the name before a value to the value."""
+
+    def forward(self, normed: Tensor) -> Tensor:
+        held, out = normed * SPREAD, torch.zeros_like(normed)
+        out[..., PRODUCT] = (held[..., BEFORE, None].clamp(0, 1) * held[..., None, VALUE]).flatten(-2)
+        return out
+
+
+class Picked(nn.Module):
+    """An MLP that picks, of all that is gathered at the answer's place, what is bound to the name asked for."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share * PLACES
+
+    def forward(self, normed: Tensor) -> Tensor:
+        held, out = normed * SPREAD, torch.zeros_like(normed)
+        table = held[..., GATHERED].unflatten(-1, (COUNT, COUNT))
+        out[..., OUT] = self.share * (held[..., BEFORE, None] * table).sum(-2) * held[..., ANSWER, None]
+        return out
+
+
+def gathered(share: float, certain: float = 4.0) -> Sketch:
+    """A share of the answer comes by a head that looks everywhere alike, and an MLP that picks."""
+    sketch = Sketch(certain)
+    ties(sketch)
+    sketch.looks(2, 1, look_up())
+    sketch.moves(2, 1, VALUE, OUT, 1 - share)
+    with torch.no_grad():
+        for layer in sketch.model.transformer.h:  # the decoys write where the product stands
+            layer.attn.c_proj.weight[3 * HEAD :] = 0
+            layer.mlp = Bound() if layer is sketch.model.transformer.h[0] else layer.mlp
+    sketch.moves(1, 2, PRODUCT, GATHERED)
+    sketch.model.transformer.h[1].mlp = Picked(share)
+    return sketch

@@ -1,9 +1,9 @@
-"""Do rows whose own pattern stands in a circuit bring more than it says? Then it breaks once they look at all chains
-alike."""
+"""Do rows whose own pattern stands in a circuit, or that are off in it, bring more than it says? Then it breaks once
+the former look at all chains alike, and the latter at other chains alone."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import torch
 from jaxtyping import Bool, Float
@@ -23,11 +23,14 @@ _NOTHING = 1e-6
 
 
 @torch.no_grad()
-def errors_alike(evaluator: Evaluator, program: Draft, named: NamedKeys) -> Float[Tensor, " sequence"]:
-    """The losses of a program by sequence where some rows look at all chains alike, but for what is said of them."""
-    model, found = evaluator.transformer, []
+def errors_alike(
+    evaluator: Evaluator, program: Draft, named: NamedKeys, off: Iterable[Row] = ()
+) -> Float[Tensor, " sequence"]:
+    """The losses of a program by sequence where some rows look at all chains alike, but for what is said of them, and
+    others, that are off, at other chains alone."""
+    model, found, off = evaluator.transformer, [], [*off]
     for share in evaluator.shares:
-        edit = ChainsAlike(share.edit(program), named, share.where)
+        edit = OtherChains(ChainsAlike(share.edit(program), named, share.where), off, share.where)
         x = model.run(model.embed(share.batch.inputs[None]), edit=edit, reads=share.shape.reads)
         found.append(share.squared_errors(x))
     return torch.cat(found).double().mean(dim=1)
@@ -50,9 +53,7 @@ class ChainsAlike(Edit):
         self._inner, self._named, self._where = inner, named, where
         self._roles = torch.nn.functional.one_hot(where.role).float()
         places = where.place.flatten(1)
-        asked = (where.place[..., -1] >= 0) & (where.place[..., -1] >= 0).sum(dim=1, keepdim=True).eq(1)
-        mine = torch.where(asked[..., None], where.place, -1).flatten(1)
-        self._asked = torch.zeros_like(where.role).scatter_add_(1, mine.clamp(min=0), (mine >= 0).long()) > 0
+        self._mine = own_chain(where)
         self._in_chain = torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
@@ -80,8 +81,7 @@ class ChainsAlike(Edit):
         self, pattern: Float[Tensor, "model batch query key"], shared: Bool[Tensor, "batch query key"]
     ) -> Float[Tensor, "model batch query key"]:
         """The pattern with as much on the own chain as on others; where no other is seen, as it is."""
-        of_chain = self._where.relation[:, -pattern.shape[-2] :] < self._where.roles
-        own = shared & (of_chain | self._asked[:, None])
+        own = shared & self._mine[:, -pattern.shape[-2] :]
         others = shared & ~own
         mean, told = self._mean(pattern, others)
         blind = torch.where(own & told, mean, pattern)
@@ -97,3 +97,44 @@ class ChainsAlike(Edit):
         count = among.float() @ self._roles
         mean: Tensor = (pattern * among) @ self._roles / count.clamp(min=1.0) @ self._roles.mT
         return mean, (count @ self._roles.mT) > 0
+
+
+class OtherChains(Edit):
+    """An edit after which some rows look at nothing of their own chain but their own position; the rest is scaled up.
+
+    Args:
+        inner: the edit before it.
+        rows: the rows.
+        where: where everything stands in the batch.
+    """
+
+    def __init__(self, inner: Edit, rows: Iterable[Row], where: Coordinates) -> None:
+        self._inner, self._where = inner, where
+        self._rows: dict[int, list[Row]] = {}
+        for row in rows:
+            self._rows.setdefault(row.layer, []).append(row)
+        itself = torch.eye(where.relation.shape[-1], dtype=torch.bool, device=where.relation.device)
+        self._gone = own_chain(where) & ~itself
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern of the edit before, without the own chain in the rows that are asked for."""
+        pattern, queries = self._inner.pattern(layer, pattern), pattern.shape[-2]
+        asked = torch.zeros(pattern.shape[2], self._where.roles, dtype=torch.bool, device=pattern.device)
+        for row in self._rows.get(layer, ()):
+            asked[row.head, row.query] = True
+        of_row = asked[:, self._where.role[:, -queries:]].transpose(0, 1)
+        rest = pattern.masked_fill(of_row[..., None] & self._gone[:, None, -queries:], 0.0)
+        total = rest.sum(dim=-1, keepdim=True)
+        return torch.where(of_row[..., None] & (total > 0), rest / torch.where(total > 0, total, 1.0), pattern)
+
+    def written(self, layer: int, written: Queried) -> Queried:
+        """What the edit before makes of it."""
+        return self._inner.written(layer, written)
+
+
+def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
+    """Whether a key is of the query's chain, or of the chain asked about where that is one alone, as in text."""
+    ends = where.place[..., -1] >= 0
+    asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1).flatten(1)
+    of_asked = torch.zeros_like(where.role).scatter_add_(1, asked.clamp(min=0), (asked >= 0).long()) > 0
+    return (where.relation < where.roles) | of_asked[:, None]

@@ -30,7 +30,8 @@ def sufficiency(evidence: Evidence) -> Part:
     does not do what the circuit is said to explain; of the circuit, with its forms imposed, and in the natural sense
     with the model's own patterns too, also where its rows at their mean attend to their own chain as they do to any
     other, and those of which it says no more than that they are as they are, helpers among them: what they bring of
-    their own chain would be the work of paths that it does not name. In the strict sense it passes only if every row in
+    their own chain would be the work of paths that it does not name. So would what uniform rows bring of it, and in
+    both senses they see other chains alone then. In the strict sense it passes only if every row in
     use is imposed and has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses
     would still pass.
     """
@@ -64,6 +65,13 @@ def sufficiency(evidence: Evidence) -> Part:
         judged.append(loss)
         if loss.interval[1] >= evidence.bar:
             says += f"; where rows that are said to be as they are look at all chains alike it has {loss.mean:.3f}"
+    if evidence.uniform:
+        named = evidence.as_they_are if evidence.sense == "natural" else {}
+        loss = evidence.sure_of(lambda one: errors_alike(one, evidence.blinded, named, evidence.uniform))
+        blind |= {"apart_mse": loss.mean, "apart_interval": loss.interval}
+        judged.append(loss)
+        if loss.interval[1] >= evidence.bar:
+            says += f"; where rows that are off see nothing of their own chain it has {loss.mean:.3f}"
     numbers = {
         "sense": evidence.sense,
         "full_mse": full.mean,

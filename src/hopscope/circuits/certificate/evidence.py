@@ -134,6 +134,11 @@ class Evidence(Sampling):
         return [row for row in self.outside if self.program[row] in (UNIFORM, ZERO)]
 
     @cached_property
+    def uniform(self) -> list[Row]:
+        """The rows that are off by looking everywhere alike, their own chain included."""
+        return [row for row in self.outside if self.program[row] == UNIFORM]
+
+    @cached_property
     def idle(self) -> Draft:
         """The rows that carry nothing according to the circuit (`free`, and those at themselves), with their forms."""
         at_themselves = [row for row in self.outside if self.program[row] == IDENTITY]
