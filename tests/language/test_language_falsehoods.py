@@ -83,6 +83,13 @@ def test_a_row_may_not_look_at_a_word_in_place_of_its_key(names: str) -> None:
     assert found.number("sufficiency", "alike_mse") > 0.15
 
 
+def test_a_look_so_sharp_that_nothing_is_left_for_others_is_spread_too() -> None:
+    """Rules 8 left a row as it was whose weights on other chains are zero in fp32."""
+    found = _judged(by_turns_at_a_word("d", 150.0), by_word=True)
+    assert "sufficiency" in found.failed
+    assert found.number("sufficiency", "natural_mse") < 1e-3 < 0.15 < found.number("sufficiency", "alike_mse")
+
+
 @pytest.mark.parametrize("share", [0.4, 0.45, 0.5])
 def test_rows_that_look_everywhere_alike_may_not_bring_a_part_of_the_answer(share: float) -> None:
     """An MLP picks it out of what they gather: their patterns say nothing, and rules 8 certified it."""

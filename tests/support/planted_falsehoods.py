@@ -198,11 +198,11 @@ def at_the_word(score: float = 40.0) -> Tensor:
     return scores
 
 
-def by_turns_at_a_word(names: str = "cd") -> Sketch:
+def by_turns_at_a_word(names: str = "cd", blunt: float = SOFT) -> Sketch:
     """For some names the look-up is the word's, and the answer's place looks at the word."""
     sketch = Sketch()
     ties(sketch)
-    sketch.looks(1, 2, look_up(SOFT) + elsewhere_at_rest(W))
+    sketch.looks(1, 2, look_up(blunt) + elsewhere_at_rest(W))
     sketch.moves(1, 2, VALUE, GOT)
     scores = look_up()
     for name in names:

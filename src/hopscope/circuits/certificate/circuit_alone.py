@@ -69,9 +69,9 @@ def sufficiency(evidence: Evidence) -> Part:
         named = evidence.as_they_are if evidence.sense == "natural" else {}
         loss = evidence.sure_of(lambda one: errors_alike(one, evidence.blinded, named, evidence.uniform))
         blind |= {"apart_mse": loss.mean, "apart_interval": loss.interval}
-        judged.append(loss)
-        if loss.interval[1] >= evidence.bar:
+        if loss.interval[1] >= evidence.bar > max(one.interval[1] for one in judged):
             says += f"; where rows that are off see nothing of their own chain it has {loss.mean:.3f}"
+        judged.append(loss)
     numbers = {
         "sense": evidence.sense,
         "full_mse": full.mean,
