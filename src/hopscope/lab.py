@@ -95,7 +95,7 @@ class Model(Subject):
 
         Args:
             module: the module; given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at all
-                positions or at the last ones.
+                positions or at the last ones. It may be trained on meanwhile; when looked at, it is in evaluation mode.
             problem: the problem that it answers.
             parts: a function that finds the parts of such a module; see `hs.Parts`.
             untrain: a function that gives initial weights, in place, to head (layer, head), from 0, of a copy of the

@@ -40,6 +40,14 @@ def test_folders_that_are_no_models(tmp_path: Path, folders: dict[str, Path]) ->
         LocalModel(tmp_path / "broken", "cpu")
 
 
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_folder_without_a_tokenizer_is_refused(family: str, tmp_path: Path) -> None:
+    """For the one the library makes a tokenizer without words, of the other it says much."""
+    decoder(family).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"holds no tokenizer; .* with tokenizer\.save_pretrained$"):
+        open_model_folder(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("config", "dropped", "told"),
     [

@@ -184,6 +184,29 @@ def test_parts_that_do_not_make_the_module_are_refused() -> None:
     assert not hs.Model.from_torch(gpt, both_ways, parts).transformer.shape.causal
 
 
+def test_it_may_be_trained_on() -> None:
+    """Dropout drops nothing while it is looked at, modes are as they were, and no answer is of weights that it had."""
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+    gpt.embed = nn.Sequential(gpt.embed, nn.Dropout(0.5))
+    model = hs.Model.from_torch(gpt, PROBLEM, parts)
+    assert gpt.training
+    before = model.loss
+    gpt.blocks[0].eval()
+    assert model.loss == before
+    assert (gpt.training, gpt.blocks[0].training) == (True, False)
+    for weight in gpt.parameters():
+        weight.mul_(0.5)
+    assert model.loss == hs.Model.from_torch(gpt, PROBLEM, parts).loss != before
+
+
+def test_weights_that_inputs_do_not_suit_are_refused_with_the_mend() -> None:
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+    with pytest.raises(InputError, match=r"weights of torch\.float64 on cpu, .*: pass module\.float\(\)\.cpu\(\)$"):
+        hs.Model.from_torch(gpt.double(), PROBLEM, parts)
+    with pytest.raises(InputError, match=r"on meta, .*: load them first$"):
+        hs.Model.from_torch(gpt.float().to("meta"), PROBLEM, parts)
+
+
 def test_a_pattern_that_is_only_shown_is_refused() -> None:
     """Whatever is done to it changes no answer, so every ablation would look harmless."""
     gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))

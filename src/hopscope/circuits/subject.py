@@ -23,9 +23,10 @@ from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside
-from hopscope.model.foreign import Foreign, Parts
+from hopscope.model.foreign import Foreign, Parts, resting
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
+from hopscope.problem.vectors import Batch
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
@@ -190,12 +191,12 @@ class ForeignModel(Subject):
             raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
         batch = held_out(problem, 2, purpose="notebook")
         try:
-            with torch.no_grad():
-                answers = module.eval()(batch.inputs)
+            with torch.no_grad(), resting(module):
+                answers = module(batch.inputs)
         except Exception as error:  # whatever somebody's module raises
             raise InputError(
                 f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
-                f"{next(iter(str(error).splitlines()), 'it fails')}"
+                f"{next(iter(str(error).splitlines()), 'it fails')}{_unlike(module, batch.inputs)}"
             ) from error
         asked = problem.target_dim
         if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != asked:
@@ -216,9 +217,13 @@ class ForeignModel(Subject):
         return f"<{type(self.transformer.module).__name__}: {shape.layers} x {shape.heads} heads, {self.problem.named}>"
 
     @cached_property
+    def _batch(self) -> Batch:
+        return held_out(self.problem, SEQUENCES, purpose="notebook")
+
+    @property
     def evaluator(self) -> Evaluator:
-        """The model on 256 sequences that no search sees."""
-        return ForeignEvaluator(self.transformer, self.problem, held_out(self.problem, SEQUENCES, purpose="notebook"))
+        """The model on 256 sequences that no search sees; a new one each time, for its weights as they are now."""
+        return ForeignEvaluator(self.transformer, self.problem, self._batch)
 
     def circuit(
         self,
@@ -242,6 +247,15 @@ class ForeignModel(Subject):
         return find_circuit(
             self.transformer, self.problem, effort=effort, bar=bar, seed=seed, proof=proof, journal=Journal(watch)
         )
+
+
+def _unlike(module: nn.Module, inputs: Tensor) -> str:
+    """What to do about a module whose weights are not of the inputs' type or not where these are; empty for others."""
+    for weight in module.parameters():
+        if (weight.dtype, weight.device) != (inputs.dtype, inputs.device):
+            mend = "load them first" if weight.is_meta else "pass module.float().cpu()"
+            return f"; it has weights of {weight.dtype} on {weight.device}, inputs are {inputs.dtype} on cpu: {mend}"
+    return ""
 
 
 def _kind(thing: object) -> str:

@@ -122,7 +122,8 @@ class Foreign:
             raise InputError(
                 f"there must be a pattern for each block, got {len(found.patterns)} for {len(found.blocks)} blocks"
             )
-        stream = found.embed(inputs)
+        with resting(module):
+            stream = found.embed(inputs)
         shape = Architecture(
             inputs.shape[-1], 1, reads, len(found.blocks), 1, stream.shape[-1], head_dim=1, mlp=False, causal=causal
         )
@@ -147,7 +148,8 @@ class Foreign:
 
     def embed(self, inputs: Float[Tensor, "model batch pos d_input"]) -> Stream:
         """The stream that enters the first block."""
-        return self.parts(self.module).embed(inputs[0])[None]
+        with resting(self.module):
+            return self.parts(self.module).embed(inputs[0])[None]
 
     def run(
         self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
@@ -156,11 +158,12 @@ class Foreign:
         block, `reads` keeps only so many last positions."""
         parts, last = self.parts(self.module), self.shape.layers if stop is None else stop
         stream = x[0]
-        for layer in range(start, last):
-            with _shown(parts.patterns[layer], layer, edit or Edit()) as passed:
-                stream = parts.blocks[layer](stream)
-            if not passed:
-                raise InputError(f"the pattern of block {layer + 1} did not pass through the module given for it")
+        with resting(self.module):
+            for layer in range(start, last):
+                with _shown(parts.patterns[layer], layer, edit or Edit()) as passed:
+                    stream = parts.blocks[layer](stream)
+                if not passed:
+                    raise InputError(f"the pattern of block {layer + 1} did not pass through the module given for it")
         return stream[None, :, -(reads or stream.shape[1]) :] if last == self.shape.layers else stream[None]
 
     def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], edit: Edit | None = None) -> list[Pattern]:
@@ -171,11 +174,13 @@ class Foreign:
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """The read-out of the stream after the last block."""
-        return self.parts(self.module).read(x[0])[None]
+        with resting(self.module):
+            return self.parts(self.module).read(x[0])[None]
 
     def plain(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence read d_output"]:
         """The answers of the module itself, run as a whole."""
-        answers: Tensor = self.module(inputs)
+        with resting(self.module):
+            answers: Tensor = self.module(inputs)
         return answers[:, -self.shape.reads :]
 
     @torch.no_grad()
@@ -203,6 +208,19 @@ class _Uniform(Edit):
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         seen = (pattern > 0).to(pattern.dtype)
         return seen / seen.sum(dim=-1, keepdim=True)
+
+
+@contextmanager
+def resting(module: nn.Module) -> Iterator[None]:
+    """A context in which nothing of a module is in training mode, and no dropout drops; then all is as it was."""
+    training = [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 @contextmanager

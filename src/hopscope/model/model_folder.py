@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,18 +63,19 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
     if needed > there:
         raise InputError(f"{folder} holds {in_words(needed)} of weights and there are {in_words(there)} of memory")
     transformers: Any = library
-    bars = transformers.utils.logging.is_progress_bar_enabled()
-    transformers.utils.logging.disable_progress_bar()
     try:
-        tokenizer = _tokenizer(transformers, folder, trust_remote_code)
-        model, told = transformers.AutoModelForCausalLM.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=trust_remote_code,
-            use_safetensors=True,
-            ignore_mismatched_sizes=True,  # so that they are reported, and refused below like the others
-            output_loading_info=True,
-        )
+        with _no_bars(transformers):
+            tokenizer = _tokenizer(transformers, folder, trust_remote_code)
+            model, told = transformers.AutoModelForCausalLM.from_pretrained(
+                folder,
+                local_files_only=True,
+                trust_remote_code=trust_remote_code,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,  # so that they are reported, and refused below like the others
+                output_loading_info=True,
+            )
+    except InputError:
+        raise
     except Exception as error:  # readers of damaged files raise errors of any kind
         if not trust_remote_code and "trust_remote_code" in str(error):
             raise InputError(
@@ -81,15 +83,28 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
                 "--trust-remote-code (in Python trust_remote_code=True)"
             ) from None
         raise InputError(f"{folder} cannot be opened as a causal language model: {in_a_line(error)}") from None
-    finally:
-        if bars:
-            transformers.utils.logging.enable_progress_bar()
     _check_weights(folder, model, told)
     return ModelFolder(folder.resolve().name, _content_hash(folder, trust_remote_code), tokenizer, model)
 
 
+@contextmanager
+def _no_bars(transformers: Any) -> Iterator[None]:
+    """A context in which the library draws no progress bars."""
+    logging = transformers.utils.logging
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+
+
 _PROBE = f"{string.ascii_letters}\n{string.digits} = ?\n"
 """What the tokenizer of any model of English reads."""
+
+_TOKENIZERS = ("*token*", "vocab*", "*.model", "spm*")
+"""What the files of a tokenizer are called."""
 
 
 def _tokenizer(transformers: Any, folder: Path, trust_remote_code: bool) -> Any:
@@ -97,10 +112,21 @@ def _tokenizer(transformers: Any, folder: Path, trust_remote_code: bool) -> Any:
 
     For some families (Qwen2) the library puts its own way of cutting a text in the place of the one in the folder's
     tokenizer.json. Where that leaves characters out, and the folder's no more of them, the folder's is taken.
+
+    Raises:
+        InputError: the folder holds none, in whose place the library may put one without words.
     """
-    usual = transformers.AutoTokenizer.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=trust_remote_code
-    )
+    try:
+        usual = transformers.AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=trust_remote_code
+        )
+        words = usual.get_vocab().keys() - usual.get_added_vocab().keys()
+    except Exception:
+        words = set()
+        if any(path.match(name) for path in folder.iterdir() for name in _TOKENIZERS):
+            raise
+    if not words:
+        raise InputError(f"{folder} holds no tokenizer; write the model's there too, with tokenizer.save_pretrained")
     if not (folder / "tokenizer.json").is_file() or not unread(_PROBE, usual):
         return usual
     written = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
@@ -160,4 +186,7 @@ def export_model_folder(folder: Path, out: Path) -> None:
         raise InputError(f"{out} is in use; choose a new or empty folder")
     opened = open_model_folder(folder)
     opened.tokenizer.save_pretrained(out)
-    opened.model.save_pretrained(out)
+    import transformers
+
+    with _no_bars(transformers):
+        opened.model.save_pretrained(out)
