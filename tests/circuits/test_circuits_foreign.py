@@ -176,6 +176,13 @@ def test_parts_that_do_not_make_the_module_are_refused() -> None:
         asked(but(patterns=lambda it: [it.patterns[0]]))
     with pytest.raises(InputError, match="the pattern of block 1 did not pass"):
         asked(but(patterns=lambda it: [nn.Identity(), nn.Identity()]))
+    with pytest.raises(InputError, match=r"embed must give the stream, .*, got a NoneType"):
+        asked(but(embed=lambda it: lambda inputs: None))
+    with pytest.raises(InputError, match=r"block 2 must give the stream, .*, got a tuple"):
+        asked(but(blocks=lambda it: [it.blocks[0], lambda x: (it.blocks[1](x),)]))
+    with pytest.raises(InputError, match=r"the pattern of block 1 must be a tensor .*, got one of shape \(2, 20, "):
+        asked(but(patterns=lambda it: [block.attention.out for block in gpt.blocks]))
+    asked(but(patterns=lambda it: (block.attention.pattern for block in gpt.blocks)))
     for block in gpt.blocks:
         block.attention.causal = False
     with pytest.raises(InputError, match="its positions look ahead"):
@@ -205,6 +212,21 @@ def test_weights_that_inputs_do_not_suit_are_refused_with_the_mend() -> None:
         hs.Model.from_torch(gpt.double(), PROBLEM, parts)
     with pytest.raises(InputError, match=r"on meta, .*: load them first$"):
         hs.Model.from_torch(gpt.float().to("meta"), PROBLEM, parts)
+
+
+def test_scores_are_no_patterns() -> None:
+    """Before the softmax an ablation would put weights where scores are."""
+
+    class Log(nn.Module):
+        def forward(self, pattern: Tensor) -> Tensor:
+            return pattern.log()
+
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+    for block in gpt.blocks:
+        block.scores = nn.Identity()
+        block.attention.pattern = nn.Sequential(Log(), block.scores, nn.Softmax(dim=-1))
+    with pytest.raises(InputError, match="give the modules that they pass after the softmax"):
+        hs.Model.from_torch(gpt, PROBLEM, lambda it: replace(parts(it), patterns=[one.scores for one in it.blocks]))
 
 
 def test_a_pattern_that_is_only_shown_is_refused() -> None:

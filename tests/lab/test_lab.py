@@ -234,6 +234,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be a tensor of whole"),
         (lambda run: run[0].emergence(3), r"settings must be hs.Following, .* got 3"),
         (lambda run: run[0].emergence(watch=3), "watch must be a function, got 3"),
+        (lambda run: run[0].circuit(anew=True, watch=3), "watch must be a function, got 3"),
         (lambda run: run[0].circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
         (lambda run: hs.study(["depth"]), r"a study is one of .* got \['depth'\]"),
         (lambda run: hs.study("depth", work=3), r"work must be hs.Work, as hs.Work\(workers=1\), got 3"),

@@ -60,6 +60,7 @@ class Parts:
         for name in ("blocks", "patterns"):
             if not isinstance(getattr(self, name), Iterable):
                 raise InputError(f"{name} must be a list, with one for each block, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for name, part in (("embed", self.embed), ("read", self.read), *_numbered("block", self.blocks)):
             if not callable(part):
                 raise InputError(f"{name} must be a function of a tensor, got {part!r}")
@@ -123,12 +124,16 @@ class Foreign:
                 f"there must be a pattern for each block, got {len(found.patterns)} for {len(found.blocks)} blocks"
             )
         with resting(module):
-            stream = found.embed(inputs)
+            stream = _stream(found.embed(inputs), "embed")
         shape = Architecture(
             inputs.shape[-1], 1, reads, len(found.blocks), 1, stream.shape[-1], head_dim=1, mlp=False, causal=causal
         )
         some = cls(module, parts, untrain, shape)
         patterns = some.patterns(inputs[None])
+        if not all(bool(((pattern >= 0) & pattern.isfinite()).all()) for pattern in patterns):
+            raise InputError(
+                "patterns must be weights of at least 0; give the modules that they pass after the softmax"
+            )
         heads = {pattern.shape[2] for pattern in patterns}
         if len(heads) > 1:
             raise InputError(f"all blocks must have as many heads, got {sorted(heads)}")
@@ -161,7 +166,7 @@ class Foreign:
         with resting(self.module):
             for layer in range(start, last):
                 with _shown(parts.patterns[layer], layer, edit or Edit()) as passed:
-                    stream = parts.blocks[layer](stream)
+                    stream = _stream(parts.blocks[layer](stream), f"block {layer + 1}")
                 if not passed:
                     raise InputError(f"the pattern of block {layer + 1} did not pass through the module given for it")
         return stream[None, :, -(reads or stream.shape[1]) :] if last == self.shape.layers else stream[None]
@@ -230,6 +235,11 @@ def _shown(module: nn.Module, layer: int, edit: Edit) -> Iterator[list[int]]:
 
     def show(module: nn.Module, given: Any, out: Tensor) -> Tensor:
         passed.append(layer)
+        if not isinstance(out, Tensor) or out.dim() != 4:
+            raise InputError(
+                f"the pattern of block {layer + 1} must be a tensor [sequence, head, query, key] where it passes, "
+                f"got {_given(out)}"
+            )
         return edit.pattern(layer, out[None])[0]
 
     handle = module.register_forward_hook(show)
@@ -237,6 +247,18 @@ def _shown(module: nn.Module, layer: int, edit: Edit) -> Iterator[list[int]]:
         yield passed
     finally:
         handle.remove()
+
+
+def _stream(given: Any, part: str) -> Tensor:
+    """What a part gives, which must be the stream."""
+    if not isinstance(given, Tensor) or given.dim() != 3:
+        raise InputError(f"{part} must give the stream, a tensor [sequence, position, d_model], got {_given(given)}")
+    return given
+
+
+def _given(given: Any) -> str:
+    """What was given in the place of a tensor of another shape."""
+    return f"one of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
 
 
 def _close(one: Tensor, other: Tensor) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hopscope.checks import check_watch
+
 if TYPE_CHECKING:
     from hopscope.circuits.evaluator import Evaluator
 
@@ -35,6 +37,9 @@ class Journal:
     watch: Watch = SILENT
     memory: Memory = field(default_factory=dict)
     remember: Callable[[Memory], None] = lambda memory: None
+
+    def __post_init__(self) -> None:
+        check_watch(self.watch)
 
     def once(self, name: str, make: Callable[[], Any], evaluator: Evaluator) -> Any:
         """What is remembered under a name; if nothing is, it is made and remembered.
