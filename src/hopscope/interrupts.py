@@ -11,18 +11,27 @@ from typing import Any
 
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
+_given: list[int] = []
+"""The orders to stop that were given to a process of our own. An exception may be lost: torch, while it is imported,
+imports NumPy and passes over whatever comes of that. A list, as what is noted below: a `threading.Event` has a lock, at
+which an order that comes while another is noted would wait for ever."""
+
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], bool]]:
     """A context in which the first order to stop is only noted; gives a function that says whether there was one.
 
-    The second order acts as it would outside the context; only in a worker, which can get the same order twice (from
-    its parent too), further orders are noted as well. Orders that the process does not handle itself stay as they are,
-    and so do all in a thread other than the main one.
+    An order before it counts if its exception was lost. The second order acts as it would outside the context; only in
+    a worker, which can get the same order twice (from its parent too), further orders are noted as well. Orders that
+    the process does not handle itself stay as they are, and so do all in a thread other than the main one.
     """
-    asked = threading.Event()
+    asked = list(_given)
+
+    def was_asked() -> bool:
+        return bool(asked)
+
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield was_asked
         return
     before = {number: handler for number in _ENDING if callable(handler := signal.getsignal(number))}
 
@@ -31,14 +40,14 @@ def deferred() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
     def note(number: int, frame: Any) -> None:
-        asked.set()
+        asked.append(number)
         if before[number] is not _end:
             restore()
 
     for number in before:
         signal.signal(number, note)
     try:
-        yield asked.is_set
+        yield was_asked
     finally:
         restore()
 
@@ -47,6 +56,7 @@ def raise_on_every_order() -> None:
     """Let every order to stop raise `KeyboardInterrupt`, in a process of our own; ignored signals stay ignored."""
 
     def stop(number: int, frame: Any) -> None:
+        _given.append(number)
         raise KeyboardInterrupt
 
     _handle(stop)

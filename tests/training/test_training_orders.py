@@ -39,6 +39,54 @@ def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, t
     assert len(list(tmp_path.rglob("result.json"))) == 3
 
 
+LOST = """
+import os, signal, sys
+from hopscope.interrupts import raise_on_every_order
+raise_on_every_order()
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+except KeyboardInterrupt:
+    pass  # as torch does when the order comes while it imports NumPy
+import hopscope as hs
+from dataclasses import replace
+hs.train(replace(hs.recipes.LAPTOP, steps=5), hs.RetrievalProblem(hops=1), sys.argv[1])
+"""
+
+
+def test_an_order_whose_exception_was_lost_stops_the_training_that_follows(tmp_path):
+    told = subprocess.run([sys.executable, "-c", LOST, tmp_path / "run"], capture_output=True, text=True)
+    assert "KeyboardInterrupt" in told.stderr
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+TWICE = """
+import os, signal, sys
+from hopscope.interrupts import deferred, raise_on_every_order
+raise_on_every_order()
+for wanted in range(12):
+    lines = []
+    def send(frame, event, argument):
+        lines.append(event)
+        if len(lines) == wanted:
+            os.kill(os.getpid(), signal.SIGINT)
+        return send
+    try:
+        with deferred() as asked:
+            sys.settrace(send)
+            os.kill(os.getpid(), signal.SIGTERM)
+            sys.settrace(None)
+        assert asked()
+    except KeyboardInterrupt:
+        sys.settrace(None)
+"""
+
+
+def test_two_orders_at_once_do_not_wait_for_one_another():
+    """As a batch system sends them: to the group, and once more by what started the process."""
+    subprocess.run([sys.executable, "-c", TWICE], timeout=60, check=True)
+
+
 SCRIPT = """
 import os.path
 from hopscope.parallel import in_processes
