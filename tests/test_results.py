@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -83,3 +85,13 @@ def test_verdicts_of_a_study_replace_verdicts_alone(there, tmp_path):
 @pytest.mark.parametrize("path", stored("claims.json"), ids=str)
 def test_claims(path):
     assert [claim.id for claim in read_claims(path)] == [f"C{number}" for number in range(1, 16)]
+
+
+def test_races_agree_as_closely_as_is_said():
+    """Losses of all racers in fp32, to what the README says of those of one model and of those of many."""
+    said = (RESULTS.parent / "README.md").read_text()
+    one, many = (float(re.search(rf"{words} (\S+e-\d)", said)[1]) for words in ("they do, to", "All agree to"))
+    races = [json.loads(path.read_text()) for path in sorted((RESULTS / "race").glob("*core*.json"))]
+    assert max(race["agree_within"] for race in races if "agree_within" in race) <= one
+    several = [racer for race in races for field in race.get("races", ()) for racer in field["racers"].values()]
+    assert max(racer["differs_by"] for racer in several) <= many
