@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -19,7 +18,7 @@ from hopscope.model.edit import Edit
 from hopscope.model.fast import FastBlock, FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
-from hopscope.model.kernels import compiled, fused_block
+from hopscope.model.kernels import fused_block
 from hopscope.model.precision import Precision
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
@@ -159,22 +158,19 @@ def test_blocks_together_are_one_after_the_other(precision, change, mlp, layer_n
     transformer.fuse_blocks(precision)
     if change == "a layer without heads":
         transformer.compute_only(torch.tensor([True, False, True, True])[None, :, None].expand(2, 4, 2))
-    x, found = random(2, 5, 17, 32).to(DTYPES[precision]), list[list[Tensor]]()
+    x, found, learns = random(2, 5, 17, 32).to(DTYPES[precision]), list[list[Tensor]](), change != "no gradients"
     for stops in ([4], [1, 2, 3, 4], [2, 4]):
         transformer.zero_grad()
         mine, start = x.clone().requires_grad_(), 0
         out = mine
-        with (
-            torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"),
-            torch.set_grad_enabled(change != "no gradients"),
-        ):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"), torch.set_grad_enabled(learns):
             for stop in stops:
                 out, start = transformer.run(out, start=start, stop=stop, reads=3), stop
-        if change != "no gradients":
+        if learns:
             out.square().sum().backward()
         found.append([out.detach(), *(one.grad for one in [mine, *transformer.parameters()] if one.grad is not None)])
     assert found[0][0].shape == (2, 5, 3, 32)
-    assert len(found[0]) > 24 or change == "no gradients"
+    assert len(found[0]) > 24 or not learns
     for other in found[1:]:
         assert all(one.equal(same) for one, same in zip(found[0], other, strict=True))
 
@@ -339,26 +335,6 @@ def test_who_gets_it(precision):
     assert chosen(small(head_dim=5)).fused_blocks == (precision == "fp32")
 
 
-@pytest.mark.parametrize(("unit", "kind"), [("amx_bf16", "tiles"), ("avx512_bf16", "bf16"), (None, None)])
-def test_the_processor_says_how_products_are_computed(monkeypatch, unit, kind):
-    """Without a unit, or where Linux or the compiler does not give what it takes, blocks in bf16 go by torch."""
-    functions = {f"block_{name}_{kind}": SimpleNamespace() for name in fused_block._Functions._fields}
-    caches = fused_block.available, fused_block._functions, fused_block._kind
-    monkeypatch.setattr(fused_block, "bf16_unit", lambda _: unit)
-    try:
-        for may, has in ((1, functions), (0, functions), (1, {})):
-            for one in caches:
-                one.cache_clear()
-            library = SimpleNamespace(**has, may_use_tiles=lambda may=may: may)
-            monkeypatch.setattr(fused_block, "kernels", lambda library=library: library)
-            expected = kind is not None and bool(has) and (may or kind == "bf16")
-            assert fused_block.available("bf16") == expected
-            assert EngineChoice(device="cpu", precision="bf16").engine(small()).fused_blocks == expected
-    finally:
-        for one in caches:
-            one.cache_clear()
-
-
 @in_all
 def test_torch_multiplies_as_before_beside_it(precision):
     """Its library lays out a processor's tiles in its own way, and need not look whether they still are."""
@@ -371,31 +347,3 @@ def test_torch_multiplies_as_before_beside_it(precision):
     torch.testing.assert_close(products[0].double(), left.double() @ right.double(), rtol=0.01, atol=0.01)
     assert all(torch.equal(one, products[0]) for one in products)
     assert all(torch.equal(one, outs[0]) for one in outs)
-
-
-@needs_compiler
-@pytest.mark.parametrize("what", ["no compiler", "a compiler that does not know a processor that multiplies pairs"])
-def test_without_what_it_needs_blocks_go_the_other_way(monkeypatch, tmp_path, what):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    if what == "no compiler":
-        monkeypatch.setenv("CC", "no-such-compiler")
-    else:
-        monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O0", "-U__AVX512BF16__"))
-    caches = fused_block.available, fused_block._functions, compiled.kernels
-    for one in caches:
-        one.cache_clear()
-    try:
-        for precision in ("bf16", "fp32"):
-            expected = precision == "fp32" and what != "no compiler"
-            assert fused_block.available(precision) == expected
-            assert EngineChoice(device="cpu", precision=precision).engine(small()).fused_blocks == expected
-        made = list(tmp_path.rglob("*.so"))
-        assert len(made) == (what != "no compiler")  # and it is not made again each time:
-        before = [one.stat().st_mtime_ns for one in made]
-        fused_block._functions.cache_clear()
-        compiled.kernels.cache_clear()
-        assert fused_block._functions("bf16") is None
-        assert [one.stat().st_mtime_ns for one in made] == before
-    finally:
-        for one in caches:
-            one.cache_clear()
