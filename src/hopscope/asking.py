@@ -74,6 +74,13 @@ class StudyAnswer:
     judgements: tuple[Judgement, ...]
     told: str
 
+    def to_json(self) -> dict[str, Any]:
+        """The answer for machines: the study's name, its folder, its judgements and what was found."""
+        from hopscope.records import plain
+
+        judgements, result = plain(self.judgements), plain(self.result)
+        return {"study": self.name, "folder": str(self.folder), "judgements": judgements, "result": result}
+
 
 def study(
     name: str,

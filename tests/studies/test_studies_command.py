@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from shutil import rmtree
 
@@ -134,6 +135,11 @@ def test_from_python_a_study_answers_as_on_the_command_line(tmp_path, monkeypatc
     answer = hs.study("plateau", folder, quick=True, workers=1)
     shown = CliRunner().invoke(command, ["plateau", str(folder), "--quick", "--judge"], catch_exceptions=False)
     assert shown.stdout == f"{answer.told}\n"
+    judging = ["plateau", str(folder), "--quick", "--judge", "--json"]
+    told = json.loads(CliRunner().invoke(command, judging, catch_exceptions=False).stdout)
+    assert told == json.loads(json.dumps(answer.to_json()))
+    assert [one["verdict"] for one in told["judgements"]] == [one.verdict for one in answer.judgements]
+    assert told["result"]["arms"] == json.loads((folder / "plateau.json").read_text())["arms"]
     assert (answer.name, answer.folder, answer.result) == ("plateau", folder, kept("plateau", folder, Arms))
     assert answer.judgements[0].asked.startswith("learning-rate/0.003 moves")
     assert hs.study("plateau", folder, quick=True, idle=True) == answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ _ENGINE = ("device", "precision", "compiled")
     default=None,
     help="Processes that train [default: one per core; on a GPU, one]",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print verdicts and numbers as JSON.")
 @engine_options
 def command(
     name: str,
@@ -47,6 +49,7 @@ def command(
     arms: tuple[str, ...],
     idle: bool,
     workers: int | None,
+    as_json: bool,
     device: str | None,
     precision: Any,
     compiled: bool | None,
@@ -62,6 +65,7 @@ def command(
       hopscope study learning
       hopscope study learning --quick
       hopscope study depth --judge                          what is finished so far
+      hopscope study depth --judge --json | jq '.judgements[] | [.asked, .verdict]'
       hopscope study plateau --arms 'K/*' --arms N/8        these first; the others are told as far as they are known
       hopscope study unsaid --device cuda                   the seeds of each arm at once, on a GPU
       hopscope study calibration calibration --run runs/laptop/sweep/ic-layers-4-seed-0
@@ -73,7 +77,8 @@ def command(
     if not idle and name not in WITHOUT_ENGINE:
         say_precision(device, precision)
     work = Work(workers, device, precision, compiled, study_bars, waiting, idle, arms)
-    click.echo(study(name, folder, quick=quick, runs=runs, work=work).told)
+    answer = study(name, folder, quick=quick, runs=runs, work=work)
+    click.echo(json.dumps(answer.to_json()) if as_json else answer.told)
 
 
 def _refuse_idle_options(name: str, quick: bool, idle: bool) -> None:
