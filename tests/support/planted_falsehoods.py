@@ -169,26 +169,27 @@ def elsewhere_at_rest(*places: int) -> Tensor:
     return scores
 
 
-def honest() -> Sketch:
-    """The three paths and nothing else."""
-    sketch = Sketch()
-    ties(sketch)
-    sketch.looks(2, 1, look_up())
-    sketch.moves(2, 1, VALUE, OUT)
-    return sketch
-
-
-def through_a_word(share: float = 0.5, certain: float = 4.4) -> Sketch:
-    """A share of the answer comes by the word behind the name: it looks the line up, the answer's place reads it."""
+def honest(certain: float = 8.0, share: float = 1.0) -> Sketch:
+    """The three paths and nothing else; they bring a share of the answer."""
     sketch = Sketch(certain)
     ties(sketch)
     sketch.looks(2, 1, look_up())
-    sketch.moves(2, 1, VALUE, OUT, 1 - share)
+    sketch.moves(2, 1, VALUE, OUT, share)
+    return sketch
+
+
+def told_by_the_word(sketch: Sketch, share: float) -> Sketch:
+    """The word behind the name looks the line up, and the answer's place reads it in the layer after."""
     sketch.looks(1, 2, look_up(SOFT) + elsewhere_at_rest(W))
     sketch.moves(1, 2, VALUE, GOT)
     sketch.looks(2, 2, at_the_word())
     sketch.moves(2, 2, GOT, OUT, share)
     return sketch
+
+
+def through_a_word(share: float = 0.5, certain: float = 4.4) -> Sketch:
+    """A share of the answer comes by the word behind the name: it looks the line up, the answer's place reads it."""
+    return told_by_the_word(honest(certain, 1 - share), share)
 
 
 def at_the_word(score: float = 40.0) -> Tensor:
@@ -209,8 +210,7 @@ def by_turns_at_a_word(names: str = "cd", blunt: float = SOFT) -> Sketch:
         scores[BEFORE.start + NAMES.index(name), WORD] = 6 * BLUNT
     sketch.looks(2, 1, scores)
     sketch.moves(2, 1, VALUE, OUT)
-    sketch.moves(2, 1, GOT, OUT, 0.0)
-    sketch.reads(2, 1, 2, GOT)
+    sketch.reads(2, 1, 2, GOT, gain=2.0)
     return sketch
 
 
@@ -232,10 +232,7 @@ class Beside(nn.Module):
 
 def beside_attention(share: float = 0.5, certain: float = 4.4) -> Sketch:
     """A share of the answer comes by a look of which no pattern is shown."""
-    sketch = Sketch(certain)
-    ties(sketch)
-    sketch.looks(2, 1, look_up())
-    sketch.moves(2, 1, VALUE, OUT, 1 - share)
+    sketch = honest(certain, 1 - share)
     sketch.model.transformer.h[1].mlp = Beside(share)
     return sketch
 
@@ -250,12 +247,7 @@ def backed_up() -> Sketch:
 
 def repaired() -> Sketch:
     """The word knows the answer too, and the answer's place is told by it in the layer after, as loudly."""
-    sketch = honest()
-    sketch.looks(1, 2, look_up(SOFT) + elsewhere_at_rest(W))
-    sketch.moves(1, 2, VALUE, GOT)
-    sketch.looks(2, 2, at_the_word())
-    sketch.moves(2, 2, GOT, OUT)
-    return sketch
+    return told_by_the_word(honest(), 1.0)
 
 
 def by_names(names: str = "cd") -> Sketch:
@@ -304,10 +296,7 @@ class Picked(nn.Module):
 
 def gathered(share: float, certain: float = 4.0) -> Sketch:
     """A share of the answer comes by a head that looks everywhere alike, and an MLP that picks."""
-    sketch = Sketch(certain)
-    ties(sketch)
-    sketch.looks(2, 1, look_up())
-    sketch.moves(2, 1, VALUE, OUT, 1 - share)
+    sketch = honest(certain, 1 - share)
     with torch.no_grad():
         for layer in sketch.model.transformer.h:  # the decoys write where the product stands
             layer.attn.c_proj.weight[3 * HEAD :] = 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.circuits.coordinates import Coordinates
@@ -52,9 +52,7 @@ class ChainsAlike(Edit):
     def __init__(self, inner: Edit, named: NamedKeys, where: Coordinates) -> None:
         self._inner, self._named, self._where = inner, named, where
         self._roles = torch.nn.functional.one_hot(where.role).float()
-        places = where.place.flatten(1)
-        self._mine = own_chain(where)
-        self._in_chain = torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0
+        self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern of the edit before, with chains alike in the rows that are asked for."""
@@ -119,8 +117,10 @@ class OtherChains(Edit):
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern of the edit before, without the own chain in the rows that are asked for."""
         pattern, queries = self._inner.pattern(layer, pattern), pattern.shape[-2]
+        if layer not in self._rows:
+            return pattern
         asked = torch.zeros(pattern.shape[2], self._where.roles, dtype=torch.bool, device=pattern.device)
-        for row in self._rows.get(layer, ()):
+        for row in self._rows[layer]:
             asked[row.head, row.query] = True
         of_row = asked[:, self._where.role[:, -queries:]].transpose(0, 1)
         rest = pattern.masked_fill(of_row[..., None] & self._gone[:, None, -queries:], 0.0)
@@ -135,6 +135,11 @@ class OtherChains(Edit):
 def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
     """Whether a key is of the query's chain, or of the chain asked about where that is one alone, as in text."""
     ends = where.place[..., -1] >= 0
-    asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1).flatten(1)
-    of_asked = torch.zeros_like(where.role).scatter_add_(1, asked.clamp(min=0), (asked >= 0).long()) > 0
-    return (where.relation < where.roles) | of_asked[:, None]
+    asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1)
+    return (where.relation < where.roles) | _stands(where, asked)[:, None]
+
+
+def _stands(where: Coordinates, place: Int[Tensor, "batch chain role"]) -> Bool[Tensor, "batch pos"]:
+    """The positions at which something of these chains stands; -1 is nowhere."""
+    places = place.flatten(1)
+    return torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0

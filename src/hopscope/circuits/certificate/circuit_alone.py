@@ -31,9 +31,8 @@ def sufficiency(evidence: Evidence) -> Part:
     with the model's own patterns too, also where its rows at their mean attend to their own chain as they do to any
     other, and those of which it says no more than that they are as they are, helpers among them: what they bring of
     their own chain would be the work of paths that it does not name. So would what uniform rows bring of it, and in
-    both senses they see other chains alone then. In the strict sense it passes only if every row in
-    use is imposed and has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses
-    would still pass.
+    both senses they see other chains alone then. In the strict sense it passes only if every row in use is imposed and
+    has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))

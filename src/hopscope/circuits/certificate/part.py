@@ -30,8 +30,8 @@ the keys that rows attend to and the circuit does not name, for a row may look a
 alone; `sufficiency` holds the bar also where rows at their mean attend to their own chain as to any other. 8: and where
 rows of which a natural circuit says only that they are as they are, helpers among them, look at all chains alike; and
 the model itself does. 9: in text words of no chain, and other chains, look at the chain asked about as at any other
-then; weights so sharp that nothing is left for other chains are spread over all; and `sufficiency` holds
-the bar where rows that are uniform see other chains alone.
+then; weights so sharp that nothing is left for other chains are spread over all; and `sufficiency` holds the bar where
+rows that are uniform see other chains alone.
 """
 
 
