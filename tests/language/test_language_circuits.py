@@ -91,6 +91,19 @@ def test_the_planted_circuit_and_nothing_else_is_found_and_certified(found: Circ
     assert circuit.text.floor == 0.25
 
 
+def test_what_each_path_feeds_is_known_of_language_models_too(found: Circuit) -> None:
+    uses = {found_path.path.describe(found.roles): found_path.uses(found.roles) for found_path in found.paths}
+    assert uses == {
+        "layer 1 head 1: >x1 -> x0>": ("K of layer 2 (answer -> >x1)",),
+        "layer 1 head 1: answer -> x0?": ("Q of layer 2 (answer -> >x1)",),
+        "layer 2 head 2: answer -> >x1": ("the answer",),
+    }
+    (last,) = (one for one in found.paths if one.path.layer == 1)
+    assert last.feeds[0].change == pytest.approx(last.natural_mse - found.losses["natural"], abs=0.05)
+    fallen = [one.feeds[0].attention for one in found.paths if one is not last]
+    assert all(0.2 < fall < 0.9 for fall in fallen), fallen  # what is left is the share of a guess
+
+
 def test_the_record_is_kept_shown_drawn_and_read_again(folder: Path, found: Circuit) -> None:
     assert (folder / "circuits" / "equations-1-hops.svg").stat().st_size > 1000
     asked = ["circuit", str(folder), "--formulation", "equations", "--hops", "1", "--show"]

@@ -60,6 +60,16 @@ class Silent(Edit):
         return torch.zeros_like(written) if layer == self.layer else written
 
 
+class _Seen(Recorder):
+    """What attention writes, too."""
+
+    wrote: Queried
+
+    def written(self, layer: int, written: Queried) -> Queried:
+        self.wrote = written
+        return written
+
+
 def test_unedited_the_seam_gives_the_models_own_logits(family: tuple[Any, LanguageModel, Tensor]) -> None:
     _, model, own = family
     torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
@@ -98,6 +108,33 @@ def test_an_edit_acts_in_its_layer_and_the_way_may_be_entered_there(
             later = model.answers(model.run(entering, start=layer, edit=edit(layer)))[0]
         torch.testing.assert_close(later, one, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(changed[0], changed[1], atol=1e-2)
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_a_layer_is_read_in_parts(family: tuple[Any, LanguageModel, Tensor], layer: int) -> None:
+    _, model, _ = family
+    at = 6
+    with torch.no_grad():
+        seen = _Seen()
+        x = model.run(model.embed(TOKENS[None]), stop=layer)
+        model.run(x, start=layer, stop=layer + 1, edit=seen)
+        own, wrote = seen.patterns[0], seen.wrote
+        torch.testing.assert_close(model.pattern_of(layer, x, x), own)
+        torch.testing.assert_close(model.written_of(layer, own, x), wrote)
+        other = x.clone()
+        other[:, :, at] = x.flip(1)[:, :, at]
+        query, key = model.pattern_of(layer, other, x), model.pattern_of(layer, x, other)
+        value = model.written_of(layer, own, other)
+    torch.testing.assert_close(query.sum(dim=-1), torch.ones_like(query[..., 0]))
+    elsewhere = torch.arange(own.shape[-1]) != at
+    torch.testing.assert_close(query[..., elsewhere, :], own[..., elsewhere, :])  # one query alone is another
+    assert float((query[..., at, :] - own[..., at, :]).abs().max()) > 1e-3
+    torch.testing.assert_close(key[..., :at, :], own[..., :at, :])  # a key is seen by itself and those behind it,
+    assert float((key[..., at:, :] - own[..., at:, :]).abs().max()) > 1e-3
+    among = (one[..., at:, elsewhere] for one in (key, own))  # which look at the others in the same shares
+    torch.testing.assert_close(*(one / one.sum(dim=-1, keepdim=True) for one in among), rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(value[:, :, :at], wrote[:, :, :at])
+    assert float((value[:, :, at:] - wrote[:, :, at:]).abs().max()) > 1e-4
 
 
 def test_nothing_is_left_behind_by_an_edit_that_fails(family: tuple[Any, LanguageModel, Tensor]) -> None:

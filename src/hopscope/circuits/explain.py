@@ -9,8 +9,8 @@ from hopscope.circuits.certificate import Evidence, tidy
 from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.certificate.sampling import by_sequence
 from hopscope.circuits.elements import CircuitPath, Feed, Helper
-from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.patching import Patcher
+from hopscope.model.edit import Readable
 from hopscope.theory.path import AttentionPath, Row
 
 _LEAST_ATTENTION = 0.1
@@ -21,15 +21,18 @@ _LEAST_CHANGE = 0.2
 
 
 def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
-    """The paths with their ablations and uses, and the helper rows. Uses are measured in our own vector models only."""
+    """The paths with their ablations and uses, and the helper rows.
+
+    Uses are not known of a module that somebody else wrote, since the insides of its heads are not.
+    """
     without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
     imposed = evidence.measured(list(without))
     lost: list[tuple[Row | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
     measured = evidence.measured([one.without for _, one in lost])
     natural = {where: loss for (where, _), loss in zip(lost, measured, strict=True)}
     uses: dict[Row, list[Feed]] = {}
-    if isinstance(evidence.few, VectorEvaluator):
-        patcher = Patcher(evidence.few, evidence.natural)
+    if isinstance(model := evidence.few.transformer, Readable):
+        patcher = Patcher(evidence.few, model, evidence.natural)
         uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
     paths = tuple(
         CircuitPath(

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 import torch
 
 from hopscope.circuits.elements import Feed, Into
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import UNIFORM, Program
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.model.edit import Edit, Pattern, Stream
-from hopscope.model.transformer import Block
+from hopscope.model.edit import Edit, Pattern, Readable, Stream
 from hopscope.theory.path import AttentionPath, Row
 
 
@@ -48,11 +47,12 @@ class Patcher:
 
     Args:
         evaluator: the model and its sequences.
+        transformer: the model, of which streams can be read in parts.
         natural: the program with the model's own patterns in the rows in use.
     """
 
-    def __init__(self, evaluator: VectorEvaluator, natural: Program) -> None:
-        self._evaluator, self._transformer = evaluator, evaluator.transformer
+    def __init__(self, evaluator: Evaluator, transformer: Readable, natural: Program) -> None:
+        self._evaluator, self._transformer = evaluator, transformer
         self._edit = evaluator.edit(natural)
         self._clean = _Watched(self._edit)
         with torch.no_grad():
@@ -77,15 +77,15 @@ class Patcher:
 
     def _use(self, into: Into, cut: list[Stream], reader: AttentionPath) -> Feed:
         """Cut one use: what the reader's row writes is computed with one of its three inputs from the cut stream."""
-        layer, block = reader.layer, self._block(reader.layer)
-        clean, spoiled = (block.attention_norm(streams[layer]) for streams in (self._streams, cut))
+        layer, model = reader.layer, self._transformer
+        clean, spoiled = self._streams[layer], cut[layer]
         own = changed = self._clean.patterns[layer]
         if into != "value":
             query, key = (spoiled, clean) if into == "query" else (clean, spoiled)
-            changed = block.attention.pattern(query, key)
+            changed = model.pattern_of(layer, query, key)
         value = spoiled if into == "value" else clean
-        before = block.attention.write(self._alone(own, reader.row), clean)
-        after = block.attention.write(self._alone(changed, reader.row), value)
+        before = model.written_of(layer, self._alone(own, reader.row), clean)
+        after = model.written_of(layer, self._alone(changed, reader.row), value)
         patched = _Watched(self._edit, {layer: self._clean.written_by[layer] + after - before})
         x = self._transformer.run(self._streams[layer], start=layer, edit=patched)
         lost = self._attention(own, reader) - self._attention(changed, reader)
@@ -94,8 +94,7 @@ class Patcher:
     def _cut(self, row: Row) -> list[Stream]:
         """The streams into every layer and the read-out if this row is uniform and other heads write what they did."""
         uniform = self._evaluator.edit({row: UNIFORM}).pattern(row.layer, self._clean.patterns[row.layer])
-        normed = self._block(row.layer).attention_norm(self._streams[row.layer])
-        written = self._block(row.layer).attention.write(uniform, normed)
+        written = self._transformer.written_of(row.layer, uniform, self._streams[row.layer])
         streams = list(self._streams[: row.layer + 1])
         self._continue(streams, _Watched(self._edit, {**self._clean.written_by, row.layer: written}))
         return streams
@@ -105,11 +104,6 @@ class Patcher:
         for layer in range(len(streams) - 1, self._evaluator.shape.layers):
             streams.append(self._transformer.run(streams[-1], start=layer, stop=layer + 1, edit=edit))
 
-    def _block(self, layer: int) -> Block:
-        block = self._transformer.blocks[layer]
-        assert isinstance(block, Block)
-        return block
-
     def _alone(self, pattern: Pattern, row: Row) -> Pattern:
         """The pattern in this row and 0 everywhere else, so that what is written is this row's part."""
         alone = torch.zeros_like(pattern)
@@ -118,11 +112,11 @@ class Patcher:
         return alone
 
     def _attention(self, pattern: Pattern, path: AttentionPath) -> float:
-        """Mean attention along a path, over the chains that have every role."""
-        place = self._evaluator.where.whole
-        head = pattern[0, :, path.head]
-        rows = head.gather(1, place[:, :, path.query, None].expand(-1, -1, head.shape[-1]))
-        return float(rows.gather(2, place[:, :, path.key, None]).mean())
+        """Mean attention along a path, over the chains that have both roles."""
+        place = self._evaluator.where.place[..., [path.query, path.key]]
+        sequence, chain = (place >= 0).all(dim=-1).nonzero(as_tuple=True)
+        query, key = place[sequence, chain].unbind(-1)
+        return float(pattern[0, sequence, path.head, query, key].mean())
 
     def _loss(self, x: Stream) -> float:
         return float(self._evaluator.squared_errors(x).double().mean())

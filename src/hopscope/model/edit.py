@@ -17,6 +17,9 @@ Queried = Float[Tensor, "model batch query d_model"]
 
 Pattern = Float[Tensor, "model batch head query key"]
 
+Keys = Float[Tensor, "batch group pos d_head"]
+"""The keys of a language model's layer; heads of one group share theirs."""
+
 
 @dataclass(frozen=True)
 class FixedRows:
@@ -39,6 +42,10 @@ class Edit:
     def fixed(self, layer: int) -> FixedRows | None:
         """All that `pattern` does to a layer, where this is known beforehand; None where it must see the pattern."""
         return None
+
+    def keys(self, layer: int, keys: Keys) -> Keys:
+        """What a layer's queries are compared with; only language models show it."""
+        return keys
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The attention pattern that multiplies the values. Queries are the last positions of every sequence."""
@@ -95,3 +102,14 @@ class Seam(Protocol):
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """The read-out of the stream after the last block."""
+
+
+@runtime_checkable
+class Readable(Seam, Protocol):
+    """A transformer whose attention can be computed in parts, each read off a stream of its own."""
+
+    def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
+        """A layer's own pattern where its queries are read off one stream and its keys off another."""
+
+    def written_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
+        """What a layer's attention adds to the stream under a pattern, its values read off a stream."""

@@ -21,13 +21,11 @@ from hopscope.errors import InputError, in_a_line
 from hopscope.model.architecture import Architecture
 from hopscope.model.beside import reach_beside
 from hopscope.model.decoder_layers import attention_of, decoder_layers, first_output, receiving, removed, skipped
-from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
+from hopscope.model.edit import Edit, Keys, Pattern, Queried, Recorder, Stream
 from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
 from hopscope.model.room import check_tokens, places, window
-
-_NAME = "hopscope"
-"""The name of our attention function among the library's."""
+from hopscope.model.shown_attention import SHOWN, show_attention
 
 _SAME = 1e-3
 """Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""
@@ -72,11 +70,11 @@ class LanguageModel:
         self._probe = torch.arange(12).remainder(config.vocab_size).expand(2, -1)
         own = self.plain_logits(self._probe)
         quicken(model)
-        _register()
+        show_attention()
         for layer in self._layers:
             attention_of(layer).hopscope_seam = self
-        model.set_attn_implementation(_NAME)
-        if config._attn_implementation != _NAME:
+        model.set_attn_implementation(SHOWN)
+        if config._attn_implementation != SHOWN:
             raise InputError(f"{type(model).__name__} has an attention of its own kind, which cannot be shown")
         self._check(own)
 
@@ -131,6 +129,19 @@ class LanguageModel:
         seen = Recorder(edit)
         self._through(inputs[0], None, 0, self.shape.layers, seen)
         return seen.patterns
+
+    def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
+        """A layer's own pattern where its queries are read off one stream and its keys off another."""
+        compared = _Compared()
+        for x in (key, query):
+            self.run(x, start=layer, stop=layer + 1, edit=compared)
+        return compared.made
+
+    def written_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
+        """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
+        given = _Given(pattern)
+        self.run(value, start=layer, stop=layer + 1, edit=given)
+        return given.wrote
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos vocabulary"]:
         """The logits read out of the stream after the last block, position by position, through final norm and head."""
@@ -239,11 +250,10 @@ class LanguageModel:
                 hooks.enter_context(removed(attention_of(layer).register_forward_hook(shown)))
             yield
 
-    def shown(
-        self, layer: int, pattern: Float[Tensor, "batch head query key"]
-    ) -> Float[Tensor, "batch head query key"]:
-        """A pattern after the current edit."""
-        return self._edit.pattern(layer, pattern[None])[0]
+    @property
+    def edit(self) -> Edit:
+        """What is changed on the way through, at the moment."""
+        return self._edit
 
     @torch.no_grad()
     def _check(self, own: Float[Tensor, "batch pos vocabulary"]) -> None:
@@ -264,27 +274,49 @@ class LanguageModel:
             )
 
 
-def attend(
-    module: Any,
-    query: Float[Tensor, "batch head pos d_head"],
-    key: Float[Tensor, "batch group pos d_head"],
-    value: Float[Tensor, "batch group pos d_value"],
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    softcap: float | None = None,
-    **others: Any,
-) -> tuple[Float[Tensor, "batch pos head d_value"], Float[Tensor, "batch head pos pos"]]:
-    """softmax(q k) v, computed explicitly, with the pattern as the module's seam leaves it."""
-    shared = query.shape[1] // key.shape[1]
-    key, value = (one.repeat_interleave(shared, dim=1) for one in (key, value))
-    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if attention_mask is not None:
-        scores = scores + attention_mask[..., : key.shape[-2]]
-    pattern = module.hopscope_seam.shown(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype))
-    return (pattern @ value).transpose(1, 2).contiguous(), pattern
+class _Compared(Edit):
+    """In a layer that is run twice, the queries of the second time are compared with the keys of the first.
+
+    Attributes:
+        made: the pattern of the last time.
+    """
+
+    made: Pattern
+
+    def __init__(self) -> None:
+        self._first: Keys | None = None
+
+    def keys(self, layer: int, keys: Keys) -> Keys:
+        """The keys of the first time."""
+        self._first = keys if self._first is None else self._first
+        return self._first
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern as it is, which is kept."""
+        self.made = pattern
+        return pattern
+
+
+class _Given(Edit):
+    """A pattern put in the place of a layer's own.
+
+    Attributes:
+        wrote: what its attention adds to the stream under that pattern.
+    """
+
+    wrote: Stream
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern that is given."""
+        return self._pattern
+
+    def written(self, layer: int, written: Queried) -> Queried:
+        """What is written as it is, which is kept."""
+        self.wrote = written
+        return written
 
 
 class _Without(Edit):
@@ -300,14 +332,6 @@ class _Without(Edit):
 
 class _Caught(Exception):
     """Raised once the wanted stream is there, so that the rest is not computed."""
-
-
-def _register() -> None:
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import eager_mask
-
-    AttentionInterface.register(_NAME, attend)
-    AttentionMaskInterface.register(_NAME, eager_mask)
 
 
 def _any_tokens(x: Float[Tensor, "batch pos d_model"]) -> Int[Tensor, "batch pos"]:

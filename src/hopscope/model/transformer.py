@@ -131,6 +131,21 @@ class Transformer(nn.Module):
         self.run(self.embed(inputs), edit=seen)
         return seen.patterns
 
+    def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
+        """A layer's own pattern where its queries are read off one stream and its keys off another."""
+        block = self._block(layer)
+        return block.attention.pattern(block.attention_norm(query), block.attention_norm(key))
+
+    def written_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
+        """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
+        block = self._block(layer)
+        return block.attention.write(pattern, block.attention_norm(value))
+
+    def _block(self, layer: int) -> Block:
+        block = self.blocks[layer]
+        assert isinstance(block, Block)
+        return block
+
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """The read-out of the stream after the last block."""
         read: Tensor = self.read(self.norm(x))
