@@ -14,8 +14,9 @@ chains, one seed, and `depth`'s models of one hop and one layer, which fall belo
 Rules, for each number of chains:
 
 1. One layer with the most heads does better than averaging. As asked: the 95% interval of the mean loss (Student's t)
-   lies below. Not as asked: it lies above. Else inconclusive, and so until models with the most heads are run, and
-   where one of them diverged.
+   lies below by more than 0.02, four standard errors of what averaging costs on the held-out sequences, which are the
+   same for all seeds. Not as asked: it lies above by more than that. Else inconclusive, and so until models with the
+   most heads are run, and where one of them diverged.
 2. More heads do better, at one layer. As asked: Spearman's rank correlation of heads and loss is negative, p below 5%
    (by permutation of few). Not as asked: it is positive so. Else inconclusive. A model that diverged has the highest
    loss.
@@ -25,7 +26,11 @@ And over all of them:
 3. No number of heads stands in for the layer: no model of one layer holds the bar (0.05). As asked: none does, the
    upper 95% Clopper-Pearson bound on how often one would is below 10%, and most models of two layers do, in all (the
    lower bound on the share is above one half) and at each number of chains (more than half). Not as asked: one does.
-   Else inconclusive. A model that diverged does not hold it.
+   Else inconclusive, and so where at some number of chains none with the most heads is there. A model that diverged
+   is no case of one layer that fails; of two layers it does not hold the bar.
+
+(Rules 1 and 3 were content with less: with any interval below averaging, and with models that diverged or had few
+heads. No verdict hung on that.)
 
     hopscope study heads results/studies/heads
 """
@@ -49,6 +54,9 @@ from hopscope.words import markdown_table
 
 BAR = 0.05
 """The paper's bar: a model with a lower loss solves the task."""
+
+BESIDE = 0.02
+"""A mean loss this near to that of averaging may be averaging: the held-out sequences of a problem are drawn once."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +179,7 @@ def judge(result: HeadsResult) -> list[Judgement]:
     """Judge by the rules above."""
     most = max((one.heads for one in result.models), default=0)
     found = [one for chains in result.chains for one in _of_chains(chains, result.every(chains, 1), most)]
-    return [*found, _none_holds(result)]
+    return [*found, _none_holds(result, most)]
 
 
 def _of_chains(chains: int, models: Sequence[OneModel], most_heads: int) -> list[Judgement]:
@@ -199,24 +207,26 @@ def _better(asked: str, models: Sequence[OneModel], most_heads: int) -> Judgemen
     ours = f"{sum(losses) / len(losses):.3f} ({low:.3f} to {high:.3f}) with {heads} heads; averaging {averaging:g}"
     if heads < most_heads:
         return Judgement(asked, "inconclusive", ours, len(losses), f"none with {most_heads} heads is finished")
-    if diverged or low <= averaging <= high:
+    if diverged or low - BESIDE <= averaging <= high + BESIDE:
         return Judgement(asked, "inconclusive", ours, len(losses), diverged or TOO_FEW)
     return Judgement(asked, "as asked" if high < averaging else "not as asked", ours, len(losses))
 
 
-def _none_holds(result: HeadsResult) -> Judgement:
+def _none_holds(result: HeadsResult, most: int) -> Judgement:
     """Rule 3."""
     asked = "no number of heads stands in for the layer"
-    models, control = (
-        {chains: [one.holds for one in result.every(chains, layers)] for chains in result.chains} for layers in (1, 2)
-    )
-    n, yes = (sum(map(count, models.values())) for count in (len, sum))
-    if not n:
+    shallow, deep = ([one for one in result.models if one.layers == layers] for layers in (1, 2))
+    models = [one for one in shallow if one.loss is not None]
+    if not shallow:
         return Judgement(asked, "not run")
-    deep = most_of("", [holds for some in control.values() for holds in some])
-    ours = f"{share_in_words(yes, n)} hold the bar; with two layers {deep.ours or 'none is run'}"
-    learned = {chains for chains, some in control.items() if 2 * sum(some) > len(some)}
-    lacking = "" if deep.verdict == "as asked" and {*models} <= learned else "no positive control"
+    n, yes, control = len(models), sum(one.holds for one in models), most_of("", [one.holds for one in deep])
+    ours = f"{share_in_words(yes, n)} hold the bar; with two layers {control.ours or 'none is run'}"
+    here = {chains: [one.holds for one in deep if one.chains == chains] for chains in result.chains}
+    lacking = ""
+    if control.verdict != "as asked" or any(2 * sum(some) <= len(some) for some in here.values()):
+        lacking = "no positive control"
+    elif {*result.chains} != {one.chains for one in models if one.heads == most}:
+        lacking = f"not everywhere one with {most} heads"
     return never(asked, ours, n, happened=bool(yes), lacking=lacking)
 
 
