@@ -138,7 +138,10 @@ def test_as_many_heads_as_chains() -> None:
     none: dict[tuple[int, int], tuple[int | None, ...]] = dict.fromkeys(below, (None,) * 6)
     assert verdict(by_heads({}), FEWER) == "not run"
     assert verdict(by_heads(none), FEWER) == "inconclusive"  # no control
-    assert verdict(by_heads({**none, (2, 2): (800,)}), FEWER) == "as asked"
+    can: dict[tuple[int, int], tuple[int | None, ...]] = dict.fromkeys(((2, 2), (3, 4), (4, 4)), (800,))
+    assert verdict(by_heads({**none, **can}), FEWER) == "as asked"
+    assert verdict(by_heads({**none, (2, 2): (800,)}), FEWER) == "inconclusive"  # no control of three and four chains
+    assert verdict(by_heads({**none, **can, (4, 4): (None,) * 6}), FEWER) == "as asked"  # 18 models have one
     assert verdict(by_heads({(2, 1): (None,) * 6, (2, 2): (800,)}), FEWER) == "inconclusive"  # too few
     assert verdict(by_heads({**none, (2, 2): (800,), (3, 2): (None,) * 5 + (700,)}), FEWER) == "not as asked"
 

@@ -32,10 +32,11 @@ Rules, for each number of chains:
 And over all of them:
 
 5. It takes as many heads as there are chains: no model of two layers and fewer heads than chains learns x2. As asked:
-   none does of those that learn x1, the upper 95% Clopper-Pearson bound on how often one would is below one fifth, and
-   with as many heads or more one does. Not as asked: one does. Else inconclusive.
+   none does of those that learn x1, and the upper 95% Clopper-Pearson bound on how often one would is below one fifth,
+   counted where one with as many heads or more, on as many chains, does. Not as asked: one does. Else inconclusive.
 
-(Rules 4 and 5 were written when the models of sixteen heads were known, and none of the others.)
+(Rules 4 and 5 were written when the models of sixteen heads were known, and none of the others. Rule 5 took one that
+does on any number of chains for a control of all; no verdict hung on that.)
 
     hopscope study places results/studies/places
 """
@@ -182,9 +183,11 @@ def _fewer_heads(found: Sequence[ArmLearned]) -> Judgement:
     fewer = [arm for arm in found if arm.setup.recipe.heads < arm.setup.problem.chains]
     if not any(arm.seeds for arm in fewer):
         return Judgement(asked, "not run")
-    broken, n = sum(len(arm.steps(2)) for arm in fewer), sum(len(arm.steps(1)) for arm in fewer)
+    can = {arm.setup.problem.chains for arm in found if arm not in fewer and arm.steps(2)}
+    broken = sum(len(arm.steps(2)) for arm in fewer)
+    n = sum(len(arm.steps(1)) for arm in fewer if arm.setup.problem.chains in can)
     ours = f"{broken} learn x2 with fewer" if broken else f"none of {n} with fewer that learn x1 learns x2"
-    lacking = "" if any(arm.steps(2) for arm in found if arm not in fewer) else "no model with more heads learned it"
+    lacking = "" if can else "no model with more heads learned it"
     return never(asked, ours, n, happened=bool(broken), rare=0.2, lacking=lacking)
 
 
