@@ -116,13 +116,21 @@ def order_verdicts(best: Times, deepest: Times, control: Times, circuits: tuple[
 
 
 def test_orders():
-    never, learned = learns(4, 20, 2), learns(4, 20)
+    never, learned = learns(4, 20, 3), learns(4, 20)
     assert order_verdicts([*never, *learned[:1]], never, learned) == ["as asked", "as asked", "not run"]
     assert order_verdicts(never, never, learned)[:2] == ["not as asked", "as asked"]
     assert order_verdicts(never, [*never, *learned[:1]], learned)[:2] == ["not as asked", "not as asked"]
     assert order_verdicts(never, never, never)[:2] == ["inconclusive", "inconclusive"]
     assert order_verdicts(never[:4], never[:4], learned)[:2] == ["inconclusive", "inconclusive"]
     assert order_verdicts([], [], [])[:2] == ["not run", "not run"]
+
+
+@pytest.mark.parametrize("upto", [0, 2])
+def test_seeds_that_did_not_come_so_far_do_not_say_that_none_goes_on(upto):
+    """Planted: twenty of three layers that learned nothing, as if they had diverged, or stayed at x2."""
+    stuck, some = learns(4, 20, upto), [*learns(4, 16, 3), *learns(4, 4, upto)]
+    assert order_verdicts(stuck, stuck, learns(4, 20))[1] == "inconclusive"
+    assert order_verdicts(stuck, some, learns(4, 20))[1] == "inconclusive"  # none of 16: up to 21%
 
 
 def test_the_study_of_orders_trains_what_theory_tells_apart():

@@ -7,13 +7,17 @@ four layers in the best order either, six layers were added there as its control
 
 Rules:
 
-1. Deepest first, no seed learns x4 with three layers. As asked: none does and the upper 95% Clopper-Pearson bound on
-   how often one would is below 20%, and with four layers one does. Not as asked: one does. Else inconclusive.
+1. Deepest first, no seed learns x4 with three layers. As asked: none does, and with four layers one does, and the upper
+   95% Clopper-Pearson bound on how often one would is below 20%, counted over seeds that learned every hop for which
+   they have layers enough. Not as asked: one does. Else inconclusive.
 2. In the best order a seed learns x4 with three layers, by the recipe and by the wide one. As asked: one does. Not as
    asked: none does, the upper bound is below 20%, and with more layers in this order one does. Else inconclusive.
 3. Theory says how: the circuit of what learned it delivers x4 in the simulator. As asked: so in three models or more,
    and in all. Not as asked: a model without a circuit, or with one that the simulator does not understand. Else
    inconclusive, and so where circuits of models that learned it are missing.
+
+(Rule 1 counted all seeds, those that learned nothing or diverged too: it was as asked of 20 that had learned nothing,
+and is inconclusive now, of 16.)
 
     hopscope study orders results/studies/orders
 """
@@ -25,7 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.statistics import share_in_words
+from hopscope.statistics import clopper_pearson, share_in_words
 from hopscope.studies.tools import arms
 from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.studies.tools.circuits import Seen, find_circuits, seen_table
@@ -126,9 +130,14 @@ def _learns(arm: ArmLearned, control: bool) -> Judgement:
     if not n:
         return Judgement(asked, "not run")
     lacking = "" if control else "no positive control: no seed learned it with more layers"
-    ours, few = share_in_words(learned, n), "too few seeds"
-    judge = at_all if allowed else never
-    return judge(asked, ours, n, happened=bool(learned), rare=NEVER, few=few, lacking=lacking)
+    ours, few, happened = share_in_words(learned, n), "too few seeds", bool(learned)
+    if allowed:
+        return at_all(asked, ours, n, happened=happened, rare=NEVER, few=few, lacking=lacking)
+    n = arm.learned_what_they_may
+    if not happened:
+        ours += f"; of {n} that learned what their depth allows at most {clopper_pearson(0, n)[1]:.0%} would"
+        few = "too few learned what their depth allows"
+    return never(asked, ours, n, happened=happened, rare=NEVER, few=few, lacking=lacking)
 
 
 def _circuits(circuits: Sequence[Seen], learned: int) -> Judgement:
