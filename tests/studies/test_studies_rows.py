@@ -45,7 +45,7 @@ def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str,
 LAWFUL = {
     (3, 2): (3, 2, 2, 3, 0, 1),
     (3, 3): (3,) * 6,
-    (4, 2): (3, 1, 1, 2, 2, 3),
+    (4, 2): (3,) * 6,
     (4, 3): (4, 3, 3, 3, 2, 3),
     (4, 4): (4,) * 6,
 }
@@ -82,6 +82,7 @@ def test_a_layer_that_is_not_saved(asked: str, shape: tuple[int, int]) -> None:
     assert verdicts(none | {control: (2,) * 6})[asked] == "inconclusive"  # nobody learns it
     assert verdicts(none | {control: (2,) * 6, shape: (shape[0],) + (1,) * 5})[asked] == "as asked"
     assert verdicts(none | {shape: ()})[asked] == "not run"
+    assert verdicts(none | {shape: (shape[0] - 2,) * 5 + (shape[0] - 1,)})[asked] == "inconclusive"  # one came so far
 
 
 def test_a_loss_that_dips_between_logged_steps_is_not_learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,6 +102,7 @@ def test_a_loss_that_dips_between_logged_steps_is_not_learned(monkeypatch: pytes
 def test_two_layers_saved() -> None:
     assert verdicts(LAWFUL | {(4, 2): (4, 1, 1, 2, 2, 3)})[NEVER_TWO] == "not as asked"
     assert verdicts(LAWFUL | {(4, 2): (0,) * 6})[NEVER_TWO] == "inconclusive"  # who learns nothing cannot say
+    assert verdicts(LAWFUL | {(4, 2): (2,) * 5 + (3,)})[NEVER_TWO] == "inconclusive"  # nor who stops before
     assert verdicts(LAWFUL | {(4, 2): (3,) * 5})[NEVER_TWO] == "inconclusive"  # too few
     assert verdicts(LAWFUL | {(4, 3): (3,) * 6, (4, 4): (3,) * 6})[NEVER_TWO] == "inconclusive"  # nobody learns it
     assert verdicts(LAWFUL | {(4, 2): ()})[NEVER_TWO] == "not run"

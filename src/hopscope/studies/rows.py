@@ -15,14 +15,18 @@ Rules:
 
 1. For three hops and for four: the layer is saved. As asked: a model with one layer fewer than Assumption 1 asks for
    learns the last hop. Not as asked: none does, the upper 95% Clopper-Pearson bound on how often one would is below one
-   half, and with the layers that it asks for one does. Else inconclusive.
-2. Never two: no model learns a hop with fewer layers than a head a row needs. As asked: none does of those that learn
-   x1, the upper 95% Clopper-Pearson bound on how often one would is below one half, and with layers enough one does.
-   Not as asked: one does. Else inconclusive.
+   half, of those that learned the hop before, and with the layers that it asks for one does. Else inconclusive.
+2. Never two: no model learns a hop with fewer layers than a head a row needs. As asked: none does, the upper 95%
+   Clopper-Pearson bound on how often one would is below one half, of those that learned every hop for which they have
+   so many, and with layers enough one does. Not as asked: one does. Else inconclusive.
 3. It is done by place: of the models that make a look-up with fewer layers than Assumption 1 asks for, most lose one of
    these when rows are moved (`studies.tools.by_place`). As asked: the lower 95% Clopper-Pearson bound on the share
    is above one half. Not as asked: the upper one is below. Else inconclusive. (Written when it was known what the first
    seed of each arm learned, and before any model was asked.)
+
+(Rule 1 counted all models, and rule 2 those that had learned x1: models that stopped at a hop before the one that is
+asked about, of which there were five of six and three of six. Both verdicts, not as asked of four hops and as asked of
+rule 2, are inconclusive now.)
 
     hopscope study rows results/studies/rows
 """
@@ -143,6 +147,12 @@ def _by_row(arm: ArmLearned, hop: int) -> int:
     return minimum_of_hop(arm.setup.problem, hop, head_a_row=True)
 
 
+def _as_far_as_may_be(arm: ArmLearned) -> int:
+    """How many seeds learned every hop that a head for every row allows."""
+    may = [_by_row(arm, hop) <= arm.layers for hop in arm.hops]
+    return sum(all(step is not None for step, one in zip(seed, may, strict=True) if one) for seed in arm.learned)
+
+
 def _saved(found: list[ArmLearned]) -> Judgement:
     """Rule 1, for one number of hops."""
     last = found[0].last
@@ -151,10 +161,14 @@ def _saved(found: list[ArmLearned]) -> Judgement:
     n = sum(len(arm.seeds) for arm in fewer)
     if not n:
         return Judgement(asked, "not run")
-    learned = sum(len(arm.steps(last)) for arm in fewer)
+    learned, before = (sum(len(arm.steps(hop)) for arm in fewer) for hop in (last, last - 1))
     control = any(arm.steps(last) for arm in found if arm.layers >= arm.needs(last))
     lacking = "" if control else "with layers enough none learned it either"
-    return at_all(asked, share_in_words(learned, n), n, happened=bool(learned), rare=HALF, lacking=lacking)
+    ours = share_in_words(learned, n)
+    if not learned:
+        n, most = before, clopper_pearson(0, before)[1]
+        ours += f"; of {n} that learned x{last - 1} at most {most:.0%} would"
+    return at_all(asked, ours, n, happened=bool(learned), rare=HALF, lacking=lacking)
 
 
 def _never_two(found: Arms) -> Judgement:
@@ -168,8 +182,8 @@ def _never_two(found: Arms) -> Judgement:
         for arm in found.arms
         for one in arm.learned
     )
-    n = sum(len(arm.steps(1)) for arm in below)
-    none = f"in none of {n} that learn x1 (in at most {clopper_pearson(0, n)[1]:.0%} one would be)"
+    n = sum(_as_far_as_may_be(arm) for arm in below)
+    none = f"in none of {n} that learned what that allows (in at most {clopper_pearson(0, n)[1]:.0%} one would be)"
     ours = f"{broken} are" if broken else none
     deeper = any(arm.steps(arm.last) for arm in found.arms if arm not in below and arm.last == below[0].last)
     lacking = "" if deeper else "no deeper run learned it either"
