@@ -15,7 +15,9 @@ Rules, by depth:
    models of their depth, on average, than two searches of the model itself share.
 
 As asked: the lower 95% Clopper-Pearson bound on the share of models is above one half. Not as asked: the upper one is
-below. Else inconclusive.
+below. Else inconclusive. 3 is as asked only if the mean difference, too, is above zero by the whole of its 95% interval
+(Student's t): searches that mostly end in one circuit and at times in another, whichever the model, agree with
+themselves in most models more than with the mean of others. (Asked for last; no verdict hung on it.)
 
 4. Further training changes the number of paths of the natural reading. As asked: the two-sided sign test over seeds
    that changed gives p below 5%. Not as asked: it does not, and the 95% interval of the mean change (Student's t)
@@ -172,8 +174,6 @@ def judge(result: CensusResult) -> list[Judgement]:
         small = [0 < len(one.strict) <= minimum_paths(one.hops) for one in models]
         none = sum(not one.strict for one in models)
         doubling = [one.strategy == "doubling" for one in models]
-        beside = zip(models, between(models), strict=False)
-        own = [others < one.within for one, others in beside if one.within is not None]
         found += [
             most_of(
                 f"{layers} layers: most circuits are as small as theory allows",
@@ -181,9 +181,19 @@ def judge(result: CensusResult) -> list[Judgement]:
                 f"no strict circuit holds the bar in {none}" if none else "",
             ),
             most_of(f"{layers} layers: most circuits double", doubling),
-            most_of(f"{layers} layers: most models are more like themselves than like others", own),
+            _themselves(f"{layers} layers: most models are more like themselves than like others", models),
         ]
     return [*found, _drift(result.pairs), _certified_by_place(result)]
+
+
+def _themselves(asked: str, models: Sequence[Seen]) -> Judgement:
+    """Rule 3, for the models of one depth."""
+    beside = zip(models, between(models), strict=False)
+    more = [one.within - others for one, others in beside if one.within is not None]
+    most = most_of(asked, [difference > 0 for difference in more])
+    if most.verdict == "as asked" and t_interval(more)[0] <= 0:
+        return replace(most, verdict="inconclusive", reason="on average they may not be")
+    return most
 
 
 def _certified_by_place(result: CensusResult) -> Judgement:
