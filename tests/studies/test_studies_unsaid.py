@@ -66,10 +66,23 @@ def test_the_stand_in_orders_as_the_whole() -> None:
     assert ordered(500, 700, None, None) == "inconclusive"  # two that never learn are in no order
     assert ordered(None, None, None, None) == "inconclusive"
     assert ordered(500, 400, None, None) == ordered(500, None, 700, None) == "not as asked"
-    assert ordered(500, 500, 950, None) == "not as asked"
+    assert ordered(500, 500, 950, None) == "inconclusive"
     assert ordered(500, 700, 950) == "inconclusive"
     assert ordered(500, 700, 950, None, missing=1) == "inconclusive"
     assert ordered() == "not run"
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"),
+    [((900, 1000, None), "as asked"), ((800, 1000, None), "inconclusive"), ((400, 460, 490), "not as asked")],
+)
+def test_readings_whose_seeds_overlap_are_in_no_order(last: tuple[int | None, ...], verdict: str) -> None:
+    """Their medians would be in order in all, or all but the last."""
+    times = ((300, 400, 450), (500, 600, 650), (700, 750, 850), last)
+    arms = [
+        read_so(*([step] * 4 for step in some), name=name) for name, some in zip(unsaid.ORDERED, times, strict=True)
+    ]
+    assert unsaid.judge(Arms(tuple(arms)))[-1].verdict == verdict
 
 
 def test_the_figure_has_a_mark_for_every_seed_where_it_learned() -> None:

@@ -21,9 +21,13 @@ Rules:
    (validation loss below 0.5) from step 1,792 on, at half the paper's share of the run or later, and all hops are by
    the end. Not as asked: a seed has learned x1 before, or not all hops by the end. Inconclusive: seeds are missing.
    Three seeds of the stand-in in which it does make a candidate, not an answer; that is D itself, at its full size.
-2. The small stand-in orders readings as D does. As asked: the median times of x1 of the default, GPT-2's scales, pair
-   codes, and both together rise in this order. Not as asked: they do not. Inconclusive: seeds are missing, or all that
-   is against it is that half of the seeds of two of them never learn x1, which are then in no order.
+2. The small stand-in orders readings as D does: the default, GPT-2's scales, pair codes, and both together. As asked:
+   all seeds of each learn x1 before any seed of the next does, if that ever does. Not as asked: of two of them all
+   seeds do so the other way round. Inconclusive: seeds are missing, or those of two readings overlap.
+
+(Rule 2 went by the order of the medians. With three seeds a reading it was as asked in four draws of ten where pair
+codes and GPT-2's scales are alike, and not as asked in one of ten to five of ten, by how far seeds are apart, where D's
+own times are in order. It was not as asked, and is inconclusive now.)
 
     hopscope study unsaid results/studies/unsaid
 """
@@ -33,7 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -169,17 +173,18 @@ def _ordered(by_name: Mapping[str, ArmLearned]) -> Judgement:
     found = [by_name[name] for name in ORDERED if name in by_name and by_name[name].seeds]
     if not found:
         return Judgement(asked, "not run")
-    middles = [median(math.inf if step is None else step for step in arm.times(1)) for arm in found]
+    times = [[math.inf if step is None else step for step in arm.times(1)] for arm in found]
+    middles = [median(one) for one in times]
     told = ("never" if math.isinf(at) else f"{at:g}" for at in middles)
     ours = ", ".join(f"{arm.name} {at}" for arm, at in zip(found, told, strict=True))
     n = sum(len(arm.seeds) for arm in found)
     if len(found) < len(ORDERED) or not all(arm.finished for arm in found):
         return _missing(asked, ours, n)
-    if any(other <= one < math.inf or other < one for one, other in pairwise(middles)):
+    if any(max(other) < min(one) for one, other in combinations(times, 2)):
         return Judgement(asked, "not as asked", ours, n)
-    if middles.count(math.inf) > 1:
-        return Judgement(asked, "inconclusive", ours, n, "more than one never learns x1")
-    return Judgement(asked, "as asked", ours, n)
+    if all(max(one) < min(other) for one, other in pairwise(times)):
+        return Judgement(asked, "as asked", ours, n)
+    return Judgement(asked, "inconclusive", ours, n, "seeds of two readings overlap")
 
 
 def _missing(asked: str, ours: str, n: int) -> Judgement:
