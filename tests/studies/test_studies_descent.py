@@ -70,9 +70,9 @@ def test_few_models_or_none():
 
 
 def rebuilding(seed: int, at_spike: bool) -> Followed:
-    """One change of circuit, from step 2000 to 3000, and a spike there or elsewhere."""
+    """One change of circuit, from step 3000 to 4000, and a spike there or elsewhere."""
     one, other = moved(DOUBLING, seed), moved(SERIAL, seed + 20)
-    return followed(seed, [one, one, other, other], spikes=(2500,) if at_spike else (1500,))
+    return followed(seed, [one, one, one, other, other], spikes=(3500,) if at_spike else (2500,))
 
 
 def test_spikes():
@@ -81,6 +81,19 @@ def test_spikes():
     assert verdicts(steady(12, spikes=(2500,)))[2] == "not as asked"
     assert verdicts(steady(12))[2] == "inconclusive"  # no spikes
     assert verdicts([rebuilding(seed, True) for seed in range(4)])[2] == "inconclusive"
+
+
+def test_circuits_that_settle_while_spikes_become_rare_are_not_rebuilt_by_them():
+    """Planted: of ten paths 5, 4, 3, 2, 1 are others at each checkpoint, and early intervals have a spike."""
+    heads, every = list(range(10)), [list(range(10))]
+    for many in (5, 4, 3, 2, 1, 0):
+        heads = [head + 100 * (place < many) for place, head in enumerate(heads)]
+        every.append(heads)
+    circuits = [tuple((1, head, ">x1", "x0>") for head in some) for some in every]
+    models = [followed(seed, [moved(one, seed) for one in circuits], spikes=(2500, 3500)) for seed in range(12)]
+    assert verdicts(models)[2] == "not as asked"
+    early = [followed(seed, [moved(one, seed) for one in circuits], spikes=(1500, 2500)) for seed in range(12)]
+    assert verdicts(early)[2] == "inconclusive"  # nothing without a spike before them
 
 
 def test_one_rebuilt_model_among_ten_that_share_more_across_a_spike_is_not_a_rule():

@@ -12,10 +12,12 @@ Rules:
    nothing is said. As asked: the lower 95% Clopper-Pearson bound on the share of models is above one half. Not as
    asked: the upper one is below. Else inconclusive.
 2. Spikes rebuild circuits: at the constant rate, two neighbouring checkpoints with a spike between them have less of
-   their circuits in common than two without. Neighbours are two that hold the bar with no other checkpoint between. As
-   asked: it is so in so many models that the two-sided sign test gives p below 5%. Not as asked: it is not, and the
-   mean difference over six models or more is below 0.1 by the whole of its 95% interval (Student's t). Else
-   inconclusive, and so where no model has both kinds of neighbours.
+   their circuits in common than the last two before and the first two after them without, on average. Neighbours are
+   two that hold the bar with no other checkpoint between. As asked: it is so in so many models that the two-sided sign
+   test gives p below 5%, and the mean difference is above 0.1 by the whole of its 95% interval (Student's t). Not as
+   asked: with six models or more it is below 0.1 by the whole of that. Else inconclusive, and so where no model has a
+   spike between two without. (Compared were all with a spike and all without, by the sign test alone: where circuits
+   change less and less, and spikes come early, that was as asked. No verdict hung on it.)
 3. A falling rate stops spikes. As asked: there are fewer a thousand steps, p below 5% by the one-sided Mann-Whitney
    test (exact), six models or more at either. Not as asked: p is not, and with eight models or more their mean is above
    half of the constant rate's by the whole of its 95% interval (Student's t). Else inconclusive.
@@ -43,6 +45,9 @@ from hopscope.training.setup import Setup
 from hopscope.words import markdown_table
 
 RATES = ("constant", "falling")
+
+REBUILT = 0.1
+"""What circuits must have less in common, on average, to count as rebuilt."""
 
 
 @dataclass(frozen=True)
@@ -140,26 +145,33 @@ def _descends(rate: str, models: Sequence[Followed]) -> Judgement:
     return most_of(asked, descends, told)
 
 
+def _less_in_common(one: Followed) -> list[float]:
+    """By how much circuits have less in common over each spike than over the times without before and after it."""
+    changes, found = one.changes, []
+    for place, (share, spike) in enumerate(changes):
+        before = [other for other, there in changes[:place] if not there]
+        after = [other for other, there in changes[place:] if not there]
+        if spike and before and after:
+            found.append(mean((before[-1], after[0])) - share)
+    return found
+
+
 def _rebuilt(result: DescentResult) -> Judgement:
     """Rule 2."""
     asked = "spikes rebuild circuits"
     models = result.solved("constant")
     if not models:
         return Judgement(asked, "not run")
-    differences = []
-    for one in models:
-        calm, spiky = ([share for share, spike in one.changes if spike is kind] for kind in (False, True))
-        if calm and spiky:
-            differences.append(mean(calm) - mean(spiky))
+    differences = [mean(some) for some in map(_less_in_common, models) if some]
     n = len(differences)
     if not n:
         return Judgement(asked, "inconclusive", f"{len(models)} models", 0, "no model has checkpoints with and without")
     p, (low, high) = sign_test(differences), t_interval(differences)
     more, less = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
     ours = f"{mean(differences):+.2f} more in common without a spike ({low:+.2f} to {high:+.2f}), p = {p:.2g}"
-    if p < 0.05 and more > less:
+    if p < 0.05 and more > less and low > REBUILT:
         return Judgement(asked, "as asked", ours, n)
-    if n >= 6 and high < 0.1:
+    if n >= 6 and high < REBUILT:
         return Judgement(asked, "not as asked", ours, n)
     return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
 
