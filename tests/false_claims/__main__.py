@@ -1,4 +1,5 @@
-"""The tables of "How often these rules are wrong" in `docs/claims.md`: `python tests/false_claims`, in a minute."""
+"""The tables of "How often these rules are wrong": of `docs/claims.md` by `python tests/false_claims`, in a minute, and
+with `--studies` those of `docs/studies/index.md`, in another."""
 
 from __future__ import annotations
 
@@ -8,17 +9,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from false_claims import HEADS, table
+from false_claims import TOLD_BY, cases, table
+from false_studies import cases as cases_of_studies
 
 
 def main() -> None:
     """Draw, judge, and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=250, help="how often each kind of data is drawn (250)")
+    parser.add_argument("--studies", action="store_true", help="the rules of our own studies, not those of the claims")
+    parser.add_argument("--draws", type=int, default=TOLD_BY, help=f"how often each kind of data is drawn ({TOLD_BY})")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the draws (0)")
     options = parser.parse_args()
-    for true in HEADS:
-        print(table(true, options.draws, options.seed), end="\n\n")
+    every = cases_of_studies() if options.studies else cases()
+    for true in (False, True):
+        print(table([one for one in every if one.true == true], options.draws, options.seed), end="\n\n")
 
 
 if __name__ == "__main__":

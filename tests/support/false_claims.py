@@ -1,20 +1,23 @@
 """How often a rule of `docs/claims.md` is wrong: made-up data, drawn again and again, put to the judges.
 
-A case is data of a size that the presets have, in which a claim is false in some plausible way, or true with noise.
+A case is data of a size that the presets have, in which a claim is false in some plausible way, or true with noise. For
+the rules of our own studies the same is done in `false_studies`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
-from hopscope.paper.claims import Verdict
-
-Draw = Callable[[np.random.Generator], Verdict]
+Draw = Callable[[np.random.Generator], str]
 """The verdict on a claim, of one draw of the data."""
+
+TOLD_BY = 250
+"""How often each kind of data was drawn for the pages."""
 
 HEADS = {
     False: ("claim", "false data", "n", "reproduced"),
@@ -47,8 +50,27 @@ class Case:
         The draws follow from the seed and the case's own words, whatever other cases there are.
         """
         rng = np.random.default_rng([seed, *f"{self.claim} {self.data} {self.n}".encode()])
-        found = Counter[str](self.draw(rng) for _ in range(draws))
-        return tuple(found[verdict] / draws for verdict in HEADS[self.true][3:])
+        found = Counter(self.draw(rng) for _ in range(draws))
+        return tuple(found[verdict] / draws for verdict in self.heads[3:])
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The head of the table that the case stands in."""
+        return HEADS[self.true]
+
+    def told(self, page: str) -> list[float]:
+        """The shares in the row that a page has of the case."""
+        start = f"| {self.claim} | {self.data} | {self.n} |"
+        (line,) = [line for line in page.splitlines() if line.startswith(start)]
+        return [int(cell.strip(" %")) / 100 for cell in line.removeprefix(start).rstrip("|").split("|")]
+
+    def as_told(self, page: str, draws: int) -> bool:
+        """Whether the shares of other draws are what the page says, within the noise of both."""
+        return all(
+            abs(found - share) < 4 * sqrt(likely * (1 - likely) * (1 / draws + 1 / TOLD_BY)) + 0.005
+            for share, found in zip(self.told(page), self.verdicts(draws, seed=1), strict=True)
+            for likely in [min(max(share, 0.02), 0.98)]
+        )
 
 
 def cases() -> list[Case]:
@@ -60,11 +82,10 @@ def cases() -> list[Case]:
     return [*false_depths.CASES, *false_models.CASES, *false_answers.CASES]
 
 
-def table(true: bool, draws: int, seed: int = 0) -> str:
-    """One of both tables, in Markdown, the shares to a whole percent."""
-    heads = HEADS[true]
+def table(some: Sequence[Case], draws: int, seed: int = 0) -> str:
+    """A table of cases that are all false, or all true, in Markdown, the shares to a whole percent."""
+    heads = some[0].heads
     rows = [heads, ("---",) * 3 + ("---:",) * len(heads[3:])]
-    for one in cases():
-        if one.true == true:
-            rows.append((one.claim, one.data, one.n, *(f"{share:.0%}" for share in one.verdicts(draws, seed))))
+    for one in some:
+        rows.append((one.claim, one.data, one.n, *(f"{share:.0%}" for share in one.verdicts(draws, seed))))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
