@@ -11,11 +11,12 @@ from false_studies import StudyCase, verdict_on
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
 from hopscope.paper.recipes import LAPTOP, PLAIN
-from hopscope.studies import census, conditional, descent, heads, places, pruning
+from hopscope.studies import census, conditional, descent, heads, orders, places, pruning
 from hopscope.studies.census import CensusResult
 from hopscope.studies.conditional import ConditionalResult
 from hopscope.studies.descent import DescentResult
 from hopscope.studies.heads import HeadsResult, OneModel
+from hopscope.studies.orders import OrdersResult
 from hopscope.studies.places import PlacesResult
 from hopscope.studies.pruning import PruningResult
 from hopscope.studies.tools.arms import ArmLearned
@@ -73,6 +74,12 @@ def _hold_rows(rng: Rng, share: float) -> str:
     """Rule 3 of places, of the six models with two chains and three layers."""
     arm = ArmLearned(DEEP, DEEP.seeds, ((100, 200),) * 6)
     return verdict_on("go by what rows hold", places.judge(PlacesResult((arm,), tuple(_moved(rng, share)))))
+
+
+def _by_theory(rng: Rng, n: int, share: float) -> str:
+    """Rule 3 of orders: a share of so many circuits delivers x4."""
+    models = tuple(seen(DOUBLING, number, delivers=bool(one)) for number, one in enumerate(rng.random(n) < share))
+    return orders.judge(OrdersResult((), models))[-1].verdict
 
 
 def _certified(rng: Rng, n: int, share: float, arm: str = "pruned") -> tuple[Seen, ...]:
@@ -200,6 +207,8 @@ CASES = [
               partial(_holds, share=0.0, most=0.2)),
     StudyCase("heads 3", "those of 16 heads would, and diverge", "75 models", False,
               partial(_holds, share=0.0, diverged=True)),
+    StudyCase("orders 3", "3 circuits in 10 do not deliver x4", "3 circuits", False,
+              partial(_by_theory, n=3, share=0.7)),
     StudyCase("places 3", "half of the models go by place", "6 models", False, partial(_hold_rows, share=0.5)),
     StudyCase("places 3", "3 models in 10 go by place", "6 models", True, partial(_hold_rows, share=0.3)),
     StudyCase("pruning 1", "half of the models are certified", "20 models", False, partial(_pruned, share=0.5)),
