@@ -14,7 +14,7 @@ from hopscope.circuits.certificate import PARTS, Evidence
 from hopscope.circuits.certificate import places as module
 from hopscope.circuits.elsewhere import Elsewhere, FromElsewhere, pair_elsewhere
 from hopscope.circuits.form import KEEP
-from hopscope.circuits.language.evaluator import TextTask, lines_elsewhere, text_batch
+from hopscope.circuits.language.batch import TextTask, lines_elsewhere, text_batch
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.taken import Taken, taken_from_elsewhere

@@ -18,7 +18,8 @@ from hopscope.circuits.certificate import Evidence, Proof, certify
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Program, one_hot
 from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.language.batch import TextTask, text_batch
+from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.role_maps import role_maps
 from hopscope.circuits.search import down, forecast, gradients

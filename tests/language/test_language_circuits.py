@@ -23,7 +23,8 @@ from hopscope.circuits.certificate import Evidence, Proof, certify
 from hopscope.circuits.certificate.alike import errors_alike
 from hopscope.circuits.certificate.harness import _by_hand
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
-from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.language.batch import TextTask, text_batch
+from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import Named, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.journal import Journal

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 from planted_falsehoods import (
+    OUT,
     PATHS,
+    VALUE,
     Sketch,
     backed_up,
     beside_attention,
@@ -21,9 +23,10 @@ from planted_falsehoods import (
 )
 
 from hopscope.circuits.certificate import Certificate, Evidence, Proof, certify
-from hopscope.circuits.certificate.alike import ChainsAlike
-from hopscope.circuits.form import KEEP, UNIFORM, one_hot
-from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.certificate.alike import ChainsAlike, OtherChains
+from hopscope.circuits.form import KEEP, UNIFORM, Program, one_hot
+from hopscope.circuits.language.batch import TextTask, text_batch
+from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit
@@ -96,7 +99,25 @@ def test_rows_that_look_everywhere_alike_may_not_bring_a_part_of_the_answer(shar
     found = _judged(gathered(share), by_word=False)
     assert found.failed == ("sufficiency",)
     assert found.number("sufficiency", "natural_mse") < 0.01
-    assert found.number("sufficiency", "apart_mse") > 0.045
+    assert found.number("sufficiency", "rewired_mse") > 0.045
+
+
+def test_a_head_that_copies_all_that_it_looks_at_alike_brings_nothing() -> None:
+    """Where it sees other chains alone it tells of every answer but the right one, and rules 9 refused it."""
+    sketch = honest(4.0)
+    sketch.moves(1, 1, VALUE, OUT, 8.0)
+    found = _judged(sketch, by_word=False)
+    assert found.failed == ()
+    assert found.number("sufficiency", "rewired_mse") == pytest.approx(
+        found.number("sufficiency", "natural_mse"), abs=2e-3
+    )
+    asked = _asked(sketch, 64)
+    program: Program = dict.fromkeys(asked.rows, UNIFORM)
+    program |= {path.row: KEEP for path in (AttentionPath.parse(one, NAMES) for one in PATHS)}
+    off, where = [row for row, form in program.items() if form == UNIFORM], asked.where
+    others = OtherChains(asked.edit(program), off, where)
+    x = asked.transformer.run(asked.transformer.embed(asked.batch.inputs[None]), edit=others)
+    assert float(asked.squared_errors(x).mean()) > 0.06
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from hopscope.circuits.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_
 from hopscope.circuits.coordinates import Sequences, coordinates
 from hopscope.circuits.elsewhere import Elsewhere
 from hopscope.circuits.form import Form, Program
+from hopscope.circuits.rewired import Rewired
 from hopscope.circuits.role_maps import RoleMaps, joined, role_maps
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Recorder, Seam, Stream
@@ -103,6 +104,10 @@ class Evaluator(ABC):
     @abstractmethod
     def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
         """The same model and sequences, but with the rows of one pair (counted from 1) at one another's places."""
+
+    @abstractmethod
+    def rewired(self, pair: int) -> Rewired[Evaluator]:
+        """The same model and symbols, but each chain's value of a pair (counted from 1) is the next chain's."""
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hopscope.circuits.elsewhere import Elsewhere, pair_elsewhere
 from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.rewired import Rewired, values_rewired
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Seam, Stream
 from hopscope.model.initial_weights import AS_TORCH, InitialWeights
@@ -59,6 +60,11 @@ class OnVectors(Evaluator):
         """The same model on the same chains, with each chain's row of a pair (or fact) at the next chain's place."""
         moved = pair_elsewhere(self.problem, self.batch, pair)
         return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
+
+    def rewired(self, pair: int) -> Rewired[Evaluator]:
+        """The same model on the same symbols, but each chain's value of a pair (or fact) is the next chain's."""
+        there = values_rewired(self.problem, self.batch, pair)
+        return Rewired(self.on(there.sequences), there.at)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Squared errors of the answers at the last positions, as means over queries and components."""

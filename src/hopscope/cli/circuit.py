@@ -15,7 +15,7 @@ from hopscope.cli._common import SEED, FieldType, GivenPath, for_people, refuse_
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.circuits.language.evaluator import TextTask
+    from hopscope.circuits.language.batch import TextTask
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder
 
@@ -217,7 +217,7 @@ def _task(formulation: str, hops: int | None) -> TextTask:
     Raises:
         InputError: there is no such formulation, or the paper's format, the only one here, lacks so many hops.
     """
-    from hopscope.circuits.language.evaluator import TextTask
+    from hopscope.circuits.language.batch import TextTask
 
     try:
         return TextTask.of(formulation, hops)

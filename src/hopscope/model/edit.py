@@ -77,6 +77,28 @@ class Recorder(Edit):
         return self._inner.written(layer, written)
 
 
+class Given(Edit):
+    """A pattern put in the place of a layer's own.
+
+    Attributes:
+        wrote: what its attention adds to the stream under that pattern.
+    """
+
+    wrote: Queried
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern that is given."""
+        return self._pattern
+
+    def written(self, layer: int, written: Queried) -> Queried:
+        """What is written as it is, which is kept."""
+        self.wrote = written
+        return written
+
+
 @runtime_checkable
 class Seam(Protocol):
     """A transformer whose forward pass can be entered at any layer and edited: ours, or a language model."""

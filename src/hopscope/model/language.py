@@ -21,7 +21,7 @@ from hopscope.errors import InputError, in_a_line
 from hopscope.model.architecture import Architecture
 from hopscope.model.beside import reach_beside
 from hopscope.model.decoder_layers import attention_of, decoder_layers, first_output, receiving, removed, skipped
-from hopscope.model.edit import Edit, Keys, Pattern, Queried, Recorder, Stream
+from hopscope.model.edit import Edit, Given, Keys, Pattern, Queried, Recorder, Stream
 from hopscope.model.kernels.modules import quicken
 from hopscope.model.projections import copy_head
 from hopscope.model.room import check_tokens, places, window
@@ -139,7 +139,7 @@ class LanguageModel:
 
     def written_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
-        given = _Given(pattern)
+        given = Given(pattern)
         self.run(value, start=layer, stop=layer + 1, edit=given)
         return given.wrote
 
@@ -295,28 +295,6 @@ class _Compared(Edit):
         """The pattern as it is, which is kept."""
         self.made = pattern
         return pattern
-
-
-class _Given(Edit):
-    """A pattern put in the place of a layer's own.
-
-    Attributes:
-        wrote: what its attention adds to the stream under that pattern.
-    """
-
-    wrote: Stream
-
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The pattern that is given."""
-        return self._pattern
-
-    def written(self, layer: int, written: Queried) -> Queried:
-        """What is written as it is, which is kept."""
-        self.wrote = written
-        return written
 
 
 class _Without(Edit):

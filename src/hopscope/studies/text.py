@@ -174,7 +174,7 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
 def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
     """How a model came to answer, and how the paths of its final circuits came to attend."""
     from hopscope.benchmark.own_model.training import checkpoint_path
-    from hopscope.circuits.language.evaluator import TextTask
+    from hopscope.circuits.language.batch import TextTask
     from hopscope.circuits.language.model import TextModel
 
     steps = range(arm.recipe.checkpoint_every, arm.recipe.steps + 1, arm.recipe.checkpoint_every)

@@ -1,9 +1,9 @@
 """Do rows whose own pattern stands in a circuit, or that are off in it, bring more than it says? Then it breaks once
-the former look at all chains alike, and the latter at other chains alone."""
+the former look at all chains alike, and the latter gather in rewired sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,7 +12,8 @@ from torch import Tensor
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import Draft
-from hopscope.model.edit import Edit, Pattern, Queried
+from hopscope.circuits.rewired import GatheredThere
+from hopscope.model.edit import Edit, Pattern, Queried, Readable
 from hopscope.theory.path import Row
 
 NamedKeys = Mapping[Row, Collection[int]]
@@ -23,15 +24,38 @@ _NOTHING = 1e-6
 
 
 @torch.no_grad()
-def errors_alike(
-    evaluator: Evaluator, program: Draft, named: NamedKeys, off: Iterable[Row] = ()
+def errors_alike(evaluator: Evaluator, program: Draft, named: NamedKeys) -> Float[Tensor, " sequence"]:
+    """The losses of a program by sequence where some rows look at all chains alike, but for what is said of them."""
+    return _errors(evaluator, lambda share: ChainsAlike(share.edit(program), named, share.where))
+
+
+@torch.no_grad()
+def errors_rewired(
+    evaluator: Evaluator, program: Draft, named: NamedKeys, off: Sequence[Row], pair: int
 ) -> Float[Tensor, " sequence"]:
-    """The losses of a program by sequence where some rows look at all chains alike, but for what is said of them, and
-    others, that are off, at other chains alone."""
-    model, found, off = evaluator.transformer, [], [*off]
+    """As `errors_alike`, where other rows, that are off, gather what is there when the values of a pair are rewired.
+
+    Of a module that does not show what its attention writes, they look at other chains alone, which asks for more.
+    """
+
+    def edit(share: Evaluator) -> Edit:
+        inner = ChainsAlike(share.edit(program), named, share.where)
+        if not isinstance(model := share.transformer, Readable):
+            return OtherChains(inner, off, share.where)
+        rewired = share.rewired(pair)
+        there = rewired.sequences
+        edits = inner, ChainsAlike(there.edit(program), named, there.where)
+        entering, where = model.embed(there.batch.inputs[None]), (share.where, there.where)
+        return GatheredThere(model, entering, edits, off, where, rewired.at)
+
+    return _errors(evaluator, edit)
+
+
+def _errors(evaluator: Evaluator, edit: Callable[[Evaluator], Edit]) -> Float[Tensor, " sequence"]:
+    """The losses by sequence under an edit that is made for each share of the sequences."""
+    model, found = evaluator.transformer, []
     for share in evaluator.shares:
-        edit = OtherChains(ChainsAlike(share.edit(program), named, share.where), off, share.where)
-        x = model.run(model.embed(share.batch.inputs[None]), edit=edit, reads=share.shape.reads)
+        x = model.run(model.embed(share.batch.inputs[None]), edit=edit(share), reads=share.shape.reads)
         found.append(share.squared_errors(x))
     return torch.cat(found).double().mean(dim=1)
 

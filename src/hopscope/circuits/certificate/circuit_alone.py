@@ -6,7 +6,7 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.alike import errors_alike
+from hopscope.circuits.certificate.alike import errors_alike, errors_rewired
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
@@ -31,8 +31,9 @@ def sufficiency(evidence: Evidence) -> Part:
     with the model's own patterns too, also where its rows at their mean attend to their own chain as they do to any
     other, and those of which it says no more than that they are as they are, helpers among them: what they bring of
     their own chain would be the work of paths that it does not name. So would what uniform rows bring of it, and in
-    both senses they see other chains alone then. In the strict sense it passes only if every row in use is imposed and
-    has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses would still pass.
+    both senses they gather in rewired sequences then (`circuits.rewired`), for each pair in turn. In the strict sense
+    it passes only if every row in use is imposed and has a path, and no other row is at its mean. `least_bar` is the
+    lowest bar at which its losses would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
@@ -65,12 +66,12 @@ def sufficiency(evidence: Evidence) -> Part:
         if loss.interval[1] >= evidence.bar:
             says += f"; where rows that are said to be as they are look at all chains alike it has {loss.mean:.3f}"
     if evidence.uniform:
-        named = evidence.as_they_are if evidence.sense == "natural" else {}
-        loss = evidence.sure_of(lambda one: errors_alike(one, evidence.blinded, named, evidence.uniform))
-        blind |= {"apart_mse": loss.mean, "apart_interval": loss.interval}
-        if loss.interval[1] >= evidence.bar > max(one.interval[1] for one in judged):
-            says += f"; where rows that are off see nothing of their own chain it has {loss.mean:.3f}"
-        judged.append(loss)
+        losses = [_rewired(evidence, pair) for pair in range(1, evidence.problem.hops + 1)]
+        worst = max(losses, key=lambda loss: loss.mean)
+        blind |= {"rewired_mse": worst.mean, "rewired_interval": worst.interval}
+        if worst.interval[1] >= evidence.bar > max(one.interval[1] for one in judged):
+            says += f"; where rows that are off gather in rewired sequences it has {worst.mean:.3f}"
+        judged += losses
     numbers = {
         "sense": evidence.sense,
         "full_mse": full.mean,
@@ -91,6 +92,12 @@ def sufficiency(evidence: Evidence) -> Part:
         says += f"; {len(spread)} rows in use are not one at their key"
     whole = evidence.sense == "natural" or not (beside or spread)
     return Part(whole and all(one.interval[1] < evidence.bar for one in judged), says, numbers)
+
+
+def _rewired(evidence: Evidence, pair: int) -> Measured:
+    """The loss where rows that are off gather in sequences in which the values of a pair are the next chain's."""
+    named = evidence.as_they_are if evidence.sense == "natural" else {}
+    return evidence.sure_of(lambda one: errors_rewired(one, evidence.blinded, named, evidence.uniform, pair))
 
 
 def _judged(evidence: Evidence, imposed: Measured, natural: Measured) -> list[Measured]:

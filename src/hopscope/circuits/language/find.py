@@ -11,7 +11,8 @@ from hopscope.circuits.certificate import Certificate, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.form import KEEP, UNIFORM
 from hopscope.circuits.language.asked import Asked, Scores
-from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.language.batch import TextTask, text_batch
+from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.bars import budgets_at

@@ -10,7 +10,8 @@ from typing import Any
 from hopscope.checks import check_path
 from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.kept import kept_circuit
-from hopscope.circuits.language.evaluator import TextEvaluator, TextTask, text_batch
+from hopscope.circuits.language.batch import TextTask, text_batch
+from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import TEXT_PROOF, Named, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort

@@ -1,0 +1,215 @@
+"""Questions as tokens: which are asked, where their roles stand, and the same words in other places or lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from hopscope.circuits.elsewhere import Elsewhere
+from hopscope.circuits.rewired import Rewired
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import first_member, link_role, second_member, text_role, text_role_names
+from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import PAPER_CHAINS
+from hopscope.problem.text.questions import Question, formulation, questions
+from hopscope.problem.text.tokens import tokens
+
+_ORDERS = {"blocks": "deepest-first", "reversed": "shallowest-first"}
+
+
+@dataclass(frozen=True)
+class TextTask:
+    """Which questions a model is asked.
+
+    Attributes:
+        formulation: a formulation of chains: equations, lives-with or kingdoms.
+        hops: D.
+        chains: N.
+        extensions: departures from the paper's format.
+
+    Raises:
+        InputError: the lines are in one random order, so that no role always stands before another.
+    """
+
+    formulation: str
+    hops: int
+    chains: int = PAPER_CHAINS
+    extensions: Extensions = field(default_factory=Extensions)
+
+    def __post_init__(self) -> None:
+        if self.extensions.lines not in _ORDERS:
+            raise InputError("lines must be blocks or reversed for circuits: roles need an order, shuffled has none")
+
+    @classmethod
+    def of(cls, name: str, hops: int | None = None, extensions: Extensions | None = None) -> TextTask:
+        """The task for a formulation, with the paper's number of hops and format unless others are given.
+
+        Raises:
+            InputError: there is no such formulation, or it cannot be written like that.
+        """
+        form, extensions = formulation(name), Extensions() if extensions is None else extensions
+        hops = form.paper_hops if hops is None else hops
+        form.check(hops, PAPER_CHAINS, extensions)
+        return cls(form.name, hops, extensions=extensions)
+
+    @property
+    def problem(self) -> RetrievalProblem:
+        """What the text asks, as a retrieval problem in which x{D} alone is asked for."""
+        order = _ORDERS[self.extensions.lines]
+        return RetrievalProblem(hops=self.hops, chains=self.chains, order=order, curriculum=False)
+
+    def questions(self, count: int, seed: int) -> list[Question]:
+        """The first questions of a seed."""
+        return questions(self.formulation, self.hops, count, seed, self.chains, self.extensions)
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Questions as tokens, padded on the right to one length; no question attends to the padding.
+
+    Attributes:
+        inputs: the tokens.
+        role: the role of every position.
+        chain: the chain of every position; -1 for words of no chain.
+        place: the position of every role of every chain; -1 where there is none.
+        line: the fact that every position is part of, by its place in the text from 1; 0 for all that is no fact.
+        answer: the position that the answer follows.
+        candidates: the tokens of the acceptable answers.
+        right: which of the candidates is right, from 0.
+    """
+
+    inputs: Int[Tensor, "batch pos"]
+    role: Int[Tensor, "batch pos"]
+    chain: Int[Tensor, "batch pos"]
+    place: Int[Tensor, "batch chain role"]
+    line: Int[Tensor, "batch pos"]
+    answer: Int[Tensor, " batch"]
+    candidates: Int[Tensor, "batch candidate"]
+    right: Int[Tensor, " batch"]
+
+    def __getitem__(self, index: slice) -> TextBatch:
+        """A part of the questions."""
+        return TextBatch(*(getattr(self, one.name)[index] for one in fields(self)))
+
+
+def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBatch:
+    """The first questions of a seed, as tokens.
+
+    Raises:
+        InputError: the tokenizer does not let roles or answers be told apart, or several answers begin alike.
+    """
+    read = [tokens(question, tokenizer) for question in task.questions(count, seed)]
+    length, roles = max(len(one.ids) for one in read), len(text_role_names(task.hops))
+    if any(len({*one.candidates}) < len(one.candidates) for one in read):
+        raise InputError(f"answers of {task.formulation} begin with one and the same token here; ask for equations")
+
+    def filled(rows: list[tuple[int, ...]], value: int) -> Int[Tensor, "batch pos"]:
+        return torch.tensor([list(row) + [value] * (length - len(row)) for row in rows])
+
+    place = torch.full((count, task.chains, roles), -1)
+    for number, one in enumerate(read):
+        for position, (role, chain) in enumerate(zip(one.role, one.chain, strict=True)):
+            if chain >= 0:
+                place[number, chain, role] = position
+    return TextBatch(
+        inputs=filled([one.ids for one in read], 0),
+        role=filled([one.role for one in read], text_role(task.hops)),
+        chain=filled([one.chain for one in read], -1),
+        place=place,
+        line=filled([one.line for one in read], 0),
+        answer=torch.tensor([len(one.ids) - 1 for one in read]),
+        candidates=torch.tensor([one.candidates for one in read]),
+        right=torch.tensor([one.right for one in read]),
+    )
+
+
+def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
+    """Questions in which each chain's line of a pair stands where the next chain's does here.
+
+    Lines move unchanged, token for token; one that is longer than the line it replaces pushes those behind it back.
+
+    Args:
+        batch: the questions; the lines of a pair stand together.
+        pair: the pair whose lines move, from 1.
+    """
+    stood = torch.arange(batch.inputs.shape[1]).repeat(len(batch.inputs), 1)
+    block, lines = torch.zeros_like(stood, dtype=torch.bool), batch.line.clone()
+    for number, (line, place) in enumerate(zip(batch.line, batch.place[..., second_member(pair)], strict=True)):
+        here = line[place]
+        comes = dict(zip(here.tolist(), here.roll(1).tolist(), strict=True))  # whose line, where each line stands
+        moved = [(line == comes[one]).nonzero()[:, 0] for one in sorted(comes)]
+        block[number], counts = torch.isin(line, here), torch.tensor([len(one) for one in moved])
+        stood[number, block[number]] = torch.cat(moved)
+        lines[number, block[number]] = torch.tensor(sorted(comes)).repeat_interleave(counts)
+    at = stood.argsort(dim=-1)
+    place = at.gather(1, batch.place.clamp(min=0).flatten(1)).view(batch.place.shape)
+    there = replace(
+        batch,
+        inputs=batch.inputs.gather(1, stood),
+        role=batch.role.gather(1, stood),
+        chain=batch.chain.gather(1, stood),
+        place=torch.where(batch.place < 0, -1, place),
+        line=lines,
+    )
+    return Elsewhere(there, at, block)
+
+
+def words_rewired(batch: TextBatch, pair: int) -> Rewired[TextBatch]:
+    """Questions in which each chain's line of a pair has the value that the next chain's has here.
+
+    A value moves token for token, with what links it to its name; one that is longer than the value it replaces pushes
+    those behind it back.
+
+    Args:
+        batch: the questions.
+        pair: the pair whose values are others, from 1.
+    """
+    value, hops, moved = second_member(pair), (batch.place.shape[-1] - 3) // 4, []
+    for line, place in zip(batch.line.tolist(), batch.place.tolist(), strict=True):
+        moved.append(_with_others(line, [_value_of(line, of, pair) for of in place if of[value] >= 0]))
+    stood, at, lines = (torch.tensor(one) for one in zip(*moved, strict=True))
+    place = torch.where(batch.place < 0, -1, at.gather(1, batch.place.clamp(min=0).flatten(1)).view_as(batch.place))
+    chain, moves = batch.chain.gather(1, stood), place[..., [link_role(pair, hops), value]]
+    sequence, number, _ = (moves >= 0).nonzero(as_tuple=True)
+    chain[sequence, moves[moves >= 0]] = number
+    there = replace(
+        batch,
+        inputs=batch.inputs.gather(1, stood),
+        role=batch.role.gather(1, stood),
+        chain=chain,
+        place=place,
+        line=lines,
+    )
+    return Rewired(there, at)
+
+
+def _with_others(line: list[int], values: Sequence[range]) -> tuple[list[int], list[int], list[int]]:
+    """A question in which each value is the next one.
+
+    Returns:
+        For every position where its token stood before, then for every position before where the part that stood there
+        is now (the last tokens of two values are the same part, and so on from there), then the line of every position.
+    """
+    others = {mine.start: (mine, new) for mine, new in zip(values, [*values[1:], *values[:1]], strict=True)}
+    stood, lines, at, here = list[int](), list[int](), [0] * len(line), 0
+    while here < len(line):
+        mine, new = others.get(here, (range(here, here + 1), range(here, here + 1)))
+        for position in mine:
+            at[position] = len(stood) + max(0, len(new) - (mine.stop - position))
+        stood += new
+        lines += [line[here]] * len(new)
+        here = mine.stop
+    return stood, at, lines
+
+
+def _value_of(line: list[int], place: list[int], pair: int) -> range:
+    """The positions of the value in a chain's line of a pair, and of what links it to its name; a tokenizer may cut the
+    two in different ways in different lines."""
+    last, name = place[second_member(pair)], place[first_member(pair)]
+    return range((name if name < last else line.index(line[last]) - 1) + 1, last + 1)

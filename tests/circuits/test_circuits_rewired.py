@@ -1,0 +1,141 @@
+"""Rewired sequences, as vectors and as text: what changes and what does not; and what rows gather in them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_models import PROBLEM, random_model
+from tokenizers_made import tokenizer
+
+from hopscope.circuits.certificate.alike import errors_alike, errors_rewired
+from hopscope.circuits.form import KEEP, UNIFORM, one_hot
+from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.language.batch import TextTask, text_batch, words_rewired
+from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.rewired import GatheredThere, Rewired, values_rewired
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import first_member, second_member
+from hopscope.problem.text.tokens import spans, written
+from hopscope.problem.vectors import sample
+from hopscope.theory.path import Row
+from hopscope.training.data import held_out
+
+ROWS = [Row(0, 1, role) for role in range(5)] + [Row(1, 0, 4), Row(1, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("graph", "hops", "fact", "value"),
+    [
+        ("chain", 3, 1, ">x1"),
+        ("chain", 3, 3, ">x3"),
+        ("relatives", 4, 2, ">mother"),
+        ("functions", 3, 1, ">0"),
+        ("functions", 3, 3, ">3"),
+    ],
+)
+def test_values_of_one_fact_are_the_next_chains_and_nothing_else_changes(graph, hops, fact, value) -> None:
+    problem = RetrievalProblem(hops, 3, graph=graph)
+    here = sample(problem, 16, torch.Generator().manual_seed(0))
+    rewired = values_rewired(problem, here, fact)
+    there, symbol = rewired.sequences, problem.symbol_dim
+    role = problem.roles.index(value)
+    assert problem.fact_of(role) == fact
+    assert torch.equal(there.place, here.place)
+    assert torch.equal(there.targets, here.targets)
+    assert torch.equal(there.inputs[..., symbol:], here.inputs[..., symbol:])
+    number, at = torch.arange(16)[:, None], here.place[:, :3, role]
+    assert torch.equal(there.inputs[number, at, :symbol], here.inputs[number, at.roll(-1, dims=1), :symbol])
+    changed = (there.inputs != here.inputs).any(dim=-1)
+    assert changed.sum(dim=1).tolist() == [3] * 16
+    assert bool(changed[number, at].all())
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "short", "chat"])
+@pytest.mark.parametrize("pair", [1, 2])
+def test_text_says_the_next_chains_value_and_nothing_else(kind, pair) -> None:
+    """Put together it is the text with the words exchanged, of however many tokens they are."""
+    made, task, value = tokenizer(kind), TextTask.of("equations", 2), second_member(pair)
+    here = text_batch(task, made, 12, 3)
+    rewired = words_rewired(here, pair)
+    there = rewired.sequences
+    for number, question in enumerate(task.questions(12, 3)):
+        text, first = written(question.prompt, made)
+        stands = {span.chain: span for span in spans(question) if span.role == value}
+        wanted, end = "", 0
+        for chain, span in sorted(stands.items(), key=lambda one: one[1].start):
+            other = stands[(chain + 1) % 4]
+            wanted += text[end : first + span.start] + text[first + other.start : first + other.end]
+            end = first + span.end
+        wanted += text[end:]
+        length = int(here.answer[number]) + 1
+        found = there.inputs[number, :length].tolist()
+        said = "".join(made.convert_ids_to_tokens(found)) if kind == "characters" else made.decode(found)
+        assert said == wanted
+        assert (there.line[number, :length].diff() >= 0)[: int(there.line[number].argmax())].all()
+    known = here.place >= 0
+    assert torch.equal(there.place >= 0, known)
+    sequence, _, _ = known.nonzero(as_tuple=True)
+    at = there.place[known]
+    assert torch.equal(at, rewired.at[sequence, here.place[known]])
+    assert torch.equal(there.role[sequence, at], here.role[sequence, here.place[known]])
+    assert torch.equal(there.chain[sequence, at], here.chain[sequence, here.place[known]])
+    assert torch.equal(there.line[sequence, at], here.line[sequence, here.place[known]])
+    names = there.inputs.gather(1, there.place[..., first_member(pair)])
+    assert torch.equal(names, here.inputs.gather(1, here.place[..., first_member(pair)]))
+
+
+def _evaluator(**kinds: bool) -> VectorEvaluator:
+    return VectorEvaluator(random_model(PROBLEM, **kinds), PROBLEM, held_out(PROBLEM, 12, 0, "rewired"))
+
+
+@pytest.mark.parametrize("mlp", [True, False])
+def test_rows_write_what_they_gather_there_and_all_else_is_read_here(mlp: bool) -> None:
+    """By hand, block by block; biases are counted once."""
+    evaluator = _evaluator(mlp=mlp)
+    model, where = evaluator.transformer, evaluator.where
+    program: Draft = dict.fromkeys(ROWS, UNIFORM) | {Row(0, 0, 3): one_hot(2)}
+    there = evaluator.rewired(2).sequences
+    edits = evaluator.edit(program), there.edit(program)
+    with torch.no_grad():
+        x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, there))
+        for layer, block in enumerate(model.blocks):
+            (normed, p), (normed_there, q) = (
+                (
+                    block.attention_norm(one),
+                    edit.pattern(layer, block.attention.pattern(*[block.attention_norm(one)] * 2)),
+                )
+                for one, edit in zip((x, y), edits, strict=True)
+            )
+            off = torch.zeros_like(p, dtype=torch.bool)
+            for row in ROWS:
+                if row.layer == layer:
+                    off[0, :, row.head] |= (where.role == row.query)[..., None] & ~torch.eye(p.shape[-1]).bool()
+            zero, write = torch.zeros_like(p), block.attention.write
+            gathered = write(torch.where(off, q, zero), normed_there) - write(zero, normed_there)
+            x = x + write(torch.where(off, zero, p), normed) + gathered
+            y = y + write(q, normed_there)
+            if mlp:
+                x, y = (one + block.mlp(block.mlp_norm(one)) for one in (x, y))
+        wanted = evaluator.squared_errors(x[:, :, -PROBLEM.chains :]).double().mean(dim=1)
+    found = errors_rewired(evaluator, program, {}, ROWS, 2)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    assert float((found - errors_alike(evaluator, program, {})).abs().max()) > 1e-2
+
+
+def test_where_nothing_is_rewired_nothing_changes() -> None:
+    evaluator = _evaluator()
+    program: Draft = dict.fromkeys(ROWS, UNIFORM)
+    same = Rewired(evaluator, torch.arange(PROBLEM.sequence_length).repeat(12, 1))
+    model, edit = evaluator.transformer, evaluator.edit(program)
+    x = model.embed(evaluator.batch.inputs[None])
+    there = GatheredThere(model, x, (edit, edit), ROWS, (evaluator.where, evaluator.where), same.at)
+    with torch.no_grad():
+        ways = [model.run(x, edit=one, reads=PROBLEM.chains) for one in (edit, there)]
+    torch.testing.assert_close(*ways, rtol=1e-3, atol=1e-4)
+
+
+def test_rows_in_use_that_are_as_they_are_look_at_all_chains_alike_meanwhile() -> None:
+    evaluator = _evaluator()
+    kept: Draft = dict.fromkeys(ROWS[:2], UNIFORM) | {Row(1, 1, 4): KEEP}
+    plain, alike = (errors_rewired(evaluator, kept, named, ROWS[:2], 1) for named in ({}, {Row(1, 1, 4): ()}))
+    assert float((plain - alike).abs().max()) > 1e-2
