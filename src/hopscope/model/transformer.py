@@ -11,7 +11,7 @@ passes on the way. `fast.py` computes the same numbers in fewer passes over memo
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -133,18 +133,15 @@ class Transformer(nn.Module):
 
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
         """A layer's own pattern where its queries are read off one stream and its keys off another."""
-        block = self._block(layer)
-        return block.attention.pattern(block.attention_norm(query), block.attention_norm(key))
+        block: Any = self.blocks[layer]
+        pattern: Pattern = block.attention.pattern(block.attention_norm(query), block.attention_norm(key))
+        return pattern
 
     def written_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
-        block = self._block(layer)
-        return block.attention.write(pattern, block.attention_norm(value))
-
-    def _block(self, layer: int) -> Block:
-        block = self.blocks[layer]
-        assert isinstance(block, Block)
-        return block
+        block: Any = self.blocks[layer]
+        written: Stream = block.attention.write(pattern, block.attention_norm(value))
+        return written
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """The read-out of the stream after the last block."""
