@@ -62,11 +62,6 @@ class Coordinates:
         """How many roles there are: for chains, 2D + 1 in vectors and 4D + 3 in text."""
         return self.place.shape[-1]
 
-    @property
-    def whole(self) -> Int[Tensor, "batch chain role"]:
-        """`place` of the chains that have every role; in vectors these are all but the rows of distractors."""
-        return self.place[:, (self.place >= 0).all(dim=-1).all(dim=0)]
-
 
 def coordinates(batch: Sequences, causal: bool) -> Coordinates:
     """The coordinates of a batch with one leading axis."""

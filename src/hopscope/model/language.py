@@ -135,7 +135,7 @@ class LanguageModel:
         compared = _Compared()
         for x in (key, query):
             self.run(x, start=layer, stop=layer + 1, edit=compared)
-        return compared.made
+        return compared.patterns[-1]
 
     def written_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
@@ -274,27 +274,15 @@ class LanguageModel:
             )
 
 
-class _Compared(Edit):
-    """In a layer that is run twice, the queries of the second time are compared with the keys of the first.
+class _Compared(Recorder):
+    """In a layer that is run twice, compares the queries of the second time with the keys of the first."""
 
-    Attributes:
-        made: the pattern of the last time.
-    """
-
-    made: Pattern
-
-    def __init__(self) -> None:
-        self._first: Keys | None = None
+    _first: Keys | None = None
 
     def keys(self, layer: int, keys: Keys) -> Keys:
         """The keys of the first time."""
         self._first = keys if self._first is None else self._first
         return self._first
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The pattern as it is, which is kept."""
-        self.made = pattern
-        return pattern
 
 
 class _Without(Edit):

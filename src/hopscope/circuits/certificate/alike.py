@@ -51,6 +51,11 @@ def errors_rewired(
     return _errors(evaluator, edit)
 
 
+def rewirings(evaluator: Evaluator) -> range:
+    """The pairs for which `errors_rewired` is to be asked: all, or one where it is the same whatever the pair."""
+    return range(1, 1 + (evaluator.problem.hops if isinstance(evaluator.transformer, Readable) else 1))
+
+
 def _errors(evaluator: Evaluator, edit: Callable[[Evaluator], Edit]) -> Float[Tensor, " sequence"]:
     """The losses by sequence under an edit that is made for each share of the sequences."""
     model, found = evaluator.transformer, []

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.alike import errors_alike, errors_rewired
+from hopscope.circuits.certificate.alike import errors_alike, errors_rewired, rewirings
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
@@ -66,7 +66,7 @@ def sufficiency(evidence: Evidence) -> Part:
         if loss.interval[1] >= evidence.bar:
             says += f"; where rows that are said to be as they are look at all chains alike it has {loss.mean:.3f}"
     if evidence.uniform:
-        losses = [_rewired(evidence, pair) for pair in range(1, evidence.problem.hops + 1)]
+        losses = [_rewired(evidence, pair) for pair in rewirings(evidence.evaluator)]
         worst = max(losses, key=lambda loss: loss.mean)
         blind |= {"rewired_mse": worst.mean, "rewired_interval": worst.interval}
         if worst.interval[1] >= evidence.bar > max(one.interval[1] for one in judged):
