@@ -23,9 +23,9 @@ from hopscope.training.run import RunFolder
 
 def test_the_presets():
     study = PAPER.depth
-    assert (study.layers, len(study.seeds), len(study.plain_seeds)) == (tuple(range(1, 9)), 8, 8)
+    assert (study.layers, len(study.seeds), len(study.plain_seeds)) == (tuple(range(1, 9)), 9, 9)
     assert (study.hops, study.plain_hops) == (5, 3)
-    assert len(study.setups()) == 128
+    assert len(study.setups()) == 144
     assert [setup.name for setup in PAPER.alone] == ["a", "b", "c", *(f"a-seed-{seed}" for seed in range(3, 10)), "d"]
     assert sorted(setup.seeds for setup in PAPER.circuits.setups) == [(seed,) for seed in range(10)]
     assert {1, 2, 3, 4} <= set(LAPTOP.depth.layers)

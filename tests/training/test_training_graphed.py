@@ -111,9 +111,10 @@ def test_on_a_gpu(mlp):
     cpu = states((1, 2, 3), rates, engine=Engine(models_at_once=3), recipe=recipe)
     gpu, graph = (
         states(
-            (1, 2, 3), rates, engine=Engine("cuda", models_at_once=3, graphed=graphed_), device="cuda", recipe=recipe
+            (1, 2, 3), rates, engine=Engine("cuda", models_at_once=3, fused=True, graphed=graphed_), device="cuda",
+            recipe=recipe,
         )
         for graphed_ in (False, True)
-    )
+    )  # fmt: skip
     assert torch.equal(gpu[0], graph[0])
     assert torch.allclose(gpu[0], cpu[0], atol=1e-4)

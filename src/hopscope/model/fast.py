@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
 from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
-from hopscope.model.kernels import fused_attention, fused_block
+from hopscope.model.kernels import attention as attention_kernels
+from hopscope.model.kernels import fused_attention, fused_block, gpu_products
 from hopscope.model.kernels.after_norm import EPSILON, after_norm
 from hopscope.model.kernels.gelu import gelu
 from hopscope.model.kernels.products import Bias, Flat, Weight, affine
@@ -38,7 +39,7 @@ class FastBlock(Block):
     """A block that works on rows: all positions of all sequences, stacked."""
 
     fused = False
-    """Whether attention goes through `fused_attention.py` where its pattern is not asked for."""
+    """Whether attention goes through `kernels/attention.py` where its pattern is not asked for."""
 
     whole: Precision | None = None
     """The precision in which a stream goes through `fused_block.py`, where that takes its sizes and nothing inside is
@@ -57,7 +58,7 @@ class FastBlock(Block):
         if last != positions:
             x = x[:, :, -last:]
             query_rows = x.flatten(1, 2)
-        small = not attention.held and fused_attention.fits(positions, attention.d_head)
+        small = not attention.held and attention_kernels.fits(positions, attention.d_head, rows.device)
         fixed = self._fixed(edit, rows) if small and edit is not None else None
         if not attention.heads:
             written = attention.out.bias.to(rows.dtype)  # else the stream would become fp32 here
@@ -151,9 +152,9 @@ class FastBlock(Block):
         if fixed is not None:
             brought = fused_attention.attend_edited(rest, *how, fixed, query)
         elif query is None:
-            brought = fused_attention.attend(rest, *how)
+            brought = attention_kernels.attend(rest, *how)
         else:
-            brought = fused_attention.attend_last(query, rest, *how)
+            brought = attention_kernels.attend_last(query, rest, *how)
         return _affine(brought.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(
@@ -220,10 +221,11 @@ class FastTransformer(Transformer):
             block.present = None if heads.all() else numbers.to(block.attention.out.weight.device)
 
     def fuse(self) -> None:
-        """Send attention through `fused_attention.py` if this machine can run it."""
+        """Send attention through the kernels of the device that holds the weights, if this machine has any."""
+        there = attention_kernels.available(self.embed.weight.device)
         for block in self.blocks:
             assert isinstance(block, FastBlock)
-            block.fused = fused_attention.available()
+            block.fused = there
 
     def fuse_blocks(self, precision: Precision) -> None:
         """Send blocks through `fused_block.py` where the stream has that precision, if this machine can run it."""
@@ -280,6 +282,8 @@ def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_o
     """x @ weight + bias."""
     if not torch.compiler.is_compiling():
         return affine(x, weight, bias)
+    if x.is_cuda:
+        return gpu_products.affine(x, weight, bias)
     made: Tensor = _AddBias.apply(torch.bmm(x, weight), bias)  # type: ignore[no-untyped-call]
     return made
 
@@ -292,7 +296,8 @@ def _gelu(x: Flat) -> Flat:
 
 
 class _AddBias(torch.autograd.Function):
-    """x + bias, with the bias's gradient as a product with ones: a compiled sum over rows misses every cache."""
+    """x + bias, with the bias's gradient as a product with ones: compiled for a CPU, a sum over rows misses every
+    cache."""
 
     generate_vmap_rule = True
 

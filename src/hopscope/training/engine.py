@@ -21,6 +21,7 @@ import torch
 
 from hopscope.checks import check_count, make_plain
 from hopscope.errors import InputError, in_a_line
+from hopscope.model.kernels import attention as attention_kernels
 from hopscope.model.kernels import fused_attention, fused_block, products
 from hopscope.model.precision import Precision, best_precision
 from hopscope.training.setup import Setup
@@ -41,7 +42,7 @@ class Engine:
             included, are in bf16; weights, their gradients, the optimiser and the losses stay in fp32.
         compiled: whether blocks go through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
-        fused: whether attention goes through `hopscope.model.kernels.fused_attention`.
+        fused: whether attention goes through `hopscope.model.kernels.attention`.
         fused_blocks: whether blocks go through `hopscope.model.kernels.fused_block`.
         graphed: whether an update is one CUDA graph, see `hopscope.training.graphed`.
 
@@ -139,12 +140,13 @@ class EngineChoice:
         Engine(device, threads, "fp32" if self.precision == "auto" else self.precision).check()
         precision = best_precision(device) if self.precision == "auto" else self.precision
         on_cpu = torch.device(device).type == "cpu"
-        attention = blocks = False
+        attention, blocks = not on_cpu and attention_kernels.available(device), False
         if on_cpu and not self.compiled:
             attention, blocks = _ours(setup, precision)
         compiled = self.compiled
         if compiled is None:
-            compiled = not (attention or blocks) and _worth_compiling(setup, precision, on_cpu)
+            ours = on_cpu and (attention or blocks)
+            compiled = not ours and _worth_compiling(setup, precision, on_cpu)
         models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length
         return Engine(
             device=device,
@@ -187,7 +189,8 @@ def engine_here(engine: Engine, setup: Setup) -> Engine:
         return here
     compiled = engine.compiled and (engine.device != "cpu" or _can_compile())
     blocks = engine.fused_blocks and fused_block.available(engine.precision)
-    return replace(engine, compiled=compiled, fused=engine.fused and fused_attention.available(), fused_blocks=blocks)
+    attention = engine.fused and attention_kernels.available(engine.device)
+    return replace(engine, compiled=compiled, fused=attention, fused_blocks=blocks)
 
 
 def default_device() -> str:

@@ -1,0 +1,198 @@
+"""Attention over short sequences in one pass on a GPU, as Triton kernels.
+
+The counterpart of `fused_attention.py`: one head on one sequence is one program, whose queries, keys, values and
+pattern stay in its registers. What others wrote for long sequences and wide heads takes several times as long here.
+Import this only where Triton is installed; torch brings it along for GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from hopscope.model.kernels.fused_attention import Brought, Made
+
+_LEAST = 16
+"""The least size of a tile."""
+
+_WARPS = {"forward": 1, "backward": 4}
+"""Warps of 32 threads that compute a head on a sequence: of 1, 2 and 4 the quickest on an H200, taken over sequences of
+28 and 44 positions with heads of 16 numbers."""
+
+
+def attend(made: Made, heads: int, causal: bool) -> Brought:
+    """Softmax attention of all positions, with its gradient; see `fused_attention.attend`."""
+    brought: Tensor = torch.ops.hopscope.attend(made, heads, causal)
+    return brought
+
+
+def attend_last(query: Brought, made: Made, heads: int, causal: bool) -> Brought:
+    """Softmax attention of the last positions alone, with its gradient; see `fused_attention.attend_last`."""
+    brought: Tensor = torch.ops.hopscope.attend_last(query, made, heads, causal)
+    return brought
+
+
+@triton.jit
+def _tile(start, sequence, head, rows, row_size, D: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr):
+    """Where the rows of a head on a sequence lie, and which places of the tile exist."""
+    row, column = tl.arange(0, BR)[:, None], tl.arange(0, BD)[None, :]
+    return start + (sequence * rows + row) * row_size + head * D + column, (row < rows) & (column < D)
+
+
+@triton.jit
+def _pattern(q, k, queries, positions, CAUSAL: tl.constexpr, BQ: tl.constexpr, BT: tl.constexpr):
+    """The softmax of the scores, each query's row; rows beyond the last query are anything finite."""
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+    query, key = tl.arange(0, BQ)[:, None], tl.arange(0, BT)[None, :]
+    seen = key < positions
+    if CAUSAL:
+        seen = seen & (key <= query + (positions - queries))
+    scores = tl.where(seen, scores, -float("inf"))
+    exponentials = tl.exp(scores - tl.max(scores, axis=1)[:, None])
+    return exponentials / tl.sum(exponentials, axis=1)[:, None]
+
+
+@triton.jit
+def _forward(
+    query, key, value, brought, queries, positions, heads, query_row, key_row, brought_row, D: tl.constexpr,
+    CAUSAL: tl.constexpr, BQ: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    sequence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
+    at_query, asked = _tile(query, sequence, head, queries, query_row, D, BQ, BD)
+    at_key, there = _tile(key, sequence, head, positions, key_row, D, BT, BD)
+    at_value, there = _tile(value, sequence, head, positions, key_row, D, BT, BD)
+    at_brought, asked = _tile(brought, sequence, head, queries, brought_row, D, BQ, BD)
+    q, k = tl.load(at_query, asked, other=0.0), tl.load(at_key, there, other=0.0)
+    v = tl.load(at_value, there, other=0.0)
+    pattern = _pattern(q, k, queries, positions, CAUSAL, BQ, BT)
+    tl.store(at_brought, tl.dot(pattern.to(v.dtype), v, input_precision="ieee").to(v.dtype), asked)
+
+
+@triton.jit
+def _backward(
+    query, key, value, gradient, to_query, to_key, to_value, queries, positions, heads, query_row, key_row,
+    gradient_row, to_query_row, to_key_row, D: tl.constexpr, CAUSAL: tl.constexpr, BQ: tl.constexpr,
+    BT: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    sequence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
+    at_query, asked = _tile(query, sequence, head, queries, query_row, D, BQ, BD)
+    at_key, there = _tile(key, sequence, head, positions, key_row, D, BT, BD)
+    at_value, there = _tile(value, sequence, head, positions, key_row, D, BT, BD)
+    at_gradient, asked = _tile(gradient, sequence, head, queries, gradient_row, D, BQ, BD)
+    q, k = tl.load(at_query, asked, other=0.0), tl.load(at_key, there, other=0.0)
+    v, g = tl.load(at_value, there, other=0.0), tl.load(at_gradient, asked, other=0.0)
+    pattern = _pattern(q, k, queries, positions, CAUSAL, BQ, BT)
+    to_v = tl.dot(tl.trans(pattern).to(v.dtype), g, input_precision="ieee")
+    to_pattern = tl.dot(g, tl.trans(v), input_precision="ieee")
+    to_scores = (pattern * (to_pattern - tl.sum(pattern * to_pattern, axis=1)[:, None])).to(v.dtype)
+    to_q = tl.dot(to_scores, k, input_precision="ieee")
+    to_k = tl.dot(tl.trans(to_scores), q, input_precision="ieee")
+    at_query, asked = _tile(to_query, sequence, head, queries, to_query_row, D, BQ, BD)
+    at_key, there = _tile(to_key, sequence, head, positions, to_key_row, D, BT, BD)
+    at_value, there = _tile(to_value, sequence, head, positions, to_key_row, D, BT, BD)
+    tl.store(at_query, to_q.to(v.dtype), asked)
+    tl.store(at_key, to_k.to(v.dtype), there)
+    tl.store(at_value, to_v.to(v.dtype), there)
+
+
+def _run(kernel: Any, name: str, heads: int, causal: bool, read: Sequence[Tensor], written: Sequence[Tensor]) -> None:
+    """Run a kernel, a program for each head on each sequence.
+
+    Args:
+        kernel: the kernel.
+        name: whether it is the `forward` or the `backward` one.
+        heads: number of heads.
+        causal: whether there is a causal mask.
+        read: queries, keys, values and, backward, the gradient of what is brought.
+        written: what is brought or, backward, the gradients of queries, keys and values.
+    """
+    query, key = read[:2]
+    sizes = {"BQ": query.shape[1], "BT": key.shape[1], "BD": query.shape[2] // heads}
+    tiles = {name: max(_LEAST, triton.next_power_of_2(size)) for name, size in sizes.items()}
+    rows = [one.stride(1) for one in (query, key, *read[3:], *written[:2])]  # values lie as keys do
+    kernel[(query.shape[0] * heads,)](
+        *read, *written, query.shape[1], key.shape[1], heads, *rows, D=sizes["BD"], CAUSAL=causal, **tiles,
+        num_warps=_WARPS[name],
+    )  # fmt: skip
+
+
+def _brought(heads: int, causal: bool, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    brought = query.new_empty(query.shape)
+    _run(_forward, "forward", heads, causal, (query, key, value), (brought,))
+    return brought
+
+
+def _attend(made: Tensor, heads: int, causal: bool) -> Tensor:
+    return _brought(heads, causal, *made.contiguous().chunk(3, dim=2))
+
+
+def _attend_backward(made: Tensor, gradient: Tensor, heads: int, causal: bool) -> Tensor:
+    made = made.contiguous()
+    to_made = torch.empty_like(made)
+    read = *made.chunk(3, dim=2), gradient.contiguous()
+    _run(_backward, "backward", heads, causal, read, to_made.chunk(3, dim=2))
+    return to_made
+
+
+def _attend_last(query: Tensor, made: Tensor, heads: int, causal: bool) -> Tensor:
+    return _brought(heads, causal, query.contiguous(), *made.contiguous().chunk(2, dim=2))
+
+
+def _attend_last_backward(
+    query: Tensor, made: Tensor, gradient: Tensor, heads: int, causal: bool
+) -> tuple[Tensor, Tensor]:
+    query, made = query.contiguous(), made.contiguous()
+    to_query, to_made = torch.empty_like(query), torch.empty_like(made)
+    read = query, *made.chunk(2, dim=2), gradient.contiguous()
+    _run(_backward, "backward", heads, causal, read, (to_query, *to_made.chunk(2, dim=2)))
+    return to_query, to_made
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, heads, causal = inputs
+    ctx.save_for_backward(*tensors)
+    ctx.how = heads, causal
+
+
+def _attend_gradient(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    return torch.ops.hopscope.attend_backward(*ctx.saved_tensors, gradient, *ctx.how), None, None
+
+
+def _attend_last_gradient(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    to_query, to_made = torch.ops.hopscope.attend_last_backward(*ctx.saved_tensors, gradient, *ctx.how)
+    return to_query, to_made, None, None
+
+
+def _register() -> None:
+    """Make the four operations known to torch, so that its compiler takes each as a whole."""
+    how, make = "int heads, bool causal", torch.library.custom_op
+
+    whole = make("hopscope::attend", _attend, mutates_args=(), schema=f"(Tensor made, {how}) -> Tensor")
+    whole.register_fake(lambda made, heads, causal: made.new_empty(*made.shape[:2], made.shape[2] // 3))
+    whole.register_autograd(_attend_gradient, setup_context=_save)
+    back = make(
+        "hopscope::attend_backward", _attend_backward, mutates_args=(),
+        schema=f"(Tensor made, Tensor gradient, {how}) -> Tensor",
+    )  # fmt: skip
+    back.register_fake(lambda made, gradient, heads, causal: made.new_empty(made.shape))
+
+    last = make(
+        "hopscope::attend_last", _attend_last, mutates_args=(), schema=f"(Tensor query, Tensor made, {how}) -> Tensor"
+    )
+    last.register_fake(lambda query, made, heads, causal: query.new_empty(query.shape))
+    last.register_autograd(_attend_last_gradient, setup_context=_save)
+    back = make(
+        "hopscope::attend_last_backward", _attend_last_backward, mutates_args=(),
+        schema=f"(Tensor query, Tensor made, Tensor gradient, {how}) -> (Tensor, Tensor)",
+    )  # fmt: skip
+    back.register_fake(
+        lambda query, made, gradient, heads, causal: (query.new_empty(query.shape), made.new_empty(made.shape))
+    )
+
+
+_register()
