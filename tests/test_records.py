@@ -192,6 +192,19 @@ def test_what_was_a_bare_list_is_read(tmp_path, caplog):
         read(path)
 
 
+def test_a_foreign_file_is_not_first_said_to_be_an_old_record(tmp_path, caplog):
+    """Where every version states its kind, a file that does not is something else; where not, its fields tell."""
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "gpt2"}')
+    for named, words in (
+        (True, "is not the record of an animal"),
+        (False, "is damaged: .*missing required field name"),
+    ):
+        with pytest.raises(InputError, match=words):
+            read(path, upgrade=lambda fields, schema: fields, always_named=named)
+    assert not caplog.messages
+
+
 def test_a_seal_whose_name_is_damaged_is_no_old_record(tmp_path):
     path = tmp_path / "cat.json"
     FORM.write(path, CAT)

@@ -244,7 +244,7 @@ def _calibration(folder: Path, quick: bool, runs: tuple[Path, ...], work: Work) 
 
     whole = calibration.CalibrationStudy(runs=runs)
     if quick:
-        whole = replace(whole, built=whole.built[:1], runs=(), each=1, proof=calibration.QUICK)
+        whole = replace(whole, built=whole.built[:1], runs=(), each=1, sequences=128, proof=calibration.QUICK)
     senses = [
         (
             one.sense,

@@ -49,6 +49,7 @@ class RecordForm(Generic[T]):
         what: what a file is, in words for people, with the command that makes one if there is one.
         schema: the version that is written, and the newest that is understood.
         upgrade: turns older versions into today's; without it they are refused.
+        always_named: whether every version states its kind, so that a file which does not is of something else.
         bare: the field whose value alone the file held before it was a record: a list, or null.
         check: called with the fields as the file has them, once they are known to be of that type; it refuses by an
             `InputError`.
@@ -59,6 +60,7 @@ class RecordForm(Generic[T]):
     what: str
     schema: int = 1
     upgrade: Upgrade | None = None
+    always_named: bool = False
     bare: str | None = None
     check: Callable[[dict[str, Any]], None] = _nothing
 
@@ -76,7 +78,8 @@ class RecordForm(Generic[T]):
         fields = read_json(path, self.what)
         if self.bare is not None and not isinstance(fields, dict):
             fields = {self.bare: fields}
-        if not isinstance(fields, dict) or (fields.get("kind", self.kind if self.upgrade else None) != self.kind):
+        unnamed = self.kind if self.upgrade and not self.always_named else None
+        if not isinstance(fields, dict) or fields.get("kind", unnamed) != self.kind:
             raise InputError(f"{path} is not {self.what}; it was left untouched")
         whole = dict(fields)
         # Older runs have `format` where all records have `schema` now.
@@ -87,8 +90,7 @@ class RecordForm(Generic[T]):
                 f"{path} has schema {version!r} and this hopscope reads {self.schema} at most; it was left untouched, "
                 "update hopscope or make it anew"
             )
-        if not unseal(path, whole, run):
-            say_unsealed(path)
+        sealed = unseal(path, whole, run)
         fields.pop("seal", None)
         if version < self.schema:
             if self.upgrade is None:
@@ -101,6 +103,8 @@ class RecordForm(Generic[T]):
             self.check(fields)
         except InputError as error:
             raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
+        if not sealed:  # not before it is known to be a record at all
+            say_unsealed(path)
         return made
 
     def write(self, path: Path, value: T, run: str = "") -> None:

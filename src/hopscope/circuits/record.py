@@ -261,8 +261,6 @@ class Circuit:
         """
         path = check_path("the record of a circuit", path)
         fields = FORM.read(path, run)
-        if "strict" not in fields:
-            raise InputError(f"{path} is not {FORM.what}; it was left untouched")
         try:
             return _circuit(fields)
         except InputError as error:
@@ -290,12 +288,7 @@ def _certificate(sense: Sense, parts: Any, rules: int) -> dict[str, Any]:
 
 
 def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Bring an older record up to date: schema 1 has no strict reading; both older schemas are of rules 1, unsaid.
-
-    A file without a schema is no record of a circuit, since all say what they are; it gives no fields.
-    """
-    if not schema:
-        return {}
+    """Bring an older record up to date: schema 1 has no strict reading; both older schemas are of rules 1, unsaid."""
     return {**fields, "rules": 1} | ({"strict": None} if schema == 1 else {})
 
 
@@ -305,6 +298,7 @@ FORM = RecordForm(
     "the record of a circuit (`hopscope circuit RUN` makes one)",
     schema=3,
     upgrade=_upgrade,
+    always_named=True,
 )
 """The form of circuit.json, whose fields are those of `Circuit` with other names of paths; see `Circuit.load`."""
 

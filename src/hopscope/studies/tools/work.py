@@ -85,31 +85,34 @@ class Work:
             train_all(setups, folder, workers=self.workers, choice=choice, in_order=in_order, then=then, watch=watch)
 
     def each(self, what: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
-        """Call a function of a module with each of the jobs, in separate processes, each on one thread.
+        """Call a function of a module with each of the jobs, each on one thread.
 
-        With a single worker and no display of progress, the jobs run in this process.
+        They run in separate processes or, with a single worker or job, in this one: another would have to load
+        everything anew.
         """
         from hopscope.parallel import in_processes
         from hopscope.training.engine import available_cores
 
-        if self.idle:
+        if self.idle or not jobs:
             return
         workers = min(self.workers or available_cores(), len(jobs))
-        if workers == 1 and self.waiting is None:
-            for job in jobs:
-                function(*job)
-        elif jobs:
-            with self.waiting(what, len(jobs)) if self.waiting else nullcontext() as tell:
-                in_processes(
-                    _on_one_thread,
-                    [(function, *job) for job in jobs],
-                    workers,
-                    None if tell is None else lambda done: tell(len(done)),
-                )
+        with self.waiting(what, len(jobs)) if self.waiting else nullcontext() as tell:
+            if workers > 1:
+                tick = None if tell is None else lambda done: tell(len(done))
+                in_processes(_on_one_thread, [(function, *job) for job in jobs], workers, tick)
+                return
+            for number, job in enumerate(jobs, 1):
+                _on_one_thread(function, *job)
+                if tell is not None:
+                    tell(number)
 
 
 def _on_one_thread(function: Callable[..., None], *job: Any) -> None:
     import torch
 
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    function(*job)
+    try:
+        function(*job)
+    finally:
+        torch.set_num_threads(before)
