@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from hopscope.model.kernels import attention, fused_attention, gpu_products
+from hopscope.paper.recipes import A
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import engine as engines
 from hopscope.training.engine import Engine, EngineChoice, engine_here
@@ -127,5 +128,6 @@ def test_who_has_kernels_for_a_gpu(monkeypatch):
             chosen = EngineChoice(device="cuda", compiled=compiled).engine(setup)
             assert (chosen.fused, chosen.compiled, chosen.fused_blocks) == (there, compiled, False)
         assert engine_here(Engine("cuda", fused=True), setup).fused == there
+        assert not EngineChoice(device="cuda").engine(A).fused  # its head is too wide
     assert not attention.fits(65, 8, "cuda")
     assert not attention.fits(44, 64, "cuda")

@@ -140,13 +140,13 @@ class EngineChoice:
         Engine(device, threads, "fp32" if self.precision == "auto" else self.precision).check()
         precision = best_precision(device) if self.precision == "auto" else self.precision
         on_cpu = torch.device(device).type == "cpu"
-        attention, blocks = not on_cpu and attention_kernels.available(device), False
-        if on_cpu and not self.compiled:
-            attention, blocks = _ours(setup, precision)
+        attention = blocks = False
+        if not (on_cpu and self.compiled):
+            attention, blocks = _ours(setup, precision, device)
         compiled = self.compiled
         if compiled is None:
-            ours = on_cpu and (attention or blocks)
-            compiled = not ours and _worth_compiling(setup, precision, on_cpu)
+            instead = on_cpu and (attention or blocks)
+            compiled = not instead and _worth_compiling(setup, precision, on_cpu)
         models, rows = len(setup.seeds), setup.recipe.batch_size * setup.problem.sequence_length
         return Engine(
             device=device,
@@ -171,12 +171,14 @@ FASTEST = EngineChoice()
 """The choice that leaves everything open: whatever is fastest on this machine."""
 
 
-def _ours(setup: Setup, precision: Precision) -> tuple[bool, bool]:
+def _ours(setup: Setup, precision: Precision, device: str) -> tuple[bool, bool]:
     """Whether attention, and whether whole blocks, can go through our own kernels."""
     shape, length = setup.recipe.architecture(setup.problem), setup.problem.sequence_length
-    quick = shape.d_head in fused_attention.QUICK and fused_attention.fits(length, shape.d_head)
+    quick = attention_kernels.fits(length, shape.d_head, device) and attention_kernels.available(device)
+    if torch.device(device).type != "cpu":
+        return quick, False
     whole = fused_block.fits(precision, length, shape.d_model, shape.d_head)
-    return quick and fused_attention.available(), whole and fused_block.available(precision)
+    return quick and shape.d_head in fused_attention.QUICK, whole and fused_block.available(precision)
 
 
 def engine_here(engine: Engine, setup: Setup) -> Engine:
