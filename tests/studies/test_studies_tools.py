@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import torch
 from planted_arms import ARM, ARMS, MIXED, THREE, arm, learns
 from planted_circuits import DOUBLING, seen
 
@@ -146,3 +150,25 @@ def test_what_a_study_comes_to_must_be_all_that_was_known(tmp_path):
         asking.found(Work())
     model, other = seen(DOUBLING, 7, made="made"), seen(DOUBLING, 8, made="")
     assert len(told((model, replace(model, loss=0.3), other))) == 2
+
+
+def _notes(folder: Path, name: str) -> None:
+    (folder / name).write_text(f"{os.getpid()} {torch.get_num_threads()}")
+
+
+@pytest.mark.parametrize(("workers", "jobs"), [(1, 3), (2, 2), (2, 1), (None, 0)])
+def test_jobs_take_a_thread_each_and_one_worker_is_this_process(workers, jobs, tmp_path):
+    told: list[int] = []
+    work = Work(workers=workers, waiting=lambda what, n: nullcontext(told.append))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        work.each("notes", _notes, [(tmp_path, f"{n}") for n in range(jobs)])
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    noted = [path.read_text().split() for path in sorted(tmp_path.iterdir())]
+    here = {process == str(os.getpid()) for process, _ in noted}
+    assert here == ({min(workers or 1, jobs) == 1} if jobs else set())
+    assert [threads for _, threads in noted] == ["1"] * jobs
+    assert told[-1:] == [jobs][: bool(jobs)]

@@ -93,6 +93,9 @@ MORE_OF_A = tuple(
 )
 """With A, B and C these are ten models of their recipe: what C11 calls a distribution."""
 
+_NINE = tuple(range(9))
+"""One seed more than the paper has: of eight, C3 might count fewer pairs than the 36 that it asks for."""
+
 PAPER = Preset(
     name="paper",
     summary="the exact recipes of the paper; days on a CPU, made for a GPU",
@@ -104,10 +107,8 @@ PAPER = Preset(
         layers=tuple(range(1, 9)),
         hops=5,
         plain_hops=3,
-        seeds=tuple(
-            range(9)
-        ),  # one more than the paper's eight, of which C3 might count fewer than the 36 that it asks for
-        plain_seeds=tuple(range(9)),
+        seeds=_NINE,
+        plain_seeds=_NINE,
     ),
     circuits=CircuitStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A), "transformers", "thorough"),
     emergence=EmergenceStudy("paper", (recipes.D,), "transformers", "thorough"),
