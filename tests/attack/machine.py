@@ -1,7 +1,7 @@
 """What a machine does to a program: no file handles left, a disk that is read-only, a clock that goes back, a folder
 that has moved, a second process. Prints what should not have happened, a line a fault; status 1 where there is any.
 
-Every case is a fork, so this is run in a process of its own: `python tests/attack/machine.py NAME GOOD ROOM`.
+Every case is a fork, so this is run in a process of its own: `python tests/attack/machine.py GOOD ROOM NAME ...`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Cases:
 
     def __init__(self, good: Path, room: Path) -> None:
         self._good, self._room, self._cases = good, room, 0
+        self._left: dict[tuple[str, ...], Path] = {}
 
     def no_handles(self) -> Iterator[str]:
         """With room for k files beside those that are open, a command ends well or in a sentence; then it goes on."""
@@ -81,7 +82,7 @@ class Cases:
         _worked_out_once()
         for arguments in (RESUME, REPORT):
             name, wanted = arguments[1], self._alone(arguments)
-            page = _page(self._last / name)
+            page = _page(self._left_alone(arguments) / name)
             for how in ("moved", "copied", "linked"):
                 inside = self._fresh()
                 there = inside / "some where" / "else"
@@ -128,10 +129,15 @@ class Cases:
 
     def _alone(self, arguments: list[str]) -> dict[str, bytes]:
         """What a command leaves that nothing disturbs."""
-        self._last = self._fresh()
-        ended = command(arguments, self._last, before=quick, seconds=120)
-        assert ended.status == 0, ended.said
-        return contents(self._last)
+        return contents(self._left_alone(arguments))
+
+    def _left_alone(self, arguments: list[str]) -> Path:
+        """The folder in which nothing disturbed a command."""
+        if (asked := tuple(arguments)) not in self._left:
+            self._left[asked] = self._fresh()
+            ended = command(arguments, self._left[asked], before=quick, seconds=120)
+            assert ended.status == 0, ended.said
+        return self._left[asked]
 
     def _goes_on(
         self,
@@ -220,8 +226,8 @@ def _together(arguments: list[str], inside: Path, count: int) -> list[Ended]:
     return found
 
 
-def main(name: str, good: str, room: str) -> int:
-    """Make the good folders where they are not, then run the cases of a name."""
+def main(good: str, room: str, *names: str) -> int:
+    """Make the good folders, then run the cases of these names."""
     import filelock
     import matplotlib.pyplot
     import scipy.stats
@@ -231,12 +237,12 @@ def main(name: str, good: str, room: str) -> int:
 
     assert all((filelock, matplotlib, scipy, circuit, emergence, report, reproduce, train))  # or forks import them anew
     torch.set_num_threads(1)
-    if not Path(good).exists():
-        make(Path(good))
-    found = 0
-    for fault in getattr(Cases(Path(good), Path(room)), name)() if name != "make" else ():
-        print(fault, flush=True)
-        found += 1
+    make(Path(good))
+    cases, found = Cases(Path(good), Path(room)), 0
+    for name in names:
+        for fault in getattr(cases, name)():
+            print(f"{name}: {fault}", flush=True)
+            found += 1
     return 1 if found else 0
 
 
