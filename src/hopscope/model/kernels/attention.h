@@ -1,4 +1,4 @@
-/* Causal or full softmax attention over short sequences: what attention.c does, and how its arguments are laid out.
+/* Causal or full softmax attention over short sequences: what attention.c and attention_edited.c share.
 
    query:   [sequence][one of the last positions][head][width], already divided by sqrt(width)
    made:    [sequence][position][key, value][head][width]
@@ -48,3 +48,17 @@ void heads_forward(
 void heads_backward(
     int64_t first, int64_t end, int is_half, int head_width, Shape shape, const void *query, const void *made,
     const void *gradient, void *query_gradient, void *made_gradient);
+
+#define NUMBERS 4096 /* of all positions of a head, with what fills them up to whole vectors */
+
+/* From one row to the next: a whole number of vectors. */
+ALWAYS int pitch_of(int width) { return (width + EIGHT - 1) / EIGHT * EIGHT; }
+
+/* A width that the compiler knows lets it keep sums in registers: those of `fused_attention.QUICK`. */
+#define OF_SIZE(H, W, call) { enum { half = H, width = W }; call; }
+#define IN_ITS_SIZE(call)                                                                           \
+    if (head_width == 8 && is_half) OF_SIZE(1, 8, call)                                             \
+    else if (head_width == 8) OF_SIZE(0, 8, call)                                                   \
+    else if (head_width == 16 && is_half) OF_SIZE(1, 16, call)                                      \
+    else if (head_width == 16) OF_SIZE(0, 16, call)                                                 \
+    else { const int half = is_half, width = head_width; (void)half; call; }

@@ -1,8 +1,8 @@
 """Attention over short sequences in one pass, through a few lines of C that are compiled for the machine at hand.
 
 For sequences of a few dozen positions and narrow heads, torch's softmax and its backward pass cost more than all
-products of a model together. `attention.c` computes one head on one sequence within the first-level cache. Where there
-is no compiler, torch computes attention.
+products of a model together. `attention.c` computes heads within a core's own caches, and `attention_edited.c` those of
+which an edit replaces rows. Where there is no compiler, torch computes attention.
 """
 
 from __future__ import annotations
