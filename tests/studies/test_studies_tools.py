@@ -6,12 +6,12 @@ import os
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import torch
 from planted_arms import ARM, ARMS, MIXED, THREE, arm, learns
 from planted_circuits import DOUBLING, seen
+from who_works import note
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
@@ -152,10 +152,6 @@ def test_what_a_study_comes_to_must_be_all_that_was_known(tmp_path):
     assert len(told((model, replace(model, loss=0.3), other))) == 2
 
 
-def _notes(folder: Path, name: str) -> None:
-    (folder / name).write_text(f"{os.getpid()} {torch.get_num_threads()}")
-
-
 @pytest.mark.parametrize(("workers", "jobs"), [(1, 3), (2, 2), (2, 1), (None, 0)])
 def test_jobs_take_a_thread_each_and_one_worker_is_this_process(workers, jobs, tmp_path):
     told: list[int] = []
@@ -163,7 +159,7 @@ def test_jobs_take_a_thread_each_and_one_worker_is_this_process(workers, jobs, t
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        work.each("notes", _notes, [(tmp_path, f"{n}") for n in range(jobs)])
+        work.each("notes", note, [(tmp_path / f"{n}",) for n in range(jobs)])
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
