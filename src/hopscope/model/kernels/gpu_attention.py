@@ -45,6 +45,19 @@ def _tile(start, sequence, head, rows, row_size, D: tl.constexpr, BR: tl.constex
 
 
 @triton.jit
+def _read(start, sequence, head, rows, row_size, D: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr):
+    """The rows of a head on a sequence, zeros beyond them."""
+    at, there = _tile(start, sequence, head, rows, row_size, D, BR, BD)
+    return tl.load(at, there, other=0.0)
+
+
+@triton.jit
+def _write(made, start, sequence, head, rows, row_size, D: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr):
+    at, there = _tile(start, sequence, head, rows, row_size, D, BR, BD)
+    tl.store(at, made.to(start.dtype.element_ty), there)
+
+
+@triton.jit
 def _pattern(q, k, queries, positions, CAUSAL: tl.constexpr, BQ: tl.constexpr, BT: tl.constexpr):
     """The softmax of the scores, each query's row; rows beyond the last query are anything finite."""
     scores = tl.dot(q, tl.trans(k), input_precision="ieee")
@@ -63,14 +76,12 @@ def _forward(
     CAUSAL: tl.constexpr, BQ: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     sequence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
-    at_query, asked = _tile(query, sequence, head, queries, query_row, D, BQ, BD)
-    at_key, there = _tile(key, sequence, head, positions, key_row, D, BT, BD)
-    at_value, there = _tile(value, sequence, head, positions, key_row, D, BT, BD)
-    at_brought, asked = _tile(brought, sequence, head, queries, brought_row, D, BQ, BD)
-    q, k = tl.load(at_query, asked, other=0.0), tl.load(at_key, there, other=0.0)
-    v = tl.load(at_value, there, other=0.0)
+    q = _read(query, sequence, head, queries, query_row, D, BQ, BD)
+    k = _read(key, sequence, head, positions, key_row, D, BT, BD)
+    v = _read(value, sequence, head, positions, key_row, D, BT, BD)
     pattern = _pattern(q, k, queries, positions, CAUSAL, BQ, BT)
-    tl.store(at_brought, tl.dot(pattern.to(v.dtype), v, input_precision="ieee").to(v.dtype), asked)
+    made = tl.dot(pattern.to(v.dtype), v, input_precision="ieee")
+    _write(made, brought, sequence, head, queries, brought_row, D, BQ, BD)
 
 
 @triton.jit
@@ -80,24 +91,19 @@ def _backward(
     BT: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     sequence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
-    at_query, asked = _tile(query, sequence, head, queries, query_row, D, BQ, BD)
-    at_key, there = _tile(key, sequence, head, positions, key_row, D, BT, BD)
-    at_value, there = _tile(value, sequence, head, positions, key_row, D, BT, BD)
-    at_gradient, asked = _tile(gradient, sequence, head, queries, gradient_row, D, BQ, BD)
-    q, k = tl.load(at_query, asked, other=0.0), tl.load(at_key, there, other=0.0)
-    v, g = tl.load(at_value, there, other=0.0), tl.load(at_gradient, asked, other=0.0)
+    q = _read(query, sequence, head, queries, query_row, D, BQ, BD)
+    k = _read(key, sequence, head, positions, key_row, D, BT, BD)
+    v = _read(value, sequence, head, positions, key_row, D, BT, BD)
+    g = _read(gradient, sequence, head, queries, gradient_row, D, BQ, BD)
     pattern = _pattern(q, k, queries, positions, CAUSAL, BQ, BT)
     to_v = tl.dot(tl.trans(pattern).to(v.dtype), g, input_precision="ieee")
     to_pattern = tl.dot(g, tl.trans(v), input_precision="ieee")
     to_scores = (pattern * (to_pattern - tl.sum(pattern * to_pattern, axis=1)[:, None])).to(v.dtype)
     to_q = tl.dot(to_scores, k, input_precision="ieee")
     to_k = tl.dot(tl.trans(to_scores), q, input_precision="ieee")
-    at_query, asked = _tile(to_query, sequence, head, queries, to_query_row, D, BQ, BD)
-    at_key, there = _tile(to_key, sequence, head, positions, to_key_row, D, BT, BD)
-    at_value, there = _tile(to_value, sequence, head, positions, to_key_row, D, BT, BD)
-    tl.store(at_query, to_q.to(v.dtype), asked)
-    tl.store(at_key, to_k.to(v.dtype), there)
-    tl.store(at_value, to_v.to(v.dtype), there)
+    _write(to_q, to_query, sequence, head, queries, to_query_row, D, BQ, BD)
+    _write(to_k, to_key, sequence, head, positions, to_key_row, D, BT, BD)
+    _write(to_v, to_value, sequence, head, positions, to_key_row, D, BT, BD)
 
 
 def _run(kernel: Any, name: str, heads: int, causal: bool, read: Sequence[Tensor], written: Sequence[Tensor]) -> None:
