@@ -31,7 +31,7 @@ from hopscope.theory.path import Row
 BATCH = some_batch(PROBLEM, 4)
 WHERE = coordinates(BATCH, causal=True)
 LENGTH = PROBLEM.sequence_length
-DEPENDING = (Intervention.KNOCK_OUT, Intervention.RESAMPLE, Intervention.POSITIONAL)
+DEPENDING = (Intervention.KNOCK_OUT, Intervention.RESAMPLE, Intervention.POSITIONAL, Intervention.ALIKE)
 """What is told by the model's own patterns."""
 
 needs_compiler = pytest.mark.skipif(
@@ -92,6 +92,14 @@ def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Form], where: Coord
                     row = own.clone()
                     row[gone] = 0
                     row = row / row.sum()
+                elif edit.kind is Intervention.ALIKE:
+                    row, seen = own.clone(), [k for k in seen if k != q]
+                    for k in mine.keys() & {*seen}:
+                        others = [n for n in seen if n not in mine and holder[n][1] == mine[k]]
+                        row[k] = own[others].mean() if others else 0
+                    if row[seen].sum():
+                        row[seen] *= own[seen].sum() / row[seen].sum()
+                    row[q] = 1 - row[seen].sum()
                 elif edit.kind is Intervention.RESAMPLE:
                     row = pattern[0, (b + 1) % batch, h, q]
                 else:
@@ -155,6 +163,26 @@ def test_knocking_out_all_there_is_leaves_the_rest() -> None:
         own = WHERE.relation[b, :, 0] < 5  # position 0 is of the query's own chain
         assert not found[0, b, 0, own, 0][1:].any(), holder
         assert torch.equal(found[0, b, 0, ~own, 0], torch.ones(int((~own).sum())))
+
+
+def test_a_look_at_the_own_chain_alone_is_spread_over_all_chains() -> None:
+    """Where nothing lies on others there is no mean of theirs to take."""
+    pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
+    query, key = 4, 3
+    at, there = WHERE.place[:, 0, query], WHERE.place[:, 0, key]
+    pattern[0, range(4), 0, at, there] = 1.0
+    found = changed_by([of_layer({(0, query): Form(Intervention.ALIKE)})], 1, pattern)[0, :, 0]
+    for number in range(4):
+        seen = [place for place in WHERE.place[number, :, key].tolist() if place < at[number]]
+        assert found[number, at[number], seen].tolist() == pytest.approx([1 / len(seen)] * len(seen))
+
+
+def test_where_no_other_chain_is_seen_nothing_stays_on_the_own_one() -> None:
+    """The chain that stands first would be told else, though not from any other."""
+    pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
+    pattern[..., 1, 0], pattern[..., 1, 1] = 0.75, 0.25
+    found = changed_by([of_layer({(0, query): Form(Intervention.ALIKE) for query in range(5)})], 1, pattern)
+    assert found[0, :, 0, 1, :2].tolist() == [[0.0, 1.0]] * 4
 
 
 def test_many_candidates_are_each_their_own() -> None:

@@ -7,7 +7,7 @@ import torch
 from small_models import PROBLEM, random_model
 from tokenizers_made import tokenizer
 
-from hopscope.circuits.certificate.alike import errors_alike, errors_rewired
+from hopscope.circuits.alike import errors_alike, errors_rewired
 from hopscope.circuits.form import KEEP, UNIFORM, one_hot
 from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.language.batch import TextTask, text_batch, words_rewired

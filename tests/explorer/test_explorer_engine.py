@@ -8,7 +8,7 @@ import torch
 from explorer_node import chunk_json, in_node
 from small_models import random_model
 
-from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, Form, Intervention, one_hot
+from hopscope.circuits.form import ALIKE, IDENTITY, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.explorer import live
 from hopscope.explorer.arrays import pack, unpack
@@ -29,6 +29,7 @@ FORMS = {
     "zero": ZERO,
     "one_hot": one_hot(5),
     "knock_out": Form(Intervention.KNOCK_OUT, (5, 7)),
+    "alike": ALIKE,
     "mixture": Form(Intervention.MIXTURE, (5, 7), (0.3, 0.7)),
     "mean": Form(Intervention.MEAN, (), tuple(np.linspace(0, 1, 18).tolist())),
 }
@@ -79,7 +80,7 @@ def test_answers_and_losses_are_those_of_pytorch_under_every_intervention(name):
     model = live.half(model_of(problem, shape))
     batch = live.batch_of(problem)[:2]
     evaluator = VectorEvaluator(model, problem, batch)
-    rows = [Row(layer, 0, query) for layer in (1, 2) for query in (8, 1)]
+    rows = [Row(layer, head, query) for layer in (1, 2) for head in range(model.shape.heads) for query in (8, 1)]
     programs = [dict.fromkeys(rows, form) if form else {} for form in FORMS.values()]
     packed = live.weights(model)
     given = {

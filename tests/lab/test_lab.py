@@ -90,7 +90,7 @@ def test_keys_that_are_knocked_out_of_one_row_add_up(run):
         ("L1.H1", ["uniform"], "an ablation is one of"),
         ("layer 1", "uniform", "a place is written like L3.H1"),
         ("L1.H1 x9", "uniform", "x9"),
-        ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, positional, resample, keep"),
+        ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, positional, resample, alike, keep"),
         ("L1.H1", "knock_out", "knock_out of a path"),
     ],
 )

@@ -19,8 +19,8 @@ import hopscope as hs
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.own_model.training import make_model, publish
+from hopscope.circuits.alike import errors_alike
 from hopscope.circuits.certificate import Evidence, Proof, certify
-from hopscope.circuits.certificate.alike import errors_alike
 from hopscope.circuits.certificate.harness import _by_hand
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
 from hopscope.circuits.language.batch import TextTask, text_batch

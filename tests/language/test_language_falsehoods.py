@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 import torch
@@ -22,9 +23,10 @@ from planted_falsehoods import (
     through_a_word,
 )
 
+from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.certificate import Certificate, Evidence, Proof, certify
-from hopscope.circuits.certificate.alike import ChainsAlike, OtherChains
-from hopscope.circuits.form import KEEP, UNIFORM, Program, one_hot
+from hopscope.circuits.certificate.harness import _by_hand
+from hopscope.circuits.form import ALIKE, KEEP, UNIFORM, Program, one_hot
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.search.units import Units
@@ -155,3 +157,14 @@ def test_for_a_word_the_chain_that_is_asked_about_counts_as_its_own() -> None:
         assert after[number, others[number, 0]] == pytest.approx(0.9 * 0.3 / 0.4)
     assert after[3, places[3]].tolist() == pytest.approx([0.15] * 4)
     torch.testing.assert_close(after[:, 8], before[0, :, 0, word, 8])
+
+
+def test_a_form_says_the_same_of_text_and_is_put_in_place_by_hand_too() -> None:
+    """Of rows of words, of names and of the query."""
+    asked = _asked(honest(), 8)
+    queries = WORD, NAMES.index(">x1"), NAMES.index("answer")
+    rows = [Row(layer, head, query) for layer, head, query in product((0, 1), (0, 1), queries)]
+    program: Program = dict.fromkeys(rows, ALIKE)
+    (found,) = asked.errors([program])
+    torch.testing.assert_close(found.double().mean(dim=1), errors_alike(asked, {}, dict.fromkeys(rows, ())))
+    torch.testing.assert_close(_by_hand(asked, program), found, atol=1e-5, rtol=1e-4)

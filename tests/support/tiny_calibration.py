@@ -6,7 +6,10 @@ from hopscope.studies import calibration
 from hopscope.studies.calibration import CalibrationStudy
 from hopscope.studies.planted.kinds import KINDS
 
-ONE_HOP = tuple(kind for kind in KINDS["natural"] if kind not in ("at rest", "idle key"))
+RESTING = ("at rest", "aside", "idle key", "spare look")
+"""Kinds with a head that rests, for which there must be two pairs."""
+
+ONE_HOP = tuple(kind for kind in KINDS["natural"] if kind not in RESTING)
 """What there is to plant in models of one hop."""
 
 TINY = CalibrationStudy(built=((1, 0), (1, 1)), kinds=ONE_HOP, each=2, sequences=64, proof=calibration.QUICK)

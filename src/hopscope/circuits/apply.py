@@ -1,8 +1,8 @@
 """Applies programs to attention patterns: the patterns of many candidates go in, the changed patterns come out.
 
-Every intervention is one formula, normalise(base x factor): `base` is the model's own pattern, that of another
+Nearly every intervention is one formula, normalise(base x factor): `base` is the model's own pattern, that of another
 example, the average of all examples, or 1 wherever a key is allowed; `factor` depends on the query's role and on the
-key's relation to it.
+key's relation to it. Only `alike` compares a query's keys with each other (`chains`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from hopscope.circuits.chains import Chains
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.form import Form, Intervention, Program
 from hopscope.errors import InputError
@@ -21,15 +22,16 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, FixedRows, Pattern
 from hopscope.theory.path import Row
 
-_OWN, _FIXED, _OTHER, _AVERAGE = 1, 2, 3, 4
+_OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE = 1, 2, 3, 4, 5
 """Codes for the base of a changed row: its own pattern, 1 wherever a key is allowed, another example's pattern, the
-average of all examples' patterns. 0 means `keep`."""
+average of all examples' patterns, its own with chains alike. 0 means `keep`."""
 
 _BASES = {
     Intervention.KEEP: 0,
     Intervention.KNOCK_OUT: _OWN,
     Intervention.RESAMPLE: _OTHER,
     Intervention.POSITIONAL: _AVERAGE,
+    Intervention.ALIKE: _ALIKE,
 }
 
 
@@ -53,6 +55,8 @@ class Drawer:
         self.where = where
         self._allowed = where.allowed.float()
         self._factors: OrderedDict[HeadForms, Float[Tensor, "batch query key"]] = OrderedDict()
+        self._chains = Chains(where)
+        self._shared: dict[tuple[int, ...], Bool[Tensor, "batch key key"]] = {}
         self._fixed: dict[HeadForms, tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]] = {}
 
     def factor(self, forms: HeadForms) -> Float[Tensor, "batch query key"]:
@@ -107,6 +111,15 @@ class Drawer:
         raw = pattern * factor
         raw = torch.where(raw.sum(dim=-1, keepdim=True) < 1e-6, rest, raw)
         return raw / raw.sum(dim=-1, keepdim=True)
+
+    def alike(
+        self, pattern: Float[Tensor, "any batch query key"], forms: HeadForms
+    ) -> Float[Tensor, "any batch query key"]:
+        """The model's pattern, with all chains alike where the forms say so."""
+        queries = tuple(query for query, form in forms if form.kind is Intervention.ALIKE)
+        if queries not in self._shared:
+            self._shared[queries] = self._chains.shared(dict.fromkeys(queries, ()))
+        return self._chains.alike(pattern, self._shared[queries])
 
 
 class _Layer:
@@ -171,6 +184,8 @@ class _Layer:
             fixed = tuple((query, form) for query, form in forms if _BASES.get(form.kind, _FIXED) == _FIXED)
             changed = torch.where(base == _FIXED, drawer.factor(fixed)[:, -queries:], changed)
             changed = torch.where(base == _OWN, drawer.own(pattern, forms), changed)
+        if _ALIKE in used:
+            changed = torch.where(base == _ALIKE, drawer.alike(pattern, forms), changed)
         if _OTHER in used:
             changed = torch.where(base == _OTHER, pattern.roll(-1, dims=-3), changed)
         if _AVERAGE in used:

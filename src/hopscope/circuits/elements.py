@@ -76,7 +76,7 @@ class CircuitPath:
 
 @dataclass(frozen=True)
 class Helper:
-    """A row in use that attends to no other role of its own chain.
+    """A row in use that attends to no other role of its own chain, or for which that is not needed.
 
     Attributes:
         layer: number of the layer, from 1.

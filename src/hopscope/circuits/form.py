@@ -48,6 +48,10 @@ class Intervention(Enum):
     """The model's own pattern without some roles of the same chain, scaled to sum to 1 again. Where nothing is left,
     the positions that remain share the weight; where none remain, the row attends to its own position."""
 
+    ALIKE = "alike"
+    """The model's own pattern with as much on every role of the own chain as of another one, on average over those that
+    are seen (none, if none are), and as much on chains in all: the row does not tell its own chain from others."""
+
     RESAMPLE = "resample"
     """The pattern this row has on the next sequence of the batch, position by position: a real pattern of this head,
     but one that does not depend on this sequence's shuffle."""
@@ -114,6 +118,7 @@ ZERO = Form(Intervention.ZERO)
 KEEP = Form(Intervention.KEEP)
 RESAMPLE = Form(Intervention.RESAMPLE)
 POSITIONAL = Form(Intervention.POSITIONAL)
+ALIKE = Form(Intervention.ALIKE)
 
 
 def one_hot(key: int) -> Form:
@@ -124,6 +129,11 @@ def one_hot(key: int) -> Form:
 def knock_out(*keys: int) -> Form:
     """The row's own pattern without these roles of the same chain."""
     return Form(Intervention.KNOCK_OUT, keys)
+
+
+def own_pattern(form: Form) -> Form:
+    """What stands of a row's form where rows in use make their own patterns: `keep`, or `alike` if it is that."""
+    return form if form == ALIKE else KEEP
 
 
 Program = Mapping[Row, Form]

@@ -7,7 +7,18 @@ from collections.abc import Iterable
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, UNIFORM, ZERO, Form, Intervention, one_hot
+from hopscope.circuits.form import (
+    ALIKE,
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    UNIFORM,
+    ZERO,
+    Form,
+    Intervention,
+    one_hot,
+    own_pattern,
+)
 from hopscope.circuits.role_maps import RoleMaps
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
@@ -65,8 +76,11 @@ class Hypotheses:
         return [row for row in rows if not self.is_off(row, program[row])]
 
     def natural(self, program: Draft) -> Draft:
-        """The natural reading of a program: rows in use make their own patterns, others are off as they are in it."""
-        return {row: form if self.is_off(row, form) else KEEP for row, form in program.items()}
+        """The natural reading of a program: rows in use make their own patterns, others are off as they are in it.
+
+        A row that is said to look at all chains alike does so.
+        """
+        return {row: form if self.is_off(row, form) else own_pattern(form) for row, form in program.items()}
 
     def chainless(self, row: Row) -> bool:
         """Whether there is no other role that a row attends to more (by 0.1) in its own chain than in other chains."""
@@ -106,8 +120,8 @@ class Hypotheses:
     def keys(self, row: Row, form: Form) -> list[tuple[int, float]]:
         """The key roles that a row in this form attends to besides the query itself, each with its weight.
 
-        Empty if the row is off. In its mean pattern, its positional one and its own, a row attends to the roles of
-        `heavy`.
+        Empty if the row is off, or looks at all chains alike. In its mean pattern, its positional one and its own, a
+        row attends to the roles of `heavy`.
         """
         if form.kind is Intervention.ONE_HOT:
             return [(form.keys[0], 1.0)]
@@ -115,7 +129,7 @@ class Hypotheses:
             total = sum(form.weights)
             pairs = [(key, weight / total) for key, weight in zip(form.keys, form.weights, strict=True)]
             return [(key, weight) for key, weight in pairs if key != row.query]
-        if self.is_off(row, form):
+        if form == ALIKE or self.is_off(row, form):
             return []
         weight = self.weights(row)
         return [(key, weight[key]) for key in sorted(self.heavy(row), key=lambda key: -weight[key])]

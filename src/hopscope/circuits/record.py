@@ -69,7 +69,7 @@ class Circuit:
         others: other circuits that the search ended in.
         search: the settings of the search and what it took, as plain values.
         certificate: the certificate of the natural reading.
-        helpers: rows in use that attend to no other role of their chain.
+        helpers: rows in use that attend to no other role of their chain, or need not.
         strict: what the paper's own procedure finds (Appendix E); None where the model does not hold the bar.
         text: for a language model, what was asked and how well it answers; else None.
 

@@ -17,7 +17,18 @@ from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.foreign import ForeignEvaluator
-from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Intervention, knock_out
+from hopscope.circuits.form import (
+    ALIKE,
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    RESAMPLE,
+    UNIFORM,
+    ZERO,
+    Form,
+    Intervention,
+    knock_out,
+)
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import SILENT, Journal, Watch
@@ -36,6 +47,7 @@ ABLATIONS: Mapping[str, Form] = {
     "zero": ZERO,
     "positional": POSITIONAL,
     "resample": RESAMPLE,
+    "alike": ALIKE,
     "keep": KEEP,
 }
 """The forms that `Model.ablate` can put in the place of a row, by name; `knock_out` masks one key of the row."""

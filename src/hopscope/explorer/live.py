@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from hopscope.circuits.apply import ProgramEdit, by_layer
-from hopscope.circuits.form import KEEP, UNIFORM, Intervention
+from hopscope.circuits.form import KEEP, UNIFORM, Intervention, own_pattern
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
@@ -78,7 +78,7 @@ def alone(circuit: Circuit) -> dict[Row, Any]:
         for head in range(circuit.heads)
         for query in range(len(circuit.problem.roles))
     )
-    return {row: KEEP if row in used else program.get(row, UNIFORM) for row in rows}
+    return {row: own_pattern(program.get(row, KEEP)) if row in used else program.get(row, UNIFORM) for row in rows}
 
 
 def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.alike import errors_alike, errors_rewired, rewirings
+from hopscope.circuits.alike import errors_alike, errors_rewired, rewirings
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy

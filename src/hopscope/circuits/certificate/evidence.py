@@ -92,7 +92,7 @@ class Evidence(Sampling):
 
     @cached_property
     def helpers(self) -> list[Row]:
-        """The rows in use that attend to no other role of their own chain."""
+        """The rows in use that attend to no other role of their own chain, or to all chains alike."""
         with_path = {path.row for path in self.paths}
         return [row for row in self.rows if row not in with_path]
 

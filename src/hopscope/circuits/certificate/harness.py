@@ -10,7 +10,7 @@ from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.coordinates import Sequences
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import RESAMPLE, Form, Intervention, Program, one_hot
+from hopscope.circuits.form import ALIKE, RESAMPLE, Form, Intervention, Program, one_hot
 from hopscope.model.edit import Edit, Pattern
 from hopscope.theory.path import Row
 
@@ -101,14 +101,14 @@ class _Placed(Edit):
         for row, form in self._program.items():
             if row.layer == layer and form.kind is not Intervention.KEEP:
                 sequence, query = (self._role[:, hidden:] == row.query).nonzero(as_tuple=True)
-                before = captured[0, sequence, row.head, query]
+                before = (pattern if form == ALIKE else captured)[0, sequence, row.head, query]
                 placed[0, sequence, row.head, query] = self._weights(form, sequence, query + hidden, before)
         return placed
 
     def _weights(
         self, form: Form, sequence: Int[Tensor, " row"], query: Int[Tensor, " row"], before: Float[Tensor, "row key"]
     ) -> Float[Tensor, "row key"]:
-        """What the positions of one row attend to."""
+        """What the positions of one row attend to; `before` is their own pattern, or its mean over the batch."""
         position = torch.arange(before.shape[-1]).expand_as(before)
         if form.kind in (Intervention.UNIFORM, Intervention.MEAN):
             seen = (position <= query[..., None]).float() if self._causal else torch.ones_like(before)
@@ -125,4 +125,29 @@ class _Placed(Edit):
             shares = [share / sum(form.weights) for share in form.weights] or [1.0]
             keys = [self._place[sequence, self._chain[sequence, query], key, None] for key in form.keys]
             return torch.stack([share * (position == key) for key, share in zip(keys, shares, strict=True)]).sum(dim=0)
+        if form == ALIKE:
+            rows = zip(sequence.tolist(), query.tolist(), before, strict=True)
+            return torch.stack([self._alike(number, at, weights) for number, at, weights in rows])
         return torch.zeros_like(before) if form.kind is Intervention.ZERO else before
+
+    def _alike(self, sequence: int, query: int, weights: Float[Tensor, " key"]) -> Float[Tensor, " key"]:
+        """What one position attends to if all chains are alike to it; in text the chain asked about is its own too."""
+        places, role = self._place[sequence].tolist(), self._role[sequence].tolist()
+        asked = [places[number] for number in range(len(places)) if places[number][-1] >= 0]
+        own = {*(places[chain] if (chain := int(self._chain[sequence, query])) >= 0 else ())}
+        own |= {*asked[0]} if len(asked) == 1 else {*()}
+        seen = [key for chain in places for key in chain if key >= 0 and key != query]
+        seen = [key for key in seen if key <= query or not self._causal]
+        even, blind = weights.clone(), weights.clone()
+        for key in seen:
+            same = [one for one in seen if role[one] == role[key]]
+            others = [one for one in same if one not in own]
+            even[key] = weights[same].mean() if others else 0.0
+            if key in own:
+                blind[key] = weights[others].mean() if others else 0.0
+        before, after = float(weights[seen].sum()), float(blind[seen].sum())
+        if after > 1e-6 * before:
+            blind[seen] *= before / after
+            return blind
+        even[query] += before - float(even[seen].sum())
+        return even

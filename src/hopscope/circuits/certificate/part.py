@@ -15,7 +15,7 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
-RULES = 10
+RULES = 11
 """Version of what the parts ask, kept in every record; it goes up when parts begin to refuse what they used to pass.
 
 1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
@@ -33,6 +33,7 @@ the model itself does. 9: in text words of no chain, and other chains, look at t
 then; weights so sharp that nothing is left for other chains are spread over all; and `sufficiency` holds the bar where
 rows that are uniform see other chains alone. 10: it holds the bar where they gather in rewired sequences instead (of a
 module that does not show what attention writes, as by rules 9, which also refused heads that copy what they look at).
+11: where no other chain is seen, a row that looks at all chains alike has nothing on its own (it kept what it had).
 """
 
 

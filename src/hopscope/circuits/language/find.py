@@ -9,7 +9,7 @@ from typing import Any
 from hopscope.checks import check_number, check_seed
 from hopscope.circuits.certificate import Certificate, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
-from hopscope.circuits.form import KEEP, UNIFORM
+from hopscope.circuits.form import UNIFORM, own_pattern
 from hopscope.circuits.language.asked import Asked, Scores
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
@@ -124,7 +124,7 @@ def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     programs = {"full": {}, "nothing": nothing}
     if circuit.found:
         imposed = nothing | from_json(circuit.program, evaluator.problem)
-        programs |= {"imposed": imposed, "natural": imposed | dict.fromkeys(circuit.rows, KEEP)}
+        programs |= {"imposed": imposed, "natural": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
     return {name: _tidy(evaluator.scores(program)) for name, program in programs.items()}
 
 

@@ -22,6 +22,7 @@ from hopscope.circuits.search.budget import LAST, Budget
 from hopscope.circuits.search.down import heads_spared, minimal, one_by_one, rows_spared, trimmed
 from hopscope.circuits.search.forms import simplest
 from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.helpers import told_alike
 from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.smallest import Minimality, smallest, tried
 from hopscope.circuits.search.units import Units
@@ -180,11 +181,13 @@ class Orders:
         return self._ends[signature]
 
     def _finished(self, gauge: Gauge, program: Draft) -> Draft:
-        """Remove rows up to the bar itself (a row is not needed if the bar holds without it), then choose forms."""
+        """Remove rows up to the bar itself (a row is not needed if the bar holds without it), then tell which rows left
+        need not tell chains apart, and choose the forms of the others."""
         scan = Gauge.scanning(self._evaluator, self._budget)
         some = trimmed(scan, self._units, program, (scan.limit() + scan.bar) / 2, None)
         start = some if gauge.passes(some, gauge.bar) else program
-        return self._apply(simplest, minimal(gauge, self._units, start, None, gauge.bar))
+        small = minimal(gauge, self._units, start, None, gauge.bar)
+        return self._apply(simplest, told_alike(gauge, self._units, small))
 
     def _apply(self, algorithm: Algorithm, program: Draft) -> Draft:
         return algorithm(self._evaluator, self._units.within(program), self._budget, None)

@@ -46,6 +46,7 @@ function editOf(program, prompt, causal) {
   function changeRow(form, q, row) {
     const end = causal ? q + 1 : row.length, on = factors(form, role[q], roles);
     if (form.kind === "fixed") return row.set(form.fixed.subarray(q * row.length, (q + 1) * row.length));
+    if (form.kind === "alike") return lookAlike(q, row, end);
     const factor = new Float64Array(row.length);
     let all = 0, left = 0;
     for (let k = 0; k < end; k++) {
@@ -58,5 +59,22 @@ function editOf(program, prompt, causal) {
       if (rest && all === 0) factor[q] = all = 1;
       for (let k = 0; k < row.length; k++) row[k] = rest ? factor[k] / all : (row[k] * factor[k]) / left;
     } else for (let k = 0; k < row.length; k++) row[k] = all > 0 ? factor[k] / all : 0;
+  }
+
+  /** As much on every role of the own chain as of another one, and as much on chains in all; as circuits/chains.py. */
+  function lookAlike(q, row, end) {
+    const seen = [...Array(end).keys()].filter((k) => k !== q), mine = (k) => chain[k] === chain[q];
+    const means = (some) => {
+      const sum = new Float64Array(roles), count = new Float64Array(roles);
+      for (const k of some) (sum[role[k]] += row[k]), count[role[k]]++;
+      return sum.map((one, r) => (count[r] ? one / count[r] : NaN));
+    };
+    const others = means(seen.filter((k) => !mine(k))), even = means(seen), told = (k) => !Number.isNaN(others[role[k]]);
+    const total = (some) => some.reduce((sum, one) => sum + one, 0);
+    const blind = seen.map((k) => (!mine(k) ? row[k] : told(k) ? others[role[k]] : 0));
+    const before = total(seen.map((k) => row[k])), after = total(blind), left = after > 1e-6 * before;
+    const put = seen.map((k, n) => (left ? (blind[n] * before) / after : told(k) ? even[role[k]] : 0));
+    row[q] += left ? 0 : before - total(put);
+    seen.forEach((k, n) => (row[k] = put[n]));
   }
 }

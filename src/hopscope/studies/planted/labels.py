@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from hopscope.circuits.certificate.silent import silent_heads
-from hopscope.circuits.form import UNIFORM, knock_out
+from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, knock_out
 from hopscope.circuits.search.units import Units
 from hopscope.studies.planted.backup import backup_of
 from hopscope.studies.planted.hosts import MARGIN, Deaf, Host
 from hopscope.studies.planted.kinds import TRUE, Kind, Label, Planted
+
+_OFF = (UNIFORM, IDENTITY)
+"""The ways to switch off a row that looks at a key."""
 
 
 def label(kind: Kind, host: Host, planted: Planted) -> Label:
@@ -19,6 +22,8 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         return "true" if host.clear else "undecided"
     if kind in ("at rest", "idle key"):
         return _label_of_rest(kind, host, planted)
+    if kind in ("aside", "spare look"):
+        return _label_of_helper(kind, host, planted)
     if kind in ("backup key", "by turns"):
         return _label_of_backup(kind, host, planted)
     if kind in ("loud background", "loud helper"):
@@ -60,6 +65,29 @@ def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
     without = [{**natural, planted.row: knock_out(key)} for key in keys]
     *holds, breaks = evaluator.mse([natural, planted.program, *without, {**natural, planted.row: UNIFORM}])
     return truth if max(holds) <= low and breaks >= high else "undecided"
+
+
+def _label_of_helper(kind: Kind, host: Host, planted: Planted) -> Label:
+    """The label of a circuit with a helper to which all chains are alike, by the margin.
+
+    `true`: a clear circuit that holds the bar, also with all that the helper looks at, and breaks once that is off.
+    `false`: one that does without the path beside the helper as long as that has its look, and breaks without both.
+    """
+    low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
+    assert evaluator is not None
+    assert planted.row is not None
+    units = Units.of(evaluator)
+    if not host.clear or not units.hypotheses.heavy(planted.row):
+        return "undecided"
+    natural, keep = units.natural(planted.program), {planted.row: KEEP}
+    holds, breaks = [natural, planted.program, natural | keep], [natural | {planted.row: off} for off in _OFF]
+    if kind == "spare look":
+        assert planted.beside is not None
+        without = natural | {planted.beside: UNIFORM}
+        holds, breaks = [*holds, without | keep], [*breaks, without]
+    losses = evaluator.mse([*holds, *breaks])
+    told = max(losses[: len(holds)]) <= low and min(losses[len(holds) :]) >= high
+    return ("true" if kind in TRUE else "false") if told else "undecided"
 
 
 def _label_of_backup(kind: Kind, host: Host, planted: Planted) -> Label:

@@ -34,12 +34,14 @@ class Loud:
         seed: the seed of the direction along which sequences are told apart: in half of them it looks away from there
             instead, and writes the contrary. So its mean knows nothing, and the circuit needs it as it is. The weight
             must then be less than what a look everywhere alike has for a key. None for never.
+        first: whether it does so for the first of the path's queries alone, of whichever chain that is.
     """
 
     path: AttentionPath
     share: float
     weight: float
     seed: int | None = None
+    first: bool = False
 
     def row(self, heads: int) -> Row:
         """Its row, by the number of heads of the known model."""
@@ -54,7 +56,7 @@ def with_loud(evaluator: VectorEvaluator, loud: Loud) -> ForeignEvaluator:
         loud: the head.
     """
     here = torch.zeros(evaluator.problem.sequence_length, 1, dtype=torch.bool)
-    here[places(evaluator.problem, loud.path.query)] = True
+    here[list(places(evaluator.problem, loud.path.query))[: 1 if loud.first else None]] = True
     nowhere = torch.zeros_like(here)
     apart = None if loud.seed is None else told_apart(evaluator, loud.path.layer, 0.5, loud.seed)
     return altered(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from hopscope.circuits.certificate.rivals import random_deliverable
-from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
@@ -22,6 +22,10 @@ from hopscope.theory.path import AttentionPath
 HINTS, HELPS = (0.03, 0.09), (0.015, 0.03)
 """Between what the weight of a loud head's look lies, at its mean and as a helper: no less than nothing may be left on
 the key where it looks away."""
+
+ASIDE = {"bears": 0.5, "loud": 80.0}
+"""The weight that a row which looks aside may have where it does not rest before it writes anything, and how loudly it
+writes then. So it is surely needed, and surely not for that look."""
 
 
 def plant(kind: Kind, host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
@@ -131,10 +135,39 @@ def _idle(host: Host, others: Sequence[Host], generator: torch.Generator) -> Pla
     return _resting(host, generator, (0.12, 0.35), (POSITIONAL, KEEP))
 
 
+def _aside(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    chains = host.evaluator.problem.chains
+    return _resting(host, generator, (0.12, 0.3), (ALIKE,), places=chains, **ASIDE)
+
+
+def _spare(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    """Let a resting head stand in for a row that ties a pair, and say that all chains are alike to it."""
+    problem = host.evaluator.problem
+    ties = [
+        path
+        for path in _single(host)
+        if problem.graph == "chain" and 0 < problem.fact_of(path.query) == problem.fact_of(path.key) < problem.hops
+    ]
+    path = _one(ties, generator)
+    if path is None:
+        return None
+    at = {"layer": path.layer, "pair": problem.fact_of(path.query), "spare": path.head}
+    made = _resting(host, generator, (0.12, 0.3), (ALIKE,), places=problem.chains, **ASIDE, **at)
+    return made and made._replace(what=f"{made.what}, in place of {_said(host, path)}", beside=path.row)
+
+
 def _resting(
-    host: Host, generator: torch.Generator, weights: tuple[float, float], forms: Sequence[Form]
+    host: Host, generator: torch.Generator, weights: tuple[float, float], forms: Sequence[Form], **rests: Any
 ) -> Planted | None:
-    """Plant one more head, in any layer but the last, whose row has one of some forms; None for a single hop."""
+    """Plant one more head, in any layer but the last, whose row has one of some forms; None for a single hop.
+
+    Args:
+        host: the model, and its circuit.
+        generator: draws everything that is not given.
+        weights: between what the weight of the resting row's look lies.
+        forms: the forms that the row may have.
+        rests: more of how it rests, see `Rest`.
+    """
     problem, layers = host.evaluator.problem, host.evaluator.shape.layers
     if problem.graph != "chain" or problem.hops < 2 or layers < 2:
         return None
@@ -142,8 +175,8 @@ def _resting(
         int(torch.randint(start, stop, (), generator=generator))
         for start, stop in ((0, layers - 1), (1, problem.hops), (0, 2**31))
     )
-    rest = Rest(layer, pair, _between(*weights, generator), seed)
-    form = _one(forms, generator)
+    drawn = {"layer": layer, "pair": pair, "weight": _between(*weights, generator), "seed": seed}
+    rest, form = Rest(**(drawn | rests)), _one(forms, generator)
     assert form is not None
     evaluator, path = resting(host.evaluator, rest), rest.path(problem, host.evaluator.shape.heads)
     program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: form}
@@ -206,6 +239,7 @@ _T = TypeVar("_T")
 _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted | None]] = {
     "true": _true,
     "at rest": _at_rest,
+    "aside": _aside,
     "wrong key": _wrong,
     "missing": _missing,
     "superfluous": _superfluous,
@@ -219,6 +253,7 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
     "by turns": _turns,
     "loud background": _background,
     "loud helper": _helper,
+    "spare look": _spare,
     "not imposed": _not_imposed,
 }
 

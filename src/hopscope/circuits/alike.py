@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.chains import Chains, own_chain
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import Draft
@@ -18,9 +19,6 @@ from hopscope.theory.path import Row
 
 NamedKeys = Mapping[Row, Collection[int]]
 """Rows, and the roles of their own chain that each is said to attend to."""
-
-_NOTHING = 1e-6
-"""The share of what a row puts on chains up to which others than its own have nothing, so that it cannot be scaled."""
 
 
 @torch.no_grad()
@@ -66,11 +64,7 @@ def _errors(evaluator: Evaluator, edit: Callable[[Evaluator], Edit]) -> Float[Te
 
 
 class ChainsAlike(Edit):
-    """An edit after which some rows put on every role of their own chain what they put on it in another one, on average
-    over those that they see. What they then put on chains is scaled to be as much as before; where that is nothing, a
-    role's weight is spread over all chains. Where one chain alone is asked about, as in text, it counts as the own one
-    of every row: a word of no chain, or another chain's, could find the answer and be read in its place. A query's own
-    position and the keys that are named stay as they are, and so does the weight on words of no chain.
+    """An edit after which some rows look at all chains alike (`Chains.alike`), but for the keys that are named.
 
     Args:
         inner: the edit before it.
@@ -79,51 +73,22 @@ class ChainsAlike(Edit):
     """
 
     def __init__(self, inner: Edit, named: NamedKeys, where: Coordinates) -> None:
-        self._inner, self._named, self._where = inner, named, where
-        self._roles = torch.nn.functional.one_hot(where.role).float()
-        self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
+        self._inner, self._chains = inner, Chains(where)
+        self._named: dict[tuple[int, int], dict[int, Collection[int]]] = {}
+        for row, keys in named.items():
+            self._named.setdefault((row.layer, row.head), {})[row.query] = keys
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern of the edit before, with chains alike in the rows that are asked for."""
         pattern = self._inner.pattern(layer, pattern).clone()
-        for head in sorted({row.head for row in self._named if row.layer == layer}):
-            pattern[:, :, head] = self._alike(pattern[:, :, head], self._shared(layer, head)[:, -pattern.shape[-2] :])
+        for (at, head), named in self._named.items():
+            if at == layer:
+                pattern[:, :, head] = self._chains.alike(pattern[:, :, head], self._chains.shared(named))
         return pattern
 
     def written(self, layer: int, written: Queried) -> Queried:
         """What the edit before makes of it."""
         return self._inner.written(layer, written)
-
-    def _shared(self, layer: int, head: int) -> Bool[Tensor, "batch query key"]:
-        """The keys in chains, but for those that stay, of the queries that are asked for."""
-        where, shared = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
-        itself = torch.eye(shared.shape[-1], dtype=torch.bool, device=shared.device)
-        for row, keys in self._named.items():
-            if row[:2] == (layer, head):
-                of_row = (where.role == row.query)[..., None] & where.allowed & self._in_chain[:, None] & ~itself
-                shared |= of_row & ~torch.isin(where.relation, where.relation.new_tensor([*keys]))
-        return shared
-
-    def _alike(
-        self, pattern: Float[Tensor, "model batch query key"], shared: Bool[Tensor, "batch query key"]
-    ) -> Float[Tensor, "model batch query key"]:
-        """The pattern with as much on the own chain as on others; where no other is seen, as it is."""
-        own = shared & self._mine[:, -pattern.shape[-2] :]
-        others = shared & ~own
-        mean, told = self._mean(pattern, others)
-        blind = torch.where(own & told, mean, pattern)
-        even = torch.where(shared & told, self._mean(pattern, shared)[0], pattern)
-        before, after = ((one * shared).sum(dim=-1, keepdim=True) for one in (pattern, blind))
-        left = after > _NOTHING * before
-        return torch.where(shared, torch.where(left, blind * (before / torch.where(left, after, 1.0)), even), pattern)
-
-    def _mean(
-        self, pattern: Float[Tensor, "model batch query key"], among: Bool[Tensor, "batch query key"]
-    ) -> tuple[Float[Tensor, "model batch query key"], Bool[Tensor, "batch query key"]]:
-        """For every key, the mean weight on keys of its role among some, and whether there are any."""
-        count = among.float() @ self._roles
-        mean: Tensor = (pattern * among) @ self._roles / count.clamp(min=1.0) @ self._roles.mT
-        return mean, (count @ self._roles.mT) > 0
 
 
 class OtherChains(Edit):
@@ -159,16 +124,3 @@ class OtherChains(Edit):
     def written(self, layer: int, written: Queried) -> Queried:
         """What the edit before makes of it."""
         return self._inner.written(layer, written)
-
-
-def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
-    """Whether a key is of the query's chain, or of the chain asked about where that is one alone, as in text."""
-    ends = where.place[..., -1] >= 0
-    asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1)
-    return (where.relation < where.roles) | _stands(where, asked)[:, None]
-
-
-def _stands(where: Coordinates, place: Int[Tensor, "batch chain role"]) -> Bool[Tensor, "batch pos"]:
-    """The positions at which something of these chains stands; -1 is nowhere."""
-    places = place.flatten(1)
-    return torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0

@@ -5,15 +5,22 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike
+from hopscope.circuits.apply import Drawer
 from hopscope.circuits.certificate import Evidence, certify
-from hopscope.circuits.certificate.alike import ChainsAlike, OtherChains, errors_alike
-from hopscope.circuits.form import KEEP, UNIFORM
+from hopscope.circuits.certificate.harness import harness
+from hopscope.circuits.form import ALIKE, KEEP, UNIFORM, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.helpers import told_alike
+from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.units import Units
 from hopscope.model.edit import Edit
 from hopscope.studies import calibration
 from hopscope.studies.planted.hosts import Host, hand_built
 from hopscope.studies.planted.loud import Loud, with_loud
+from hopscope.studies.planted.resting import Rest, resting
 from hopscope.theory.path import Row
 
 QUERY, NAMED = 4, 3
@@ -51,11 +58,59 @@ def test_every_role_has_as_much_in_the_own_chain_as_in_others_but_for_what_is_na
                 others = [key for key in seen if key not in own and key != query]
                 if role == NAMED:
                     kept |= {*own}
-                elif own and others:
-                    wanted[own] = was[others].mean()
+                elif own:
+                    wanted[own] = was[others].mean() if others else 0.0
             rest = [key for key in range(query + 1) if key not in kept]
             wanted[rest] *= was[rest].sum() / wanted[rest].sum()
             assert torch.allclose(now, wanted, atol=1e-6)
+
+
+def test_the_form_is_the_edit_without_named_keys(host: Host) -> None:
+    """In a program, beside other forms of the same head and layer, and as the plain transformer has it."""
+    evaluator, rows = host.evaluator, [Row(0, 0, 1), Row(0, 0, 3), Row(2, 1, QUERY)]
+    program = dict.fromkeys(rows, ALIKE) | {Row(0, 0, 2): UNIFORM, Row(0, 1, 1): one_hot(0)}
+    rest = {row: form for row, form in program.items() if form != ALIKE}
+    (found,) = evaluator.errors([program])
+    torch.testing.assert_close(found.double().mean(dim=1), errors_alike(evaluator, rest, dict.fromkeys(rows, ())))
+    assert (found - evaluator.errors([rest])[0]).abs().max() > 1e-3
+    torch.testing.assert_close(evaluator.plain_errors(evaluator.edit(program)), found, atol=1e-5, rtol=1e-4)
+
+
+def test_what_is_alike_is_put_in_place_by_hand_too(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`harness` compares every position with its own reckoning: tools that leave a row as it is are seen."""
+    rows = host.units.on(host.circuit)
+    program = {**host.circuit, rows[0]: ALIKE}
+    evidence = Evidence(host.evaluator, host.units.hypotheses, program, host.bar, 1, calibration.QUICK, "natural")
+    assert harness(evidence).passed
+    monkeypatch.setattr(Drawer, "alike", lambda self, pattern, forms: pattern)
+    assert not harness(evidence).passed
+
+
+def test_a_row_that_needs_its_key_is_not_told_to_look_alike(host: Host) -> None:
+    """It is no longer a path then, the circuit breaks, and a search does not say it of any row."""
+    for path in host.units.paths(host.circuit):
+        program = {**host.circuit, path.row: ALIKE}
+        assert path not in host.units.paths(program)
+        assert host.losses(program)[0] > 0.1
+    gauge = Gauge.confirming(host.evaluator, Budget.of("quick"))
+    natural = host.units.natural(host.circuit)
+    assert told_alike(gauge, host.units, natural) == natural
+
+
+def test_a_search_says_of_a_head_at_rest_that_all_chains_are_alike_to_it(host: Host) -> None:
+    """And so the row is a helper, and what it looks at besides is no path; the circuit is certified."""
+    rest = Rest(0, 1, 0.2, 3, places=host.evaluator.problem.chains, bears=0.5, loud=80.0)
+    evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, 3)
+    units = Units.of(evaluator)
+    assert path.key in units.hypotheses.heavy(path.row)
+    found = search(evaluator, units, Budget.of("quick"), None)
+    assert found[path.row] == ALIKE
+    assert units.natural(found)[path.row] == ALIKE
+    assert units.paths(found) == host.units.paths(host.circuit)
+    evidence = Evidence(evaluator, units.hypotheses, found, host.bar, 1, calibration.QUICK, "natural")
+    assert evidence.helpers == [path.row]
+    assert evidence.as_they_are == {}
+    assert certify(evidence).failed == ()
 
 
 def test_the_queries_may_be_the_last_positions_alone(host: Host) -> None:
@@ -121,5 +176,20 @@ def test_a_helper_that_brings_a_part_of_the_answer_fails_sufficiency_alone(host:
     found = certify(Evidence(evaluator, hypotheses, program, host.bar, 1, calibration.QUICK, "natural"))
     assert found.failed == ("sufficiency",)
     assert found.number("sufficiency", "helper_rows") == 1
+    assert found.number("sufficiency", "natural_mse") < 1e-3
+    assert found.number("sufficiency", "alike_mse") > 0.06
+
+
+def test_a_helper_may_not_tie_the_pair_of_the_chain_that_stands_first(host: Host) -> None:
+    """Its query sees no other chain's key, so that there is none to look at as much: rules 10 left it as it was, and
+    `places` alone refused this."""
+    path = min(host.units.paths(host.circuit))
+    evaluator = with_loud(host.evaluator, loud := Loud(path, 1.0, 0.08, 7, first=True))
+    assert torch.allclose(evaluator.plain_errors(), host.evaluator.plain_errors(), atol=1e-5)
+    hypotheses, row = Units.of(evaluator).hypotheses, loud.row(3)
+    assert hypotheses.chainless(row)
+    program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, row: KEEP}
+    found = certify(Evidence(evaluator, hypotheses, program, host.bar, 1, calibration.QUICK, "natural"))
+    assert found.failed == ("sufficiency", "places")
     assert found.number("sufficiency", "natural_mse") < 1e-3
     assert found.number("sufficiency", "alike_mse") > 0.06

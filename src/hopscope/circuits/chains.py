@@ -1,0 +1,89 @@
+"""Which positions are of a query's own chain, and patterns that look at all chains alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from hopscope.circuits.coordinates import Coordinates
+
+_NOTHING = 1e-6
+"""The share of what a row puts on chains up to which others than its own have nothing, so that it cannot be scaled."""
+
+
+class Chains:
+    """The chains of a batch, as its queries see them.
+
+    Args:
+        where: where everything stands in the batch.
+    """
+
+    def __init__(self, where: Coordinates) -> None:
+        self._where = where
+        self._roles = torch.nn.functional.one_hot(where.role).float()
+        self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
+
+    def shared(self, named: Mapping[int, Collection[int]]) -> Bool[Tensor, "batch key key"]:
+        """The keys in chains, but for those that stay, of some queries.
+
+        A query's own position stays, and so do the keys that are named.
+
+        Args:
+            named: the query roles that are asked for, and the roles of their own chain that stay for each.
+        """
+        where, shared = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
+        itself = torch.eye(shared.shape[-1], dtype=torch.bool, device=shared.device)
+        for query, keys in named.items():
+            of_row = (where.role == query)[..., None] & where.allowed & self._in_chain[:, None] & ~itself
+            shared |= of_row & ~torch.isin(where.relation, where.relation.new_tensor([*keys]))
+        return shared
+
+    def alike(
+        self, pattern: Float[Tensor, "any batch query key"], shared: Bool[Tensor, "batch key key"]
+    ) -> Float[Tensor, "any batch query key"]:
+        """A pattern with as much on every role of the own chain as of another one, on average over those that are seen.
+
+        That is nothing where no other one is seen. What it puts on chains is then scaled to be as much as before; where
+        nothing is left of that, a role's weight is spread over all chains, and goes to the query's own position where
+        no other one is seen. Where one chain alone is asked about, as in text, it counts as the own one of every row: a
+        word of no chain, or another chain's, could find the answer and be read in its place.
+
+        Args:
+            pattern: a pattern, whose queries are the last positions.
+            shared: the keys of every position that are asked for, see `shared`; the others stay as they are.
+        """
+        shared = shared[:, -pattern.shape[-2] :]
+        own = shared & self._mine[:, -pattern.shape[-2] :]
+        others = shared & ~own
+        mean, told = self._mean(pattern, others)
+        blind = torch.where(own, mean, pattern) * shared
+        even = self._mean(pattern, shared)[0] * (shared & told)
+        before, after = (one.sum(dim=-1, keepdim=True) for one in (pattern * shared, blind))
+        left = after > _NOTHING * before
+        alike = torch.where(left, blind * (before / torch.where(left, after, 1.0)), even)
+        itself = torch.eye(shared.shape[-1], device=shared.device)[-pattern.shape[-2] :]
+        return torch.where(shared, alike, pattern) + itself * (before - alike.sum(dim=-1, keepdim=True)).clamp(min=0)
+
+    def _mean(
+        self, pattern: Float[Tensor, "any batch query key"], among: Bool[Tensor, "batch query key"]
+    ) -> tuple[Float[Tensor, "any batch query key"], Bool[Tensor, "batch query key"]]:
+        """For every key, the mean weight on keys of its role among some, and whether there are any."""
+        count = among.float() @ self._roles
+        mean: Tensor = (pattern * among) @ self._roles / count.clamp(min=1.0) @ self._roles.mT
+        return mean, (count @ self._roles.mT) > 0
+
+
+def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
+    """Whether a key is of the query's chain, or of the chain asked about where that is one alone, as in text."""
+    ends = where.place[..., -1] >= 0
+    asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1)
+    return (where.relation < where.roles) | _stands(where, asked)[:, None]
+
+
+def _stands(where: Coordinates, place: Int[Tensor, "batch chain role"]) -> Bool[Tensor, "batch pos"]:
+    """The positions at which something of these chains stands; -1 is nowhere."""
+    places = place.flatten(1)
+    return torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0

@@ -1,0 +1,24 @@
+"""Which rows in use need not tell their own chain from others? They help, and what they attend to there is no path.
+
+In a trained model a head of the first layer often looks at the first member of its pair, beside another head that ties
+the same pair: the model cannot do without its row, which is where later layers expect it, and can without that look.
+"""
+
+from __future__ import annotations
+
+from hopscope.circuits.form import ALIKE
+from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.units import Units
+
+
+def told_alike(gauge: Gauge, units: Units, program: Draft) -> Draft:
+    """Let rows in use look at all chains alike, one at a time, the least costly first, as long as the bar holds."""
+    rows = [row for row in units.on(program) if units.hypotheses.keys(row, program[row])]
+    near: list[Draft] = [{**program, row: ALIKE} for row in rows]
+    found = program
+    for number in gauge.by_cost(program, near, gauge.bar):
+        gauge.evaluator.depart_from(found)
+        if gauge.passes({**found, rows[number]: ALIKE}, gauge.bar):
+            found = {**found, rows[number]: ALIKE}
+    return found
