@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.apply import Drawer
 from hopscope.circuits.certificate import Evidence, certify
 from hopscope.circuits.certificate.harness import harness
+from hopscope.circuits.chains import Chains
+from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.form import ALIKE, KEEP, UNIFORM, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
@@ -17,11 +21,13 @@ from hopscope.circuits.search.helpers import told_alike
 from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.units import Units
 from hopscope.model.edit import Edit
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.studies import calibration
 from hopscope.studies.planted.hosts import Host, hand_built
 from hopscope.studies.planted.loud import Loud, with_loud
 from hopscope.studies.planted.resting import Rest, resting
 from hopscope.theory.path import Row
+from hopscope.training.data import held_out
 
 QUERY, NAMED = 4, 3
 
@@ -63,6 +69,25 @@ def test_every_role_has_as_much_in_the_own_chain_as_in_others_but_for_what_is_na
             rest = [key for key in range(query + 1) if key not in kept]
             wanted[rest] *= was[rest].sum() / wanted[rest].sum()
             assert torch.allclose(now, wanted, atol=1e-6)
+
+
+@given(seed=st.integers(0, 99))
+def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
+    """Whatever scores keys of its own chain have, the pattern is the same; rules 10 let the weight on itself tell."""
+    where = coordinates(held_out(RetrievalProblem(hops=2), 4), causal=True)
+    generator = torch.Generator().manual_seed(seed)
+    scores, more = (torch.randn(1, 4, *where.allowed.shape, generator=generator) for _ in range(2))
+    itself = torch.eye(where.allowed.shape[-1], dtype=torch.bool)
+    own = (where.relation < where.roles) & ~itself
+    patterns = [
+        one.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1) for one in (scores, torch.where(own, more, scores))
+    ]
+    chains = Chains(where)
+    shared = chains.shared(dict.fromkeys(range(where.roles), ()))
+    found, same = (chains.alike(one, shared) for one in patterns)
+    torch.testing.assert_close(found, same)
+    assert torch.allclose(found.sum(dim=-1), torch.ones(()), atol=1e-5)
+    assert (patterns[0] - patterns[1]).abs().max() > 0.01
 
 
 def test_the_form_is_the_edit_without_named_keys(host: Host) -> None:
@@ -143,7 +168,7 @@ def test_words_of_no_chain_keep_their_weight(host: Host) -> None:
         place[sequence, :, role][place[sequence, :, role] == 0] = -1
     before = _pattern(host.evaluator)
     without = type(where)(where.role, where.relation, where.allowed, place, where.visible)
-    after = ChainsAlike(Edit(), {Row(0, 0, QUERY): ()}, without).pattern(0, before)
+    after = ChainsAlike(Edit(), {Row(0, 0, QUERY): (NAMED,)}, without).pattern(0, before)
     assert torch.equal(after[..., 0], before[..., 0])
 
 

@@ -97,9 +97,7 @@ def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Form], where: Coord
                     for k in mine.keys() & {*seen}:
                         others = [n for n in seen if n not in mine and holder[n][1] == mine[k]]
                         row[k] = own[others].mean() if others else 0
-                    if row[seen].sum():
-                        row[seen] *= own[seen].sum() / row[seen].sum()
-                    row[q] = 1 - row[seen].sum()
+                    row = row / row.sum()
                 elif edit.kind is Intervention.RESAMPLE:
                     row = pattern[0, (b + 1) % batch, h, q]
                 else:

@@ -141,7 +141,7 @@ def test_what_goes_beside_the_patterns_is_refused_at_the_door() -> None:
 
 
 def test_for_a_word_the_chain_that_is_asked_about_counts_as_its_own() -> None:
-    """With the mean of the others on the value asked for; spread evenly where the others have nothing at all."""
+    """With the mean of the others on the value asked for."""
     asked = _asked(honest(), 4)
     where, value, word = asked.where, NAMES.index(">x1"), 10
     before = torch.zeros(1, 4, 1, *where.allowed.shape)
@@ -153,10 +153,10 @@ def test_for_a_word_the_chain_that_is_asked_about_counts_as_its_own() -> None:
     before[..., word, 8] = 1 - before[..., word, :].sum(-1)
     after = ChainsAlike(Edit(), {Row(0, 0, WORD): ()}, where).pattern(0, before)[0, :, 0, word]
     for number in range(3):
-        assert after[number, mine[number]] == pytest.approx(0.9 * 0.1 / 0.4)
-        assert after[number, others[number, 0]] == pytest.approx(0.9 * 0.3 / 0.4)
-    assert after[3, places[3]].tolist() == pytest.approx([0.15] * 4)
-    torch.testing.assert_close(after[:, 8], before[0, :, 0, word, 8])
+        assert after[number, mine[number]] == pytest.approx(0.1 / 0.5)
+        assert after[number, others[number, 0]] == pytest.approx(0.3 / 0.5)
+        assert after[number, 8] == pytest.approx(0.1 / 0.5)
+    assert after[3, 8] == 1  # on the value asked for as much as on the others, which is nothing
 
 
 def test_a_form_says_the_same_of_text_and_is_put_in_place_by_hand_too() -> None:

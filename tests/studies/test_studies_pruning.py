@@ -12,19 +12,19 @@ from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.plot.pruning import pruning as figure
 from hopscope.studies import pruning
-from hopscope.studies.pruning import PruningResult
+from hopscope.studies.pruning import UNSEEN, PruningResult
 from hopscope.studies.tools.circuits import Seen
 from hopscope.studies.tools.kept import kept, made_by
 
 
-def models(arm: str, certified: int, n: int, loss: float = 0.01) -> list[Seen]:
+def models(arm: str, certified: int, n: int, loss: float = 0.01, first: int = 0) -> list[Seen]:
     """The first ones certified, in the natural sense; the others in the strict one, which is not asked."""
     return [
         replace(
-            seen(SERIAL if number % 2 else DOUBLING, number, model=f"{arm}/seed-{number}", loss=loss),
-            certified=("natural",) if number < certified else ("strict",),
+            seen(SERIAL if seed % 2 else DOUBLING, seed, model=f"{arm}/seed-{seed}", loss=loss),
+            certified=("natural",) if seed - first < certified else ("strict",),
         )
-        for number in range(n)
+        for seed in range(first, first + n)
     ]
 
 
@@ -59,10 +59,20 @@ def test_few_certified_are_not_most():
 
 
 def test_the_laptops_models_are_judged_by_themselves():
-    found = PruningResult(0.05, (), (), (), tuple(models("laptop", 16, 20)), tuple([5] * 20))
+    new = tuple(models("laptop", 16, 20, first=UNSEEN))
+    found = PruningResult(0.05, (), (), (), new, tuple([5] * 20))
     assert [one.verdict for one in pruning.judge(found)] == ["not run"] * 3 + ["as asked"]
-    few = replace(found, pruned=tuple(models("pruned", 20, 20)), laptop=tuple(models("laptop", 4, 20)))
-    assert [one.verdict for one in pruning.judge(few)][::3] == ["as asked", "not as asked"]
+    few = tuple(models("laptop", 4, 20, first=UNSEEN))
+    worse = replace(found, pruned=tuple(models("pruned", 20, 20)), laptop=few)
+    assert [one.verdict for one in pruning.judge(worse)][::3] == ["as asked", "not as asked"]
+
+
+def test_models_that_the_search_was_made_by_are_not_asked():
+    """Not one of twenty new ones has a circuit; all that had been looked at have."""
+    looked_at, new = models("laptop", 20, 20, first=UNSEEN - 20), models("laptop", 0, 20, first=UNSEEN)
+    found = PruningResult(0.05, (), (), (), (*looked_at, *new), tuple([5] * 40))
+    assert pruning.judge(found)[3].verdict == "not as asked"
+    assert pruning.judge(replace(found, laptop=tuple(looked_at)))[3].verdict == "not run"
 
 
 def test_models_that_did_not_learn_do_not_count_as_certified_or_not():
@@ -115,14 +125,18 @@ def test_the_arms_differ_by_pruning_alone():
 
 def test_table_and_figure():
     result = PruningResult(0.05, tuple(models("pruned", 3, 4)), tuple(models("all-heads", 0, 2)), (5, 5, 6, 7))
-    result = replace(result, laptop=tuple(models("laptop", 1, 1)), laptop_left=(4,))
+    new = models("laptop", 1, 2, first=UNSEEN)
+    result = replace(result, laptop=(*models("laptop", 1, 1), *new), laptop_left=(4, 6, 8))
     told = pruning.table(result)
-    assert "| certified, natural | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) | 1 of 1 (3% to 100%) |" in told
-    assert "| heads left | 5.5 (5 to 7) | all | 4 (4 to 4) |" in told
+    assert (
+        "| certified, natural | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) | 1 of 1 (3% to 100%) | 1 of 2 (1% to 99%) |"
+        in told
+    )
+    assert "| heads left | 5.5 (5 to 7) | all | 4 (4 to 4) | 7 (6 to 8) |" in told
     left, right = figure(result).axes
     assert right.get_yscale() == "log"  # of losses a hundredth and a half apart
     assert [line.get_xydata().tolist() for line in right.lines[:2]] == [[[0, 0.01], [1, 0.01]]] * 2
     filled = [line.get_markerfacecolor() for line in left.lines if line.get_marker() == "o" and len(line.get_xdata())]
-    assert filled.count("white") == 3
+    assert filled.count("white") == 4
     with pytest.raises(InputError, match="no model has a circuit"):
         figure(PruningResult(0.05, (), (), ()))

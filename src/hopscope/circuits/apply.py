@@ -11,10 +11,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from hopscope.circuits.chains import Chains
+from hopscope.circuits.chains import Chains, Shared
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.form import Form, Intervention, Program
 from hopscope.errors import InputError
@@ -56,7 +56,7 @@ class Drawer:
         self._allowed = where.allowed.float()
         self._factors: OrderedDict[HeadForms, Float[Tensor, "batch query key"]] = OrderedDict()
         self._chains = Chains(where)
-        self._shared: dict[tuple[int, ...], Bool[Tensor, "batch key key"]] = {}
+        self._shared: dict[tuple[int, ...], Shared] = {}
         self._fixed: dict[HeadForms, tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]] = {}
 
     def factor(self, forms: HeadForms) -> Float[Tensor, "batch query key"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,7 +12,19 @@ from torch import Tensor
 from hopscope.circuits.coordinates import Coordinates
 
 _NOTHING = 1e-6
-"""The share of what a row puts on chains up to which others than its own have nothing, so that it cannot be scaled."""
+"""The share of a row's weight up to which nothing is left of it without its own chain, so that it cannot be scaled."""
+
+
+class Shared(NamedTuple):
+    """What is shared among chains.
+
+    Attributes:
+        keys: the keys in chains whose weight is shared, for every position.
+        whole: the positions that look at nothing else, but for themselves and words of no chain.
+    """
+
+    keys: Bool[Tensor, "batch key key"]
+    whole: Bool[Tensor, "batch key 1"]
 
 
 class Chains:
@@ -26,46 +39,46 @@ class Chains:
         self._roles = torch.nn.functional.one_hot(where.role).float()
         self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
 
-    def shared(self, named: Mapping[int, Collection[int]]) -> Bool[Tensor, "batch key key"]:
-        """The keys in chains, but for those that stay, of some queries.
-
-        A query's own position stays, and so do the keys that are named.
+    def shared(self, named: Mapping[int, Collection[int]]) -> Shared:
+        """What some queries look at in chains, but for the keys that are named, and for their own position.
 
         Args:
             named: the query roles that are asked for, and the roles of their own chain that stay for each.
         """
-        where, shared = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
-        itself = torch.eye(shared.shape[-1], dtype=torch.bool, device=shared.device)
-        for query, keys in named.items():
+        where, keys = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
+        whole = torch.zeros_like(where.role, dtype=torch.bool)
+        itself = torch.eye(keys.shape[-1], dtype=torch.bool, device=keys.device)
+        for query, stay in named.items():
             of_row = (where.role == query)[..., None] & where.allowed & self._in_chain[:, None] & ~itself
-            shared |= of_row & ~torch.isin(where.relation, where.relation.new_tensor([*keys]))
-        return shared
+            keys |= of_row & ~torch.isin(where.relation, where.relation.new_tensor([*stay]))
+            whole |= (where.role == query) & (not stay)
+        return Shared(keys, whole[..., None])
 
     def alike(
-        self, pattern: Float[Tensor, "any batch query key"], shared: Bool[Tensor, "batch key key"]
+        self, pattern: Float[Tensor, "any batch query key"], shared: Shared
     ) -> Float[Tensor, "any batch query key"]:
         """A pattern with as much on every role of the own chain as of another one, on average over those that are seen.
 
-        That is nothing where no other one is seen. What it puts on chains is then scaled to be as much as before; where
-        nothing is left of that, a role's weight is spread over all chains, and goes to the query's own position where
-        no other one is seen. Where one chain alone is asked about, as in text, it counts as the own one of every row: a
-        word of no chain, or another chain's, could find the answer and be read in its place.
+        That is nothing where no other one is seen. Then a row is scaled to sum to 1, so that nothing of it tells how
+        much it looked at its own chain; of a row with named keys only what it puts on other keys in chains, to be as
+        much as before. Where nothing is left, a role's weight is spread over all chains, and goes to the query's own
+        position where no other one is seen. Where one chain alone is asked about, as in text, it counts as the own one
+        of every row: a word of no chain, or another chain's, could find the answer and be read in its place.
 
         Args:
             pattern: a pattern, whose queries are the last positions.
-            shared: the keys of every position that are asked for, see `shared`; the others stay as they are.
+            shared: what is asked for; all else stays as it is.
         """
-        shared = shared[:, -pattern.shape[-2] :]
-        own = shared & self._mine[:, -pattern.shape[-2] :]
-        others = shared & ~own
-        mean, told = self._mean(pattern, others)
-        blind = torch.where(own, mean, pattern) * shared
-        even = self._mean(pattern, shared)[0] * (shared & told)
-        before, after = (one.sum(dim=-1, keepdim=True) for one in (pattern * shared, blind))
+        keys, scaled = (some[:, -pattern.shape[-2] :] for some in (shared.keys, shared.keys | shared.whole))
+        own = keys & self._mine[:, -pattern.shape[-2] :]
+        mean, told = self._mean(pattern, keys & ~own)
+        blind = torch.where(own, mean, pattern) * scaled
+        even = self._mean(pattern, keys)[0] * (keys & told)
+        before, after = (one.sum(dim=-1, keepdim=True) for one in (pattern * scaled, blind))
         left = after > _NOTHING * before
         alike = torch.where(left, blind * (before / torch.where(left, after, 1.0)), even)
-        itself = torch.eye(shared.shape[-1], device=shared.device)[-pattern.shape[-2] :]
-        return torch.where(shared, alike, pattern) + itself * (before - alike.sum(dim=-1, keepdim=True)).clamp(min=0)
+        itself = torch.eye(keys.shape[-1], device=keys.device)[-pattern.shape[-2] :]
+        return torch.where(scaled, alike, pattern) + itself * (before - alike.sum(dim=-1, keepdim=True)).clamp(min=0)
 
     def _mean(
         self, pattern: Float[Tensor, "any batch query key"], among: Bool[Tensor, "batch query key"]

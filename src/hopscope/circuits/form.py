@@ -50,7 +50,7 @@ class Intervention(Enum):
 
     ALIKE = "alike"
     """The model's own pattern with as much on every role of the own chain as of another one, on average over those that
-    are seen (none, if none are), and as much on chains in all: the row does not tell its own chain from others."""
+    are seen (none, if none are), scaled to sum to 1 again: the row does not tell its own chain from others."""
 
     RESAMPLE = "resample"
     """The pattern this row has on the next sequence of the batch, position by position: a real pattern of this head,

@@ -28,7 +28,7 @@ def pruning(result: PruningResult) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     with house():
-        figure = new_figure(PAGE * 0.7, 2.4)
+        figure = new_figure(PAGE * 0.85, 2.4)
         left, right = figure.subplots(1, 2)
         for axes, of in ((left, lambda one: len(one.paths) or None), (right, lambda one: one.loss)):
             _pairs(axes, result, of)
@@ -47,18 +47,18 @@ def pruning(result: PruningResult) -> Figure:
 
 
 def _pairs(axes: Axes, result: PruningResult, of: Callable[[Seen], float | None]) -> None:
-    """Draw a number of every model, all heads at 0, pruned at 1, the laptop's at 2; lines join the two of a seed."""
+    """Draw a number of every model, an arm beside the other; lines join the two of a seed."""
     for pruned, whole in result.pairs:
         before, after = of(whole), of(pruned)
         if before is not None and after is not None:
             axes.plot([0, 1], [before, after], color=INK, linewidth=0.5, alpha=0.4, zorder=1)
-    for place, models in enumerate((result.whole, result.pruned, result.laptop)):
+    arms = {"all heads": result.whole, "pruned": result.pruned, "laptop": result.looked_at, "new seeds": result.unseen}
+    for place, models in enumerate(arms.values()):
         for number, one in enumerate(models):
             value = of(one)
             if value is not None:
                 color, filled = (BLUE, BLUE) if "natural" in one.certified else (VERMILION, "white")
                 x = place + 0.012 * (number - len(models) / 2)
                 axes.plot(x, value, "o", markersize=4, color=color, markerfacecolor=filled)
-    arms = {"all heads": result.whole, "pruned": result.pruned, "laptop": result.laptop}
     axes.set_xticks(range(len(arms)), [f"{name}\n(n = {len(models)})" for name, models in arms.items()])
     axes.set_xlim(-0.4, len(arms) - 0.6)

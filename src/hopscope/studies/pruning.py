@@ -5,7 +5,9 @@ taken away that a model can do without once it has learned (`prune_every`, `prun
 model of either arm is the same until its first head goes. Every model's circuit is searched for by the quick search and
 has the whole certificate, on fresh sequences. Twenty seeds are pruned, and the first ten of them keep their heads too.
 When those were done the laptop's recipe became another, with twice the heads, a tenth of them left out of every update
-from the first hop learned to the last. So twenty fresh seeds are trained by it, pruned likewise.
+from the first hop learned to the last. So twenty fresh seeds are trained by it, pruned likewise. What their circuits
+failed by gave the search a new form (`alike`: a row to which all chains are alike); so twenty more are trained, which
+nobody had looked at, and only these are asked about.
 
 Rules:
 
@@ -13,7 +15,8 @@ Rules:
 2. Pruning is what does it: of the seeds of both arms, more are certified in the pruned one alone than in the other
    alone.
 3. It costs no hop: models that hold the bar with all heads hold it pruned.
-4. Most models of the laptop's recipe have a certified circuit in the natural reading, counted as in 1.
+4. Most models of the laptop's recipe have a certified circuit in the natural reading, counted as in 1, of the seeds
+   from 7120 on.
 
 1 and 4 are as asked if the lower 95% Clopper-Pearson bound on the share of models is above one half, not as asked if
 the upper one is below. 2 is as asked if the two-sided sign test over seeds that differ gives p below 5% that way, not
@@ -44,6 +47,9 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.words import markdown_table
 
+UNSEEN = 7120
+"""The first seed of the laptop's recipe whose circuit nobody had seen when the search was last changed."""
+
 LEAST = 10
 """The fewest models by which it can be said that none lost a hop."""
 
@@ -66,7 +72,7 @@ class PruningStudy:
     prune_every: int = 40
     hops: int = 3
     seeds: tuple[int, ...] = tuple(range(7000, 7020))
-    fresh: tuple[int, ...] = tuple(range(7100, 7120))
+    fresh: tuple[int, ...] = tuple(range(7100, 7140))
     whole: int = 10
     search: Search = field(default_factory=Search)
 
@@ -122,6 +128,16 @@ class PruningResult:
         whole = {one.seed: one for one in self.whole}
         return [(one, whole[one.seed]) for one in self.pruned if one.seed in whole]
 
+    @property
+    def unseen(self) -> list[Seen]:
+        """The models of the laptop's recipe that nobody had looked at, see `UNSEEN`."""
+        return [one for one in self.laptop if one.seed >= UNSEEN]
+
+    @property
+    def looked_at(self) -> list[Seen]:
+        """The other models of the laptop's recipe."""
+        return [one for one in self.laptop if one.seed < UNSEEN]
+
 
 def standard(recipe: Recipe) -> PruningStudy:
     """The study of a recipe."""
@@ -131,7 +147,7 @@ def standard(recipe: Recipe) -> PruningStudy:
 def quick(recipe: Recipe) -> PruningStudy:
     """A tiny version that only shows that the study runs: a model of one hop."""
     recipe = replace(recipe, steps=240, fall=0.6)
-    return PruningStudy(recipe, 20, hops=1, seeds=(0,), fresh=(1,), whole=1, search=HASTY)
+    return PruningStudy(recipe, 20, hops=1, seeds=(0,), fresh=(UNSEEN,), whole=1, search=HASTY)
 
 
 def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
@@ -156,7 +172,7 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
 
 def judge(result: PruningResult) -> list[Judgement]:
     """Judge by the rules above."""
-    pruned, laptop = ([one for one in models if one.holds(result.bar)] for models in (result.pruned, result.laptop))
+    pruned, laptop = ([one for one in models if one.holds(result.bar)] for models in (result.pruned, result.unseen))
     pairs = [one for pair in result.pairs for one in pair]
     return [
         by_one_rule(most_of("most pruned models have a certified circuit", list(map(_natural, pruned))), pruned),
@@ -213,7 +229,11 @@ def _natural(one: Seen) -> bool:
 
 def table(result: PruningResult) -> str:
     """A Markdown table with a column for each arm."""
-    arms_seen = {"pruned": result.pruned, "all heads": result.whole, "the laptop's recipe": result.laptop}
+    arms_seen = {
+        "pruned": result.pruned, "all heads": result.whole,
+        "the laptop's recipe": result.looked_at,
+        f"from seed {UNSEEN} on": result.unseen,
+    }  # fmt: skip
     rows: dict[str, Callable[[Sequence[Seen]], str]] = {
         "models": lambda seen: str(len(seen)),
         "hold the bar": lambda seen: share_in_words(sum(one.holds(result.bar) for one in seen), len(seen)),
@@ -230,9 +250,11 @@ def table(result: PruningResult) -> str:
         ),
         "overlap with another model": lambda seen: spread_in_words(between([one for one in seen if one.paths])),
     }
-    pruned, laptop = map(spread_in_words, (result.left, result.laptop_left))
     told = [[name, *map(tell, arms_seen.values())] for name, tell in rows.items()]
-    return markdown_table(["", *arms_seen], [*told, ["heads left", pruned, "all", laptop]])
+    of_laptop = list(zip(result.laptop, result.laptop_left, strict=True))
+    seen, unseen = ([left for one, left in of_laptop if (one.seed >= UNSEEN) == new] for new in (False, True))
+    heads = ["heads left", spread_in_words(result.left), "all", spread_in_words(seen), spread_in_words(unseen)]
+    return markdown_table(["", *arms_seen], [*told, heads])
 
 
 STUDY = Study("pruning", PruningResult, standard, quick, run, judge, table, "pruning")

@@ -145,9 +145,7 @@ class _Placed(Edit):
             even[key] = weights[same].mean() if others else 0.0
             if key in own:
                 blind[key] = weights[others].mean() if others else 0.0
-        before, after = float(weights[seen].sum()), float(blind[seen].sum())
-        if after > 1e-6 * before:
-            blind[seen] *= before / after
-            return blind
-        even[query] += before - float(even[seen].sum())
+        if blind.sum() > 1e-6 * weights.sum():
+            return blind * (weights.sum() / blind.sum())
+        even[query] += weights.sum() - even.sum()
         return even

@@ -33,7 +33,8 @@ the model itself does. 9: in text words of no chain, and other chains, look at t
 then; weights so sharp that nothing is left for other chains are spread over all; and `sufficiency` holds the bar where
 rows that are uniform see other chains alone. 10: it holds the bar where they gather in rewired sequences instead (of a
 module that does not show what attention writes, as by rules 9, which also refused heads that copy what they look at).
-11: where no other chain is seen, a row that looks at all chains alike has nothing on its own (it kept what it had).
+11: where no other chain is seen, a row that looks at all chains alike has nothing on its own (it kept what it had); and
+all that it looks at is scaled then, so that what is left on itself does not tell how much it looked at its own.
 """
 
 

@@ -1,7 +1,7 @@
 """Which rows in use need not tell their own chain from others? They help, and what they attend to there is no path.
 
-In a trained model a head of the first layer often looks at the first member of its pair, beside another head that ties
-the same pair: the model cannot do without its row, which is where later layers expect it, and can without that look.
+In a trained model a head of the first layer often looks a little at the other member of its pair, beside another head
+that ties the same pair: later layers count on what it writes, and not on that look.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ function editOf(program, prompt, causal) {
     } else for (let k = 0; k < row.length; k++) row[k] = all > 0 ? factor[k] / all : 0;
   }
 
-  /** As much on every role of the own chain as of another one, and as much on chains in all; as circuits/chains.py. */
+  /** As much on every role of the own chain as of another one, as in circuits/chains.py. */
   function lookAlike(q, row, end) {
     const seen = [...Array(end).keys()].filter((k) => k !== q), mine = (k) => chain[k] === chain[q];
     const means = (some) => {
@@ -70,11 +70,11 @@ function editOf(program, prompt, causal) {
       return sum.map((one, r) => (count[r] ? one / count[r] : NaN));
     };
     const others = means(seen.filter((k) => !mine(k))), even = means(seen), told = (k) => !Number.isNaN(others[role[k]]);
-    const total = (some) => some.reduce((sum, one) => sum + one, 0);
     const blind = seen.map((k) => (!mine(k) ? row[k] : told(k) ? others[role[k]] : 0));
-    const before = total(seen.map((k) => row[k])), after = total(blind), left = after > 1e-6 * before;
+    const total = (some) => some.reduce((sum, one) => sum + one, 0);
+    const before = row[q] + total(seen.map((k) => row[k])), after = row[q] + total(blind), left = after > 1e-6 * before;
     const put = seen.map((k, n) => (left ? (blind[n] * before) / after : told(k) ? even[role[k]] : 0));
-    row[q] += left ? 0 : before - total(put);
     seen.forEach((k, n) => (row[k] = put[n]));
+    row[q] = before - total(put);
   }
 }
