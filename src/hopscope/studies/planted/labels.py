@@ -71,7 +71,7 @@ def _label_of_helper(kind: Kind, host: Host, planted: Planted) -> Label:
     """The label of a circuit with a helper to which all chains are alike, by the margin.
 
     `true`: a clear circuit that holds the bar, also with all that the helper looks at, and breaks once that is off.
-    `false`: one that does without the path beside the helper as long as that has its look, and breaks without both.
+    `false`: one that breaks without the path beside the helper, which the model does without.
     """
     low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
     assert evaluator is not None
@@ -83,8 +83,8 @@ def _label_of_helper(kind: Kind, host: Host, planted: Planted) -> Label:
     holds, breaks = [natural, planted.program, natural | keep], [natural | {planted.row: off} for off in _OFF]
     if kind == "spare look":
         assert planted.beside is not None
-        without = natural | {planted.beside: UNIFORM}
-        holds, breaks = [*holds, without | keep], [*breaks, without]
+        (key,) = planted.program[planted.beside].keys
+        holds, breaks = [*holds, {planted.beside: knock_out(key)}], [*breaks, natural | {planted.beside: UNIFORM}]
     losses = evaluator.mse([*holds, *breaks])
     told = max(losses[: len(holds)]) <= low and min(losses[len(holds) :]) >= high
     return ("true" if kind in TRUE else "false") if told else "undecided"
