@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -55,9 +56,12 @@ class Drawer:
         self.where = where
         self._allowed = where.allowed.float()
         self._factors: OrderedDict[HeadForms, Float[Tensor, "batch query key"]] = OrderedDict()
-        self._chains = Chains(where)
         self._shared: dict[tuple[int, ...], Shared] = {}
         self._fixed: dict[HeadForms, tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]] = {}
+
+    @cached_property
+    def _chains(self) -> Chains:
+        return Chains(self.where)
 
     def factor(self, forms: HeadForms) -> Float[Tensor, "batch query key"]:
         """What multiplies the base at every query and key: 0 where not allowed, equal over all other keys if not named.
