@@ -11,7 +11,7 @@ from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.apply import Drawer
 from hopscope.circuits.certificate import Evidence, certify
 from hopscope.circuits.certificate.harness import harness
-from hopscope.circuits.chains import Chains
+from hopscope.circuits.chains import ChainsSeen
 from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.form import ALIKE, KEEP, UNIFORM, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
@@ -82,7 +82,7 @@ def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
     patterns = [
         one.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1) for one in (scores, torch.where(own, more, scores))
     ]
-    chains = Chains(where)
+    chains = ChainsSeen(where)
     shared = chains.shared(dict.fromkeys(range(where.roles), ()))
     found, same = (chains.alike(one, shared) for one in patterns)
     torch.testing.assert_close(found, same)

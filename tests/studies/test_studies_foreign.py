@@ -63,7 +63,7 @@ def test_the_circuit_of_another_model_is_not_taken_for_its_own(trained: Path, tm
         find_circuits([SETUP], tmp_path / "mine", Work(idle=True), HASTY)
 
 
-@pytest.mark.parametrize("arm", ["pruned/seed-000", "all-heads/seed-000", "laptop/seed-001"])
+@pytest.mark.parametrize("arm", ["pruned/seed-000", "all-heads/seed-000", f"laptop/seed-{pruning.UNSEEN}"])
 def test_pruning_refuses_the_run_of_something_else(arm: str, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained / "theirs" / OTHER.name, tmp_path / "pruning" / "runs" / arm)
     with pytest.raises(InputError, match=rf"runs/{arm} holds a run with ") as refused:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.chains import Chains, own_chain
+from hopscope.circuits.chains import ChainsSeen, own_chain
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import Draft
@@ -64,7 +64,7 @@ def _errors(evaluator: Evaluator, edit: Callable[[Evaluator], Edit]) -> Float[Te
 
 
 class ChainsAlike(Edit):
-    """An edit after which some rows look at all chains alike (`Chains.alike`), but for the keys that are named.
+    """An edit after which some rows look at all chains alike (`ChainsSeen.alike`), but for the keys that are named.
 
     Args:
         inner: the edit before it.
@@ -73,7 +73,7 @@ class ChainsAlike(Edit):
     """
 
     def __init__(self, inner: Edit, named: NamedKeys, where: Coordinates) -> None:
-        self._inner, self._chains = inner, Chains(where)
+        self._inner, self._chains = inner, ChainsSeen(where)
         self._named: dict[tuple[int, int], dict[int, Collection[int]]] = {}
         for row, keys in named.items():
             self._named.setdefault((row.layer, row.head), {})[row.query] = keys

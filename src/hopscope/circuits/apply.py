@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from hopscope.circuits.chains import Chains, Shared
+from hopscope.circuits.chains import ChainsSeen, SharedKeys
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.form import Form, Intervention, Program
 from hopscope.errors import InputError
@@ -56,12 +56,12 @@ class Drawer:
         self.where = where
         self._allowed = where.allowed.float()
         self._factors: OrderedDict[HeadForms, Float[Tensor, "batch query key"]] = OrderedDict()
-        self._shared: dict[tuple[int, ...], Shared] = {}
+        self._shared: dict[tuple[int, ...], SharedKeys] = {}
         self._fixed: dict[HeadForms, tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]] = {}
 
     @cached_property
-    def _chains(self) -> Chains:
-        return Chains(self.where)
+    def _chains(self) -> ChainsSeen:
+        return ChainsSeen(self.where)
 
     def factor(self, forms: HeadForms) -> Float[Tensor, "batch query key"]:
         """What multiplies the base at every query and key: 0 where not allowed, equal over all other keys if not named.

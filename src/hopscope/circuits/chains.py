@@ -15,7 +15,7 @@ _NOTHING = 1e-6
 """The share of a row's weight up to which nothing is left of it without its own chain, so that it cannot be scaled."""
 
 
-class Shared(NamedTuple):
+class SharedKeys(NamedTuple):
     """What is shared among chains.
 
     Attributes:
@@ -27,7 +27,7 @@ class Shared(NamedTuple):
     whole: Bool[Tensor, "batch key 1"]
 
 
-class Chains:
+class ChainsSeen:
     """The chains of a batch, as its queries see them.
 
     Args:
@@ -39,7 +39,7 @@ class Chains:
         self._roles = torch.nn.functional.one_hot(where.role).float()
         self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
 
-    def shared(self, named: Mapping[int, Collection[int]]) -> Shared:
+    def shared(self, named: Mapping[int, Collection[int]]) -> SharedKeys:
         """What some queries look at in chains, but for the keys that are named, and for their own position.
 
         Args:
@@ -52,10 +52,10 @@ class Chains:
             of_row = (where.role == query)[..., None] & where.allowed & self._in_chain[:, None] & ~itself
             keys |= of_row & ~torch.isin(where.relation, where.relation.new_tensor([*stay]))
             whole |= (where.role == query) & (not stay)
-        return Shared(keys, whole[..., None])
+        return SharedKeys(keys, whole[..., None])
 
     def alike(
-        self, pattern: Float[Tensor, "any batch query key"], shared: Shared
+        self, pattern: Float[Tensor, "any batch query key"], shared: SharedKeys
     ) -> Float[Tensor, "any batch query key"]:
         """A pattern with as much on every role of the own chain as of another one, on average over those that are seen.
 
