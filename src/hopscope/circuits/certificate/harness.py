@@ -133,10 +133,10 @@ class _Placed(Edit):
     def _alike(self, sequence: int, query: int, weights: Float[Tensor, " key"]) -> Float[Tensor, " key"]:
         """What one position attends to if all chains are alike to it; in text the chain asked about is its own too."""
         places, role = self._place[sequence].tolist(), self._role[sequence].tolist()
-        asked = [places[number] for number in range(len(places)) if places[number][-1] >= 0]
-        own = {*(places[chain] if (chain := int(self._chain[sequence, query])) >= 0 else ())}
-        own |= {*asked[0]} if len(asked) == 1 else {*()}
-        seen = [key for chain in places for key in chain if key >= 0 and key != query]
+        asked = [place for place in places if place[-1] >= 0]
+        chain = int(self._chain[sequence, query])
+        own = {*(places[chain] if chain >= 0 else ()), *(asked[0] if len(asked) == 1 else ())}
+        seen = [key for place in places for key in place if key >= 0 and key != query]
         seen = [key for key in seen if key <= query or not self._causal]
         even, blind = weights.clone(), weights.clone()
         for key in seen:
