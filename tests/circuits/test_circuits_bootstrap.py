@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import bootstrap
 
 from hopscope.circuits.bootstrap import intervals
 
@@ -22,3 +24,16 @@ def test_bootstrap_intervals_hold_what_they_say() -> None:
     assert intervals(samples, seed=3) == found
     constant = intervals(torch.full((1, 10), 0.25), seed=0)
     assert constant == [(pytest.approx(0.25), pytest.approx(0.25))]
+
+
+@pytest.mark.parametrize("sequences", [2, 7, 48, 256, 2048])
+@pytest.mark.parametrize("level", [0.95, 0.5])
+def test_bootstrap_intervals_are_scipys(sequences: int, level: float) -> None:
+    values = torch.randn(3, sequences, generator=torch.Generator().manual_seed(sequences)).exp().double()
+    theirs = bootstrap(
+        (values.numpy(),), np.mean, axis=-1, confidence_level=level, n_resamples=2000, batch=100,
+        method="percentile", vectorized=True, rng=np.random.default_rng(5),
+    ).confidence_interval  # fmt: skip
+    wanted = np.stack([theirs.low, theirs.high], axis=1)
+    np.testing.assert_allclose(intervals(values, 5, level), wanted, rtol=1e-12)
+    np.testing.assert_allclose(intervals(values[1:2], 5, level), wanted[1:2], rtol=1e-12)  # alone as among others

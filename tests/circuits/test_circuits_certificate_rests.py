@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from planted_models import (
 
 from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, circuit_alone, no_circuit
 from hopscope.circuits.certificate.losses import Measured
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM
 from hopscope.errors import InputError
 from hopscope.theory.path import Row
@@ -148,3 +150,61 @@ def test_what_is_in_doubt_is_decided_on_more_sequences() -> None:
     for bar, sequences in ((loss, 1024), (loss / 4, LITTLE.few)):
         lost = evidence_of(made, also(1), bar=bar, proof=proof).lost[row]
         assert len(lost.without) == len(lost.own) == len(lost.rise) == sequences
+
+
+def in_the_midst(proof: Proof) -> tuple[Evidence, Row, Row]:
+    """A bar in the midst of the losses without one row, and evidence with a second row that is spare for sure."""
+    made, doubtful = shared_answer(spare_heads=2), LAST_OF_TWO._replace(head=1).row
+    copy_head(made.transformer, LAST_OF_TWO.layer, 0, 2, 0.0)
+    bar = float(evidence_of(made, also(1)).lost[doubtful].without.mean())
+    return evidence_of(made, also(1, 2), bar=bar, proof=proof), doubtful, LAST_OF_TWO._replace(head=2).row
+
+
+def test_a_doubt_is_left_where_another_row_is_spare_for_sure() -> None:
+    evidence, doubtful, spare = in_the_midst(replace(LITTLE, deciding=1024))
+    assert evidence.spare(evidence.lost[spare])
+    assert not evidence.spare(evidence.lost[doubtful])
+    assert evidence.open(evidence.lost[doubtful])
+    assert len(evidence.lost[doubtful].without) == LITTLE.sequences
+    part = PARTS["necessity"](evidence)
+    assert not part.passed
+    assert part.says.startswith("1 of 6 rows can be done without on fresh sequences: layer 3 head 3")
+
+
+def test_what_stays_open_is_not_said_to_be_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = shared_answer()
+    row = LAST_OF_TWO._replace(head=1).row
+    bar = float(evidence_of(made, also(1)).lost[row].without.mean())
+    evidence = evidence_of(made, also(1), bar=bar, proof=replace(LITTLE, deciding=48))
+    assert evidence.open(evidence.lost[row])
+    part = PARTS["necessity"](evidence)
+    assert not part.passed
+    assert part.says.startswith("whether 1 of 5 rows can be done without stays open: layer 3 head 2")
+    monkeypatch.setattr(evidence, "bar", bar / 4)
+    assert PARTS["necessity"](evidence).passed
+
+
+@pytest.mark.parametrize(
+    ("at_hand", "on_more", "asked"),
+    [
+        ("yes yes yes", "yes yes yes", 0),
+        ("open yes open", "yes yes yes", 2),
+        ("open no open", "yes yes yes", 0),
+        ("open yes open", "no yes yes", 1),
+        ("open yes open", "open yes open", 2),
+    ],
+)
+def test_nothing_is_decided_once_something_is_refuted(at_hand: str, on_more: str, asked: int) -> None:
+    evidence, told = evidence_of(witness(2)), []
+    few, more = at_hand.split(), on_more.split()
+
+    def measure(number: int, evaluator: Evaluator) -> str:
+        if evaluator is not evidence.more:
+            return few[number]
+        told.append(number)
+        return more[number]
+
+    measures = [partial(measure, number) for number in range(3)]
+    found = evidence.all_until_clear(measures, lambda seen: seen == "open", lambda seen: seen == "no")
+    assert found == [more[number] if number in told else few[number] for number in range(3)]
+    assert len(told) == asked

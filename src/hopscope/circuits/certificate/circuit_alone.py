@@ -118,19 +118,21 @@ def necessity(evidence: Evidence) -> Part:
 
     Passes if without any one of them the interval of the loss lies above the bar, and the loss rises for sure by a
     fifth of the bar: in a circuit just below the bar, any grain of sand would otherwise be necessary. Losing a row that
-    imposed patterns make idle (`exempt`) must raise the natural circuit's loss by the bar. `most_bar` is the highest
-    bar at which all would still be needed.
+    imposed patterns make idle (`exempt`) must raise the natural circuit's loss by the bar. Once one is surely spare,
+    what is in doubt about others stays open. `most_bar` is the highest bar at which all would still be needed.
     """
-    lost = [(evidence.name(row), evidence.due(row), one) for row, one in evidence.lost.items()]
+    lost = [(evidence.name(row), one) for row, one in evidence.lost.items()]
     names = evidence.evaluator.names
-    lost += [(path.describe(names), evidence.due(path.row), one) for path, one in evidence.lost_keys.items()]
-    without = evidence.measured([one.without for *_, one in lost])
-    rise = evidence.measured([one.rise for *_, one in lost])
-    told, spare, most = [], [], []
-    for (name, due, _), loss, more in zip(lost, without, rise, strict=True):
+    lost += [(path.describe(names), one) for path, one in evidence.lost_keys.items()]
+    without = evidence.measured([one.without for _, one in lost])
+    rise = evidence.measured([one.rise for _, one in lost])
+    told, spare, open_, most = [], [], [], []
+    for (name, (_, _, due)), loss, more in zip(lost, without, rise, strict=True):
         need = loss.interval[0] > evidence.bar and more.interval[0] > due
         told.append({"row": name, "mse": loss.mean, "interval": loss.interval, "rise": more.mean, "needed": need})
-        spare += [] if need else [name]
+        surely_spare = loss.interval[1] < evidence.bar or more.interval[1] < due
+        spare += [name] if surely_spare else []
+        open_ += [] if need or surely_spare else [name]
         most.append(min(loss.interval[0], more.interval[0] * evidence.bar / due))
     rows, keys = told[: len(evidence.rows)], told[len(evidence.rows) :]
     several = f", and of the {len(keys)} keys of rows that look elsewhere too," if keys else ""
@@ -138,10 +140,16 @@ def necessity(evidence: Evidence) -> Part:
     own = [row for row in evidence.rows if evidence.sense == "natural" or row in evidence.exempt]
     with_own = "" if not own else f" ({_own_patterns(len(own), len(rows))})"
     says = f"without any one of its {len(rows)} rows{several} the circuit{with_own} has a loss of at least {least:.3f}"
+    kinds = "rows" if not keys else "rows and keys"
     if spare:
-        kinds = "rows" if not keys else "rows and keys"
         says = f"{len(spare)} of {len(told)} {kinds} can be done without on fresh sequences: {'; '.join(spare)}"
-    return Part(bool(rows) and not spare, says, {"rows": rows, "keys": keys, "most_bar": tidy(min(most, default=0.0))})
+    elif open_:
+        says = f"whether {len(open_)} of {len(told)} {kinds} can be done without stays open: {'; '.join(open_)}"
+    return Part(
+        bool(rows) and not spare and not open_,
+        says,
+        {"rows": rows, "keys": keys, "most_bar": tidy(min(most, default=0.0))},
+    )
 
 
 def _own_patterns(own: int, rows: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -19,6 +20,11 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import CHOSEN, IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
 from hopscope.circuits.hypotheses import Draft, Hypotheses
 from hopscope.theory.path import AttentionPath, Row
+
+_Whole = Literal["full", "imposed", "natural", "nothing"]
+"""The model, the circuit with its forms imposed and with its own patterns, and nothing: what others are compared to."""
+
+_WHOLES: tuple[_Whole, ...] = get_args(_Whole)
 
 COUNTS = 0.2
 """How much the loss must rise without a row or path, as a share of the bar, for it to count as doing something."""
@@ -52,7 +58,7 @@ class Evidence(Sampling):
         self.natural = hypotheses.natural(program)
         self.nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
         self.base = self.natural if sense == "natural" else program
-        self._known: dict[Evaluator, Float[Tensor, "program sequence hop"]] = {}
+        self._known: dict[tuple[Evaluator, _Whole], Float[Tensor, "sequence hop"]] = {}
         self._changed: dict[tuple[Evaluator, Row, Form], Float[Tensor, " sequence"]] = {}
 
     @cached_property
@@ -214,41 +220,53 @@ class Evidence(Sampling):
     def alone(self) -> Float[Tensor, "program sequence hop"]:
         """The errors of the model, of the imposed and the natural circuit, and of nothing."""
         last = 3 if self.sense == "natural" else 2
-        return self.until_clear(self._alone, lambda errors: self.in_doubt(list(errors[1:last].mean(dim=2))), few=False)
+        return self.until_clear(
+            lambda evaluator: torch.stack(self._errors(evaluator, *_WHOLES)),
+            lambda errors: self.in_doubt(list(errors[1:last].mean(dim=2))),
+            few=False,
+        )
 
     @cached_property
     def levels(self) -> Levels:
         """The losses on `few` sequences of the model, of nothing, and of the circuit as it is judged."""
-        full, imposed, natural, nothing = self._alone(self.few).mean(dim=(1, 2)).tolist()
-        return Levels(full, nothing, natural if self.sense == "natural" else imposed)
+        full, nothing, own = (float(one.mean()) for one in self._errors(self.few, "full", "nothing", self._judged_as()))
+        return Levels(full, nothing, own)
 
     @cached_property
     def lost(self) -> dict[Row, Lost]:
         """The losses without each row in use: on `few` sequences if these leave no doubt, on `more` if others do."""
-        return dict(zip(self.rows, self._without([(row, self.off[row]) for row in self.rows]), strict=True))
+        return dict(zip(self.rows, self._without([(row, self.off[row]) for row in self.rows], ()), strict=True))
 
     @cached_property
     def lost_keys(self) -> dict[AttentionPath, Lost]:
         """The losses without each key of a row that looks elsewhere too, as `lost` has them for rows."""
         gone = [(path.row, self.without_key(path)) for path in self.partial]
-        return dict(zip(self.partial, self._without(gone), strict=True))
+        return dict(zip(self.partial, self._without(gone, self.lost.values()), strict=True))
 
-    def _without(self, changes: Sequence[tuple[Row, Form]]) -> list[Lost]:
-        """The losses with one row put into another form, for each of the changes alone."""
+    def _without(self, changes: Sequence[tuple[Row, Form]], known: Iterable[Lost]) -> list[Lost]:
+        """The losses with one row put into another form, for each of the changes alone.
+
+        Where one of these, or of the known ones, shows for sure that something is not needed, doubts about others are
+        left: nothing can make up for it.
+        """
         for evaluator in (self.few, self.evaluator):
             evaluator.depart_from(self.base)
-        found = self.changed(self.few, changes)
-        return [self._lost(row, form, few) for (row, form), few in zip(changes, found, strict=True)]
-
-    def _lost(self, row: Row, form: Form, few: Float[Tensor, " sequence"]) -> Lost:
-        doubt = SURE * float(few.std()) / self.few.sequences**0.5
-        if float(few.mean()) - doubt > 2 * self.bar:
-            return Lost(few, self.own(self.few, row))
-        return self.until_clear(
-            lambda evaluator: Lost(self.changed(evaluator, [(row, form)])[0], self.own(evaluator, row)),
-            lambda lost: self.open(lost, self.due(row)),
+        self.changed(self.few, changes)  # all in one pass; each is asked for again below
+        refuted = any(map(self.spare, known))
+        return self.all_until_clear(
+            [partial(self._lost, row, form) for row, form in changes],
+            self.open,
+            lambda lost: refuted or self.spare(lost),
             few=False,
         )
+
+    def _lost(self, row: Row, form: Form, evaluator: Evaluator) -> Lost:
+        """The losses with a row in another form; on `few` sequences if they lie far above the bar there."""
+        (few,) = self.changed(self.few, [(row, form)])
+        if float(few.mean()) - SURE * float(few.std()) / self.few.sequences**0.5 > 2 * self.bar:
+            return Lost(few, self.own(self.few, row), self.due(row))
+        (without,) = self.changed(evaluator, [(row, form)])
+        return Lost(without, self.own(evaluator, row), self.due(row))
 
     def changed(self, evaluator: Evaluator, changes: Sequence[tuple[Row, Form]]) -> Float[Tensor, "change sequence"]:
         """The circuit's losses with one row in another form, `around` which it is judged; each is measured once."""
@@ -262,7 +280,7 @@ class Evidence(Sampling):
         """How far a loss goes from that of nothing to the model's or, for `exempt` rows, the natural circuit's."""
         if row not in self.exempt:
             return self.levels.faithfulness(loss)
-        natural, nothing = self._alone(self.few)[2:].mean(dim=(1, 2)).tolist()
+        natural, nothing = (float(one.mean()) for one in self._errors(self.few, "natural", "nothing"))
         return (nothing - loss) / (nothing - natural) if natural < nothing else 0.0
 
     def due(self, row: Row) -> float:
@@ -271,22 +289,35 @@ class Evidence(Sampling):
 
     def full(self, evaluator: Evaluator) -> Float[Tensor, " sequence"]:
         """The model's losses by sequence; measured once."""
-        return self._alone(evaluator)[0].mean(dim=1)
+        return self._errors(evaluator, "full")[0].mean(dim=1)
 
     def own(self, evaluator: Evaluator, row: Row | None) -> Float[Tensor, " sequence"]:
         """The losses by sequence of the program `around` a row; measured once."""
-        natural = self.sense == "natural" or row in self.exempt
-        return self._alone(evaluator)[2 if natural else 1].mean(dim=1)
+        return self._errors(evaluator, self._judged_as(row))[0].mean(dim=1)
 
-    def _alone(self, evaluator: Evaluator) -> Float[Tensor, "program sequence hop"]:
-        if evaluator not in self._known:
-            programs = [{}, self.program, self.natural, self.nothing]
-            self._known[evaluator] = evaluator.errors(programs).double()
-        return self._known[evaluator]
+    def _judged_as(self, row: Row | None = None) -> _Whole:
+        """As what the circuit is judged, or a row in it."""
+        return "natural" if self.sense == "natural" or row in self.exempt else "imposed"
 
-    def open(self, lost: Lost, due: float) -> bool:
+    def _errors(self, evaluator: Evaluator, *wanted: _Whole) -> list[Float[Tensor, "sequence hop"]]:
+        """The errors of the model, the circuit or nothing; each is measured once."""
+        whole: dict[_Whole, Draft] = dict(zip(_WHOLES, [{}, self.program, self.natural, self.nothing], strict=True))
+        new = [name for name in wanted if (evaluator, name) not in self._known]
+        if new:
+            errors = evaluator.errors([whole[name] for name in new]).double()
+            self._known |= {(evaluator, name): one for name, one in zip(new, errors, strict=True)}
+        return [self._known[evaluator, name] for name in wanted]
+
+    def open(self, lost: Lost) -> bool:
         """Whether it is in doubt that the loss without a row lies above the bar, or that it rises by what is due."""
-        return self.in_doubt([lost.without]) or self.in_doubt([lost.rise], due)
+        if self.spare(lost):
+            return False
+        return self.in_doubt([lost.without]) or self.in_doubt([lost.rise], lost.due)
+
+    def spare(self, lost: Lost) -> bool:
+        """Whether a row is surely not needed: the interval of the loss without it, or of its rise, ends below."""
+        without, rise = self.measured([lost.without, lost.rise])
+        return without.interval[1] < self.bar or rise.interval[1] < lost.due
 
     @cached_property
     def rises(self) -> dict[Row, float]:

@@ -41,10 +41,17 @@ class Levels(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Losses by sequence without a row (or key), and those of the program it is judged in, on the same sequences."""
+    """Losses by sequence without a row (or key), and those of the program it is judged in, on the same sequences.
+
+    Attributes:
+        without: the losses without it.
+        own: the losses with it.
+        due: how much the mean must rise at least for it to be needed.
+    """
 
     without: Float[Tensor, " sequence"]
     own: Float[Tensor, " sequence"]
+    due: float
 
     @property
     def rise(self) -> Float[Tensor, " sequence"]:

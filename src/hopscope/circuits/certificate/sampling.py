@@ -55,10 +55,35 @@ class Sampling:
             doubtful: whether a measurement leaves something open.
             few: whether to begin with the `few` sequences.
         """
-        found = measure(self.few if few else self.evaluator)
-        if few and doubtful(found):
-            found = measure(self.evaluator)
+        found = self._at_hand(measure, doubtful, few=few)
         return measure(self.more) if doubtful(found) else found
+
+    def all_until_clear(
+        self,
+        measures: Sequence[Callable[[Evaluator], T]],
+        doubtful: Callable[[T], bool],
+        refuting: Callable[[T], bool],
+        *,
+        few: bool = True,
+    ) -> list[T]:
+        """As `until_clear`, but once one measurement refutes what all must show, none is made on `more` sequences.
+
+        Args:
+            measures: make the measurements on the sequences of an evaluator.
+            doubtful: whether a measurement leaves something open.
+            refuting: whether a measurement refutes for sure.
+            few: whether to begin with the `few` sequences.
+        """
+        found = [self._at_hand(measure, doubtful, few=few) for measure in measures]
+        for number, measure in enumerate(measures):
+            if doubtful(found[number]) and not any(map(refuting, found)):
+                found[number] = measure(self.more)
+        return found
+
+    def _at_hand(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool) -> T:
+        """A measurement on the `few` sequences if they are enough, else on all but `more`."""
+        found = measure(self.few if few else self.evaluator)
+        return measure(self.evaluator) if few and doubtful(found) else found
 
     def sure(self, program: Draft) -> Measured:
         """The loss of a program; on more sequences if the interval of the loss contains the bar."""

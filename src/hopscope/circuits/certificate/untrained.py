@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence
@@ -26,7 +28,8 @@ def untrained(evidence: Evidence) -> Part:
     some: list[tuple[list[tuple[int, int]], Row | None]] = [([head], of_head[head]) for head in heads] + [(heads, None)]
     seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
     try:
-        lost = [_untrained(evidence, chosen, row, seed) for chosen, row in some]
+        measures = [partial(_untrained, evidence, chosen, row, seed) for chosen, row in some]
+        lost = evidence.all_until_clear(measures, evidence.open, evidence.spare)
     except InputError as error:
         return Part(False, str(error), {})
     measured = evidence.measured([one.without for one in lost])
@@ -41,7 +44,10 @@ def untrained(evidence: Evidence) -> Part:
     )
     says += f", with all of them {together:.2f}"
     if not all(needed):
-        named = "; ".join(f"layer {layer + 1} head {head + 1}" for layer, head in some[needed.index(False)][0])
+        least = min(
+            (number for number, need in enumerate(needed) if not need), key=lambda number: measured[number].mean
+        )
+        named = "; ".join(f"layer {layer + 1} head {head + 1}" for layer, head in some[least][0])
         says = f"with untrained weights in {named or 'no head'} the circuit is as good"
     rows = [
         {"head": [layer + 1, head + 1], "mse": tidy(loss)} for (layer, head), loss in zip(heads, alone, strict=True)
@@ -49,11 +55,9 @@ def untrained(evidence: Evidence) -> Part:
     return Part(all(needed), says, {"heads": rows, "all_mse": tidy(together)})
 
 
-def _untrained(evidence: Evidence, chosen: list[tuple[int, int]], row: Row | None, seed: int) -> Lost:
-    """The losses with heads untrained, on as many sequences as it takes to judge; `row` is one of theirs, or None."""
-
-    def lost(evaluator: Evaluator) -> Lost:
-        (without,) = by_sequence(evaluator.with_untrained(chosen, seed), [evidence.around(row)])
-        return Lost(without, evidence.own(evaluator, row))
-
-    return evidence.until_clear(lost, lambda lost: evidence.open(lost, COUNTS * evidence.bar))
+def _untrained(
+    evidence: Evidence, chosen: list[tuple[int, int]], row: Row | None, seed: int, evaluator: Evaluator
+) -> Lost:
+    """The losses with heads untrained; `row` is one of theirs, or None."""
+    (without,) = by_sequence(evaluator.with_untrained(chosen, seed), [evidence.around(row)])
+    return Lost(without, evidence.own(evaluator, row), COUNTS * evidence.bar)
