@@ -19,6 +19,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "INSPECT_LOG_LEVEL
 from attacked_verbs import KILLS
 from attacker import Tally
 from chunks import Chunk, all_at_once
+from everything_loaded import load
 from good_folders import make, make_small, with_model
 from tables import table
 
@@ -26,7 +27,7 @@ from tables import table
 def main() -> int:
     """Attack, and say what came of it."""
     options = _options()
-    _import_all(options.cases >= 1000)
+    load(language=options.cases >= 1000)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         good = Path(name) / "good"
@@ -82,26 +83,6 @@ def _parted(count: int, most: int) -> list[tuple[int, int]]:
 
 def _progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _import_all(whole: bool) -> None:
-    """Import what commands need, or each fork would do so anew."""
-    from importlib import import_module
-
-    import torch
-
-    from hopscope.cli import VERBS
-
-    others = ("filelock", "matplotlib.pyplot", "pytest", "scipy.stats")
-    ours = (
-        *(f"cli.{verb}" for verb in VERBS), "integrity", "circuits.find", "cli._studies", "emergence.of_run",
-        "paper.reproduce", "plot.figure_2", "plot.figure_4", "problem.text.blind", "report.reproduction",
-        "theory.scene", "training.many",
-    )  # fmt: skip
-    language = ("inspect_ai", "transformers", "hopscope.benchmark.local", "hopscope.benchmark.run") if whole else ()
-    for name in (*others, *(f"hopscope.{one}" for one in ours), *language):
-        import_module(name)
-    torch.set_num_threads(1)
 
 
 def _model(folder: Path) -> Path:

@@ -23,6 +23,7 @@ os.environ |= {"OMP_NUM_THREADS": "1"}
 
 from attacked_verbs import CIRCUIT, EMERGENCE, REPORT, TRAIN
 from attacked_verbs import REPRODUCE as REPRODUCE_INTO
+from everything_loaded import load
 from good_folders import make
 from hurrying import quick
 from read_only import read_only
@@ -228,15 +229,7 @@ def _together(arguments: list[str], inside: Path, count: int) -> list[Ended]:
 
 def main(good: str, room: str, *names: str) -> int:
     """Make the good folders, then run the cases of these names."""
-    import filelock
-    import matplotlib.pyplot
-    import scipy.stats
-    import torch
-
-    from hopscope.cli import circuit, emergence, report, reproduce, train
-
-    assert all((filelock, matplotlib, scipy, circuit, emergence, report, reproduce, train))  # or forks import them anew
-    torch.set_num_threads(1)
+    load()
     make(Path(good))
     cases, found = Cases(Path(good), Path(room)), 0
     for name in names:

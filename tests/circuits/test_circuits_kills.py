@@ -12,7 +12,7 @@ import pytest
 SCRIPT = """
 import shutil, sys
 from pathlib import Path
-import filelock, scipy.stats, torch  # or each fork would import them anew
+from everything_loaded import load
 from killing import contents, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.certificate import Proof
@@ -23,6 +23,7 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
+load()
 witness, root = disguised_witness(1), Path(sys.argv[1])
 shape = witness.transformer.shape
 Recipe.architecture = lambda self, problem: shape
