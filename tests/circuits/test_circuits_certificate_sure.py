@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 from loud_background import FLAT, LOUD, loud_background
-from planted_models import LAST_OF_TWO, evidence_of, witness
+from planted_models import LAST_OF_TWO, evidence_of, shared_answer, witness
 from resting_head import resting
 from torch import Tensor
 from two_keys import two_keys
+from two_that_cancel import LAYER, at_rest, little_looks
 
 from hopscope.circuits import apply
 from hopscope.circuits.certificate import PARTS, Evidence, certify
@@ -19,9 +20,10 @@ from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.places import _Moved
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, POSITIONAL, Form, Intervention, Program, knock_out
+from hopscope.circuits.form import ALIKE, IDENTITY, KEEP, POSITIONAL, UNIFORM, Form, Intervention, Program, knock_out
 from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.theory.path import Row
 
 PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.certificate.{name}"] for name in ("places", "outside"))
 
@@ -229,3 +231,38 @@ def test_a_row_at_its_mean_is_put_in_place_by_hand_too(monkeypatch: pytest.Monke
     part = PARTS["harness"](evidence_of(made, {LOUD: mean}))
     assert not part.passed
     assert part.numbers["natural_difference"] > 0.01
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+def test_outside_takes_away_what_is_known_of_a_chain_and_no_rest(sense: Sense) -> None:
+    """Planted: two heads at rest, of which one alone does harm where it is uniform; none knows anything of a chain."""
+    evidence = at_rest(sense)
+    one = {
+        row: UNIFORM for row in evidence.free if (row.layer, row.head) == (LAYER, evidence.evaluator.shape.heads - 1)
+    }
+    other = {row._replace(head=row.head - 1): UNIFORM for row in one}
+    model, broken, both = evidence.few.mse([{}, one, one | other])
+    assert max(model, both) < 1e-3 < 4 * evidence.bar < broken
+    assert all(evidence.idle[row] == ALIKE for row in one)
+    assert PARTS["outside"](evidence).passed
+
+
+@pytest.mark.parametrize("sense", ["natural", "strict"])
+def test_outside_sees_a_look_that_one_can_hardly_see(sense: Sense) -> None:
+    """Planted: the same heads write how much they look at the line before, with a twentieth of their weight."""
+    evidence = little_looks(sense)
+    one = {
+        row: UNIFORM for row in evidence.free if (row.layer, row.head) == (LAYER, evidence.evaluator.shape.heads - 1)
+    }
+    assert all(evidence.hypotheses.chainless(row) for row in one)
+    assert evidence.few.mse([{}])[0] < 1e-3
+    assert not PARTS["outside"](evidence).passed
+
+
+def test_rows_that_tell_their_chain_are_taken_away_uniform() -> None:
+    evidence = evidence_of(shared_answer(), {Row(0, 1, 0): IDENTITY})
+    told = LAST_OF_TWO._replace(head=1).row
+    assert evidence.idle[told] == UNIFORM
+    assert evidence.idle[Row(0, 1, 0)] == IDENTITY
+    assert {*evidence.idle.values()} == {ALIKE, UNIFORM, IDENTITY}
+    assert all((evidence.idle[row] == ALIKE) == evidence.hypotheses.chainless(row) for row in evidence.free)

@@ -17,7 +17,7 @@ from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.sampling import SURE, Sampling, by_sequence
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import CHOSEN, IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
+from hopscope.circuits.form import ALIKE, CHOSEN, IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
 from hopscope.circuits.hypotheses import Draft, Hypotheses
 from hopscope.theory.path import AttentionPath, Row
 
@@ -146,9 +146,15 @@ class Evidence(Sampling):
 
     @cached_property
     def idle(self) -> Draft:
-        """The rows that carry nothing according to the circuit (`free`, and those at themselves), with their forms."""
+        """The rows that carry nothing according to the circuit, with what takes away from each what it could carry.
+
+        Rows at themselves stay so. Of the others (`free`), a row that never tells its own chain from others looks at
+        all chains alike: where it rests is none of what the circuit is about, and it has never looked everywhere. A row
+        that does tell them is uniform.
+        """
         at_themselves = [row for row in self.outside if self.program[row] == IDENTITY]
-        return dict.fromkeys(self.free, UNIFORM) | dict.fromkeys(at_themselves, IDENTITY)
+        taken = {row: ALIKE if self.hypotheses.chainless(row) else UNIFORM for row in self.free}
+        return taken | dict.fromkeys(at_themselves, IDENTITY)
 
     @cached_property
     def exempt(self) -> frozenset[Row]:

@@ -98,11 +98,12 @@ def outside(evidence: Evidence) -> Part:
     """The model without what carries nothing according to the circuit: random halves of the other rows, other keys.
 
     Of the rows, each half and its rest are taken away. In the strict sense the circuit's patterns are imposed then,
-    since a strict circuit does not claim what makes them. Rows taken away are uniform, or at themselves if the circuit
-    has them so. Of the rows in use that are said to look at chosen keys, all others that they attend to in their chain
-    are knocked out of the model at once: a row that looks at its key for some questions, and elsewhere for the rest, is
-    not what the circuit says. Passes if the model holds the bar for sure without the worst half, and without those
-    keys: the interval of its loss ends below.
+    since a strict circuit does not claim what makes them. Rows taken away look at all chains alike if they never tell
+    theirs from others, are at themselves if the circuit has them so, and uniform otherwise. Of the rows in use that are
+    said to look at chosen keys, all others that they attend to in their chain are knocked out of the model at once: a
+    row that looks at its key for some questions, and elsewhere for the rest, is not what the circuit says. Passes if
+    the model holds the bar for sure without the worst half, and without those keys: the interval of its loss ends
+    below.
     """
     generator, idle = evidence.random("outside"), list(evidence.idle.items())
     halves: list[Draft] = []

@@ -15,7 +15,7 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
-RULES = 11
+RULES = 12
 """Version of what the parts ask, kept in every record; it goes up when parts begin to refuse what they used to pass.
 
 1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
@@ -34,7 +34,9 @@ then; weights so sharp that nothing is left for other chains are spread over all
 rows that are uniform see other chains alone. 10: it holds the bar where they gather in rewired sequences instead (of a
 module that does not show what attention writes, as by rules 9, which also refused heads that copy what they look at).
 11: where no other chain is seen, a row that looks at all chains alike has nothing on its own (it kept what it had); and
-all that it looks at is scaled then, so that what is left on itself does not tell how much it looked at its own.
+all that it looks at is scaled then, so that what is left on itself does not tell how much it looked at its own. 12:
+`outside` takes from rows that never tell their own chain from others what they could tell of it, and no longer where
+they rest, by which it refused circuits of models that a head without its rest confuses.
 """
 
 

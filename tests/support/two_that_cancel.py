@@ -1,0 +1,79 @@
+"""The witness of two hops with two heads more, which write the contrary of each other: together they do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from planted_models import LITTLE, witness
+from torch import Tensor
+
+from hopscope.circuits.certificate import Evidence
+from hopscope.circuits.certificate.part import Sense
+from hopscope.circuits.form import UNIFORM, one_hot
+from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.search.units import Units
+from hopscope.model.transformer import Block
+from hopscope.studies.planted.altered import AlteredBlock, altered
+from hopscope.training.data import held_out
+
+LAYER = 1
+
+
+class _Two(AlteredBlock):
+    """A block with two heads more, of one pattern; one writes what it `reads`, the other its contrary."""
+
+    def __init__(
+        self, block: Block, own: Float[Tensor, "query key"], reads: Callable[[Tensor], Tensor], loud: float
+    ) -> None:
+        super().__init__(block)
+        self.own, self.reads, self.loud = own, reads, loud
+
+    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
+        theirs = self.attention.pattern(normed, normed)[0]
+        return torch.cat([theirs, self.own.expand(len(theirs), 2, *self.own.shape)], dim=1)
+
+    def written(
+        self,
+        pattern: Float[Tensor, "sequence head query key"],
+        normed: Float[Tensor, "1 sequence pos d_model"],
+    ) -> Float[Tensor, "sequence pos d_model"]:
+        brought: Tensor = self.attention.write(pattern[None, :, :-2], normed)[0]
+        one, other = self.reads(pattern[:, -2]), self.reads(pattern[:, -1])
+        return brought + self.loud * (one - other)[..., None]
+
+    def untrain(self, head: int) -> None:
+        raise AssertionError("no circuit has these heads")
+
+
+def _evidence(
+    own: Float[Tensor, "query key"], reads: Callable[[Tensor], Tensor], loud: float, sense: Sense
+) -> Evidence:
+    made = witness(2)
+    known = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 64, 0, "circuit search"))
+    evaluator = altered(known, lambda layer, block: _Two(block, own, reads, loud if layer == LAYER else 0.0))
+    program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
+    return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense)
+
+
+def at_rest(sense: Sense) -> Evidence:
+    """Both rest at themselves, and write what they read elsewhere: alone, either does harm where it is uniform."""
+    length = witness(2).problem.sequence_length
+    elsewhere = 1 - torch.eye(length)
+    return _evidence(torch.eye(length), lambda pattern: (pattern * elsewhere).sum(dim=-1), 3.0, sense)
+
+
+def little_looks(sense: Sense) -> Evidence:
+    """Both rest, but for a look at the place before that one can hardly see, and write how much they look there."""
+    length = witness(2).problem.sequence_length
+    own = torch.zeros(length, length)
+    own[:, 0] = 1
+    places = torch.arange(2, length)
+    own[places, 0], own[places, places - 1] = 0.95, 0.05
+
+    def look(pattern: Float[Tensor, "sequence query key"]) -> Float[Tensor, "sequence query"]:
+        seen: Tensor = pattern.diagonal(-1, dim1=1, dim2=2)
+        return torch.nn.functional.pad(seen, (1, 0))
+
+    return _evidence(own, look, 100.0, sense)
