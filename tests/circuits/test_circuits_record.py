@@ -80,7 +80,7 @@ def test_a_record_of_before_says_by_which_rules_it_was_certified(tmp_path: Path)
     (tmp_path / "circuit.json").write_text(json.dumps(old))
     one = Circuit.load(tmp_path / "circuit.json")
     assert one == by_rules(found(), 1)
-    assert describe(one).startswith(f"certified (natural, strict, by rules 1; rules {RULES} ask more) ")
+    assert describe(one).startswith(f"certified (natural, strict, by rules 1; rules {RULES} ask otherwise) ")
     one.save(str(tmp_path / "again.json"))
     assert Circuit.load(str(tmp_path / "again.json")).rules == 1
 

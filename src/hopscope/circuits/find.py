@@ -199,7 +199,7 @@ def circuit_of_run(
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `circuit_path`).
 
-    An existing record is returned as it is, unless it was made with other settings or by rules that have been sharpened
+    An existing record is returned as it is, unless it was made with other settings or by rules that have changed
     since, or `anew` is given. A circuit certified at another bar is replaced only with `anew`. A search that was
     interrupted goes on where it was.
 

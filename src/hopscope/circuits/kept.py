@@ -122,7 +122,7 @@ def kept_circuit(
 ) -> Circuit:
     """The circuit in `path`, if it is what is asked for; else one is searched for and kept there.
 
-    A search that was interrupted goes on where it was. A record of another search, or by rules that have been sharpened
+    A search that was interrupted goes on where it was. A record of another search, or by rules that have changed
     since, is replaced, and so is one of another model that is not certified.
 
     Args:

@@ -195,10 +195,10 @@ class Circuit:
 
     @property
     def verdict(self) -> str:
-        """In words: whether it is certified, in which senses, and whether the rules have been sharpened since."""
+        """In words: whether it is certified, in which senses, and whether the rules have changed since."""
         if not self.certified:
             return "not certified"
-        before = "" if self.rules == RULES else f", by rules {self.rules}; rules {RULES} ask more"
+        before = "" if self.rules == RULES else f", by rules {self.rules}; rules {RULES} ask otherwise"
         return f"certified ({', '.join(self.certified)}{before})"
 
     @property

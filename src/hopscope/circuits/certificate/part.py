@@ -16,7 +16,7 @@ Sense = Literal["natural", "strict"]
 
 
 RULES = 12
-"""Version of what the parts ask, kept in every record; it goes up when parts begin to refuse what they used to pass.
+"""Version of what the parts ask, kept in every record; it goes up when they ask something else.
 
 1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
 that costs least; smaller parts that few sequences leave in doubt are measured on more; rows at themselves are taken

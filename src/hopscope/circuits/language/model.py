@@ -90,8 +90,8 @@ class TextModel:
     ) -> Circuit:
         """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/` and read again from there.
 
-        A search that was interrupted goes on where it was. A record of another search, or by rules that have been
-        sharpened since, is replaced, and so is one of another model that is not certified.
+        A search that was interrupted goes on where it was. A record of another search, or by rules that have
+        changed since, is replaced, and so is one of another model that is not certified.
 
         Args:
             formulation: equations, lives-with or kingdoms.
