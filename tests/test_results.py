@@ -65,9 +65,7 @@ def test_emergences(path):
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("studies/**/judgements.json")), ids=str)
 def test_studies(path, tmp_path, monkeypatch):
     """What the rules of today say of the numbers that are kept is what is kept beside them."""
-    monkeypatch.setattr(
-        "matplotlib.figure.Figure.savefig", lambda self, path, **_: Path(path).touch()
-    )  # not asked here
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path, **_: Path(path).touch())
     shutil.copytree(path.parent, tmp_path / path.parent.name)
     told = CliRunner().invoke(study, [path.parent.name, str(tmp_path / path.parent.name), "--judge"])
     assert told.exception is None, told.output

@@ -233,13 +233,17 @@ def test_a_row_at_its_mean_is_put_in_place_by_hand_too(monkeypatch: pytest.Monke
     assert part.numbers["natural_difference"] > 0.01
 
 
+def uniform_alone(evidence: Evidence) -> Draft:
+    """One of the two heads that cancel: all of its rows uniform."""
+    last = evidence.evaluator.shape.heads - 1
+    return {row: UNIFORM for row in evidence.free if (row.layer, row.head) == (LAYER, last)}
+
+
 @pytest.mark.parametrize("sense", ["natural", "strict"])
 def test_outside_takes_away_what_is_known_of_a_chain_and_no_rest(sense: Sense) -> None:
     """Planted: two heads at rest, of which one alone does harm where it is uniform; none knows anything of a chain."""
     evidence = at_rest(sense)
-    one = {
-        row: UNIFORM for row in evidence.free if (row.layer, row.head) == (LAYER, evidence.evaluator.shape.heads - 1)
-    }
+    one = uniform_alone(evidence)
     other = {row._replace(head=row.head - 1): UNIFORM for row in one}
     model, broken, both = evidence.few.mse([{}, one, one | other])
     assert max(model, both) < 1e-3 < 4 * evidence.bar < broken
@@ -251,9 +255,7 @@ def test_outside_takes_away_what_is_known_of_a_chain_and_no_rest(sense: Sense) -
 def test_outside_sees_a_look_that_one_can_hardly_see(sense: Sense) -> None:
     """Planted: the same heads write how much they look at the line before, with a twentieth of their weight."""
     evidence = little_looks(sense)
-    one = {
-        row: UNIFORM for row in evidence.free if (row.layer, row.head) == (LAYER, evidence.evaluator.shape.heads - 1)
-    }
+    one = uniform_alone(evidence)
     assert all(evidence.hypotheses.chainless(row) for row in one)
     assert evidence.few.mse([{}])[0] < 1e-3
     assert not PARTS["outside"](evidence).passed

@@ -65,12 +65,10 @@ def at_rest(sense: Sense) -> Evidence:
 
 
 def little_looks(sense: Sense) -> Evidence:
-    """Both rest, but for a look at the place before that one can hardly see, and write how much they look there."""
+    """Both rest likewise, but for a look at the place before that one can hardly see, and write what they see there."""
     length = witness(2).problem.sequence_length
-    own = torch.zeros(length, length)
-    own[:, 0] = 1
-    places = torch.arange(2, length)
-    own[places, 0], own[places, places - 1] = 0.95, 0.05
+    own, places = torch.eye(length), torch.arange(1, length)
+    own[places, places], own[places, places - 1] = 0.95, 0.05
 
     def look(pattern: Float[Tensor, "sequence query key"]) -> Float[Tensor, "sequence query"]:
         seen: Tensor = pattern.diagonal(-1, dim1=1, dim2=2)
