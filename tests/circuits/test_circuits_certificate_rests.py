@@ -168,7 +168,7 @@ def test_a_doubt_is_left_where_another_row_is_spare_for_sure() -> None:
     assert len(evidence.lost[doubtful].without) == LITTLE.sequences
     part = PARTS["necessity"](evidence)
     assert not part.passed
-    assert part.says.startswith("1 of 6 rows can be done without on fresh sequences: layer 3 head 3")
+    assert part.says.startswith("2 of 12 rows and keys can be done without on fresh sequences: layer 3 head 3")
 
 
 def test_what_stays_open_is_not_said_to_be_spare(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_what_stays_open_is_not_said_to_be_spare(monkeypatch: pytest.MonkeyPatch
     assert evidence.open(evidence.lost[row])
     part = PARTS["necessity"](evidence)
     assert not part.passed
-    assert part.says.startswith("whether 1 of 5 rows can be done without stays open: layer 3 head 2")
+    assert part.says.startswith("whether 1 of 10 rows and keys can be done without stays open: layer 3 head 2")
     monkeypatch.setattr(evidence, "bar", bar / 4)
     assert PARTS["necessity"](evidence).passed
 

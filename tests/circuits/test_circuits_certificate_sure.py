@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import get_args
 
 import pytest
 import torch
 from loud_background import FLAT, LOUD, loud_background
 from planted_models import LAST_OF_TWO, evidence_of, shared_answer, witness
 from resting_head import resting
+from sink_on_a_key import sink
 from torch import Tensor
 from two_keys import two_keys
 from two_that_cancel import LAYER, at_rest, little_looks
@@ -47,7 +49,27 @@ def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Form) 
     assert evidence.partial == [LAST_OF_TWO]
     part = PARTS["necessity"](evidence)
     assert part.passed
-    assert [one["needed"] for one in part.numbers["keys"]] == [True]
+    assert [one["needed"] for one in part.numbers["keys"]] == [True] * 4
+
+
+@pytest.mark.parametrize("sense", get_args(Sense))
+@pytest.mark.parametrize("brings", [0.0, 20.0])
+def test_a_row_that_rests_at_a_key_of_its_chain_is_not_needed_for_that_key(sense: Sense, brings: float) -> None:
+    """Planted: it reads nothing there, or the same in every chain. By rules 12 it was a path like any other."""
+    evidence, path = sink(sense, brings=brings)
+    assert evidence.paths.count(path) == 1
+    assert float(evidence.lost[path.row].without.mean()) > 1.5 * evidence.bar  # the row is needed, to rest
+    found = certify(evidence)
+    assert found.failed == ("necessity",)
+    told = found.parts["necessity"].numbers
+    spare = [one["row"] for one in (*told["rows"], *told["keys"]) if not one["needed"]]
+    assert spare == [path.describe(evidence.evaluator.names)]
+
+
+@pytest.mark.parametrize("form", [KEEP, POSITIONAL, None])
+def test_nor_is_it_in_other_forms_and_the_other_keys_are_needed(form: Form | None) -> None:
+    evidence, path = sink("natural", form, brings=20.0)
+    assert {one for one, lost in evidence.lost_keys.items() if evidence.spare(lost)} == {path}
 
 
 @pytest.mark.parametrize("weight", [0.97, 0.9])
@@ -136,8 +158,8 @@ def test_what_two_parts_ask_of_the_circuit_is_measured_once(sense: Sense, monkey
     for row in evidence.rows:
         assert (size, frozenset({row: evidence.off[row]}.items())) in asked  # of the model
         assert (size, frozenset({**evidence.around(row), row: evidence.off[row]}.items())) not in asked
-    for path in evidence.partial:
-        without = {**evidence.around(path.row), path.row: evidence.without_key(path)}
+    for path in evidence.paths:
+        without = {**evidence.around(path.row), path.row: evidence.keyless[path]}
         assert (size, frozenset(without.items())) not in asked
     assert len(evidence.partial) == 2
 
@@ -146,7 +168,7 @@ def test_a_mixture_of_three_keys_loses_one_and_keeps_its_other_two() -> None:
     three = Form(Intervention.MIXTURE, (LAST_OF_TWO.key, 1, LAST_OF_TWO.query), (0.6, 0.3, 0.1))
     evidence = evidence_of(witness(2), {LAST_OF_TWO.row: three}, sense="strict")
     first, second = evidence.partial
-    assert evidence.without_key(first) == Form(Intervention.MIXTURE, (second.key, LAST_OF_TWO.query), (0.3, 0.1))
+    assert evidence.unclaimed(first) == Form(Intervention.MIXTURE, (second.key, LAST_OF_TWO.query), (0.3, 0.1))
     assert not PARTS["necessity"](evidence).passed  # the second does nothing
 
 

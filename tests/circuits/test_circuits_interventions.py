@@ -31,7 +31,13 @@ from hopscope.theory.path import Row
 BATCH = some_batch(PROBLEM, 4)
 WHERE = coordinates(BATCH, causal=True)
 LENGTH = PROBLEM.sequence_length
-DEPENDING = (Intervention.KNOCK_OUT, Intervention.RESAMPLE, Intervention.POSITIONAL, Intervention.ALIKE)
+DEPENDING = (
+    Intervention.KNOCK_OUT,
+    Intervention.RESAMPLE,
+    Intervention.POSITIONAL,
+    Intervention.ALIKE,
+    Intervention.MOVED,
+)
 """What is told by the model's own patterns."""
 
 needs_compiler = pytest.mark.skipif(
@@ -98,6 +104,13 @@ def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Form], where: Coord
                         others = [n for n in seen if n not in mine and holder[n][1] == mine[k]]
                         row[k] = own[others].mean() if others else 0
                     row = row / row.sum()
+                elif edit.kind is Intervention.MOVED:
+                    row = own.clone()
+                    for k in [k for k, r in mine.items() if r in edit.keys]:
+                        others = [n for n in seen if n not in mine and holder[n][1] == mine[k]]
+                        for n in others:
+                            row[n] += own[k] / len(others)
+                        row[k] = own[k] if not others else 0
                 elif edit.kind is Intervention.RESAMPLE:
                     row = pattern[0, (b + 1) % batch, h, q]
                 else:
@@ -116,7 +129,7 @@ def make_edit(kind: Intervention, query: int, numbers: list[float]) -> Form:
         return Form(kind, (seen[0], seen[-1])[: len(seen)], tuple(numbers[: min(2, len(seen))]))
     if kind is Intervention.MEAN:
         return Form(kind, (), tuple(numbers))
-    return Form(kind, (key,)) if kind is Intervention.KNOCK_OUT else Form(kind)
+    return Form(kind, (key,)) if kind in (Intervention.KNOCK_OUT, Intervention.MOVED) else Form(kind)
 
 
 ROWS = st.dictionaries(

@@ -2,7 +2,7 @@
 
 Nearly every intervention is one formula, normalise(base x factor): `base` is the model's own pattern, that of another
 example, the average of all examples, or 1 wherever a key is allowed; `factor` depends on the query's role and on the
-key's relation to it. Only `alike` compares a query's keys with each other (`chains`).
+key's relation to it. Only `alike` and `moved` compare a query's keys with each other (`chains`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, FixedRows, Pattern
 from hopscope.theory.path import Row
 
-_OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE = 1, 2, 3, 4, 5
+_OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE, _MOVED = 1, 2, 3, 4, 5, 6
 """Codes for the base of a changed row: its own pattern, 1 wherever a key is allowed, another example's pattern, the
-average of all examples' patterns, its own with chains alike. 0 means `keep`."""
+average of all examples' patterns, its own with chains alike, its own with keys moved. 0 means `keep`."""
 
 _BASES = {
     Intervention.KEEP: 0,
@@ -33,6 +33,7 @@ _BASES = {
     Intervention.RESAMPLE: _OTHER,
     Intervention.POSITIONAL: _AVERAGE,
     Intervention.ALIKE: _ALIKE,
+    Intervention.MOVED: _MOVED,
 }
 
 
@@ -125,6 +126,14 @@ class Drawer:
             self._shared[queries] = self._chains.shared(dict.fromkeys(queries, ()))
         return self._chains.alike(pattern, self._shared[queries])
 
+    def moved(
+        self, pattern: Float[Tensor, "any batch query key"], forms: HeadForms
+    ) -> Float[Tensor, "any batch query key"]:
+        """The model's pattern, with keys moved to other chains where the forms say so."""
+        return self._chains.moved(
+            pattern, {query: form.keys for query, form in forms if form.kind is Intervention.MOVED}
+        )
+
 
 class _Layer:
     """What C programs do to one layer.
@@ -190,6 +199,8 @@ class _Layer:
             changed = torch.where(base == _OWN, drawer.own(pattern, forms), changed)
         if _ALIKE in used:
             changed = torch.where(base == _ALIKE, drawer.alike(pattern, forms), changed)
+        if _MOVED in used:
+            changed = torch.where(base == _MOVED, drawer.moved(pattern, forms), changed)
         if _OTHER in used:
             changed = torch.where(base == _OTHER, pattern.roll(-1, dims=-3), changed)
         if _AVERAGE in used:

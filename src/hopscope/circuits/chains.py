@@ -80,6 +80,30 @@ class ChainsSeen:
         itself = torch.eye(keys.shape[-1], device=keys.device)[-pattern.shape[-2] :]
         return torch.where(scaled, alike, pattern) + itself * (before - alike.sum(dim=-1, keepdim=True)).clamp(min=0)
 
+    def moved(
+        self, pattern: Float[Tensor, "any batch query key"], keys: Mapping[int, Collection[int]]
+    ) -> Float[Tensor, "any batch query key"]:
+        """A pattern in which what some queries put on roles of their own chain lies on these roles of the others.
+
+        Each of the other chains gets the same; where a query sees none, its weight stays.
+
+        Args:
+            pattern: a pattern, whose queries are the last positions.
+            keys: the query roles that are asked for, and the roles that each no longer looks at in its own chain.
+        """
+        where, queries = self._where, pattern.shape[-2]
+        looks = torch.zeros_like(where.relation, dtype=torch.bool)
+        for query, roles in keys.items():
+            named = torch.isin(where.role, where.role.new_tensor([*roles])) & self._in_chain
+            looks |= (where.role == query)[..., None] & where.allowed & named[:, None]
+        looks, mine = looks[:, -queries:], self._mine[:, -queries:]
+        others = looks & ~mine
+        count = others.float() @ self._roles
+        there = (count @ self._roles.mT) > 0
+        going = pattern * (looks & mine & there)
+        coming = (going @ self._roles / count.clamp(min=1.0)) @ self._roles.mT * others
+        return pattern - going + coming
+
     def _mean(
         self, pattern: Float[Tensor, "any batch query key"], among: Bool[Tensor, "batch query key"]
     ) -> tuple[Float[Tensor, "any batch query key"], Bool[Tensor, "batch query key"]]:

@@ -30,6 +30,8 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     lost: list[tuple[Row | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
     measured = evidence.measured([one.without for _, one in lost])
     natural = {where: loss for (where, _), loss in zip(lost, measured, strict=True)}
+    partial = {*evidence.partial}
+    without_path = {path: path if path in partial else path.row for path in evidence.paths}
     uses: dict[Row, list[Feed]] = {}
     if isinstance(model := evidence.few.transformer, Readable):
         patcher = Patcher(evidence.few, model, evidence.natural)
@@ -41,8 +43,8 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
             weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
             ablation_mse=mse,
             interval=interval,
-            natural_mse=natural.get(path, natural[path.row]).mean,
-            natural_interval=natural.get(path, natural[path.row]).interval,
+            natural_mse=natural[without_path[path]].mean,
+            natural_interval=natural[without_path[path]].interval,
             feeds=_feeds(uses.get(path.row, ()), evidence.bar),
         )
         for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)

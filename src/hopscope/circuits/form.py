@@ -52,6 +52,10 @@ class Intervention(Enum):
     """The model's own pattern with as much on every role of the own chain as of another one, on average over those that
     are seen (none, if none are), scaled to sum to 1 again: the row does not tell its own chain from others."""
 
+    MOVED = "moved"
+    """The model's own pattern with the weight on some roles of the same chain moved to these roles of the other chains,
+    evenly; where none of these is seen, it stays: the row looks there as before, but not in its own chain."""
+
     RESAMPLE = "resample"
     """The pattern this row has on the next sequence of the batch, position by position: a real pattern of this head,
     but one that does not depend on this sequence's shuffle."""
@@ -60,7 +64,7 @@ class Intervention(Enum):
 CHOSEN = (Intervention.ONE_HOT, Intervention.MIXTURE)
 """Interventions that name the keys a row looks at; all others are whole patterns."""
 
-_WITH_KEYS = (Intervention.ONE_HOT, Intervention.MIXTURE, Intervention.KNOCK_OUT)
+_WITH_KEYS = (Intervention.ONE_HOT, Intervention.MIXTURE, Intervention.KNOCK_OUT, Intervention.MOVED)
 _WITH_WEIGHTS = (Intervention.MIXTURE, Intervention.MEAN)
 """The interventions that take keys, and those that take weights; all others take none."""
 
@@ -73,7 +77,7 @@ class Form:
 
     Args:
         kind: the kind of intervention.
-        keys: role numbers, for `ONE_HOT` (one), `MIXTURE` (weighted) and `KNOCK_OUT` (those removed).
+        keys: role numbers, for `ONE_HOT` (one), `MIXTURE` (weighted), `KNOCK_OUT` (those removed) and `MOVED`.
         weights: for `MIXTURE`, one for each key; for `MEAN`, one for each relation (see `coordinates`).
 
     Raises:
@@ -91,7 +95,7 @@ class Form:
             wrong = "needs one key"
         elif kind is Intervention.MIXTURE and (keys < 1 or keys != weights):
             wrong = "needs a weight for each key"
-        elif kind is Intervention.KNOCK_OUT and not keys:
+        elif kind in (Intervention.KNOCK_OUT, Intervention.MOVED) and not keys:
             wrong = "needs at least one key"
         elif kind is Intervention.MEAN and not weights:
             wrong = "needs a weight for each relation"
@@ -129,6 +133,11 @@ def one_hot(key: int) -> Form:
 def knock_out(*keys: int) -> Form:
     """The row's own pattern without these roles of the same chain."""
     return Form(Intervention.KNOCK_OUT, keys)
+
+
+def moved(*keys: int) -> Form:
+    """The row's own pattern, looking at these roles in other chains instead of its own."""
+    return Form(Intervention.MOVED, keys)
 
 
 def own_pattern(form: Form) -> Form:

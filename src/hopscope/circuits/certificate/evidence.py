@@ -1,24 +1,21 @@
-"""What a certificate is judged on: a circuit, and how the model does on fresh sequences with it and without parts."""
+"""What a certificate is judged on: how the model does on fresh sequences with a circuit, and without parts of it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.certificate.claimed import Claimed
 from hopscope.circuits.certificate.losses import Levels, Lost
-from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.certificate.proof import Proof
-from hopscope.circuits.certificate.sampling import SURE, Sampling, by_sequence
-from hopscope.circuits.certificate.silent import silent_heads
+from hopscope.circuits.certificate.sampling import SURE, by_sequence
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import ALIKE, CHOSEN, IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention, knock_out, one_hot
-from hopscope.circuits.hypotheses import Draft, Hypotheses
+from hopscope.circuits.form import Form
+from hopscope.circuits.hypotheses import Draft
 from hopscope.theory.path import AttentionPath, Row
 
 _Whole = Literal["full", "imposed", "natural", "nothing"]
@@ -26,157 +23,30 @@ _Whole = Literal["full", "imposed", "natural", "nothing"]
 
 _WHOLES: tuple[_Whole, ...] = get_args(_Whole)
 
+_What = TypeVar("_What")
+
 COUNTS = 0.2
 """How much the loss must rise without a row or path, as a share of the bar, for it to count as doing something."""
 
 
-class Evidence(Sampling):
-    """A circuit on fresh sequences.
-
-    Args:
-        evaluator: the model, on any batch; its transformer and problem are used.
-        hypotheses: the search's hypotheses about the model's rows.
-        program: the circuit with its forms imposed, every row named.
-        bar: the loss a circuit may have at most.
-        seed: the seed of the fresh sequences and random draws; no search sees them.
-        proof: how many sequences and random draws there are.
-        sense: the reading that is certified.
-    """
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        hypotheses: Hypotheses,
-        program: Draft,
-        bar: float,
-        seed: int,
-        proof: Proof,
-        sense: Sense = "natural",
-    ) -> None:
-        super().__init__(evaluator, bar, seed, proof)
-        self.problem, self.sense, self.hypotheses, self.program = evaluator.problem, sense, hypotheses, program
-        self.natural = hypotheses.natural(program)
-        self.nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
-        self.base = self.natural if sense == "natural" else program
-        self._known: dict[tuple[Evaluator, _Whole], Float[Tensor, "sequence hop"]] = {}
-        self._changed: dict[tuple[Evaluator, Row, Form], Float[Tensor, " sequence"]] = {}
+class Evidence(Claimed):
+    """A circuit on fresh sequences: its losses, each of which is measured once."""
 
     @cached_property
-    def paths(self) -> list[AttentionPath]:
-        """Every path, first layer first."""
-        return [
-            AttentionPath(*row, key)
-            for row, form in sorted(self.program.items())
-            for key, _ in self.hypotheses.keys(row, form)
-        ]
+    def _known(self) -> dict[tuple[Evaluator, _Whole], Float[Tensor, "sequence hop"]]:
+        """The losses of wholes that were measured so far."""
+        return {}
 
     @cached_property
-    def partial(self) -> list[AttentionPath]:
-        """The paths that are only a part of what their row does, so that a path may be idle though its row is not.
-
-        They are those of rows with several paths, and of rows whose form is a whole pattern: the weight that it puts on
-        other keys, such as a place to rest at, may be all that the row is for.
-        """
-        return [path for path in self.paths if self._keys[path.row] > 1 or self.program[path.row].kind not in CHOSEN]
+    def _changed(self) -> dict[tuple[Evaluator, Row, Form], Float[Tensor, " sequence"]]:
+        """The losses with one row in another form that were measured so far."""
+        return {}
 
     @cached_property
-    def unnamed(self) -> list[AttentionPath]:
-        """Where the rows that are said to look at chosen keys attend to other roles of their chain too."""
-        chosen = [row for row in self.rows if self.program[row].kind in CHOSEN]
-        looks = (AttentionPath(*row, key) for row in chosen for key in sorted(self.hypotheses.heavy(row)))
-        return [look for look in looks if look not in self.paths]
-
-    @cached_property
-    def _keys(self) -> Counter[Row]:
-        """How many paths every row has."""
-        return Counter(path.row for path in self.paths)
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        """The rows in use: those with a path, and helpers."""
-        return self.hypotheses.in_use(self.program, self.evaluator.live_rows)
-
-    @cached_property
-    def helpers(self) -> list[Row]:
-        """The rows in use that attend to no other role of their own chain, or to all chains alike."""
-        with_path = {path.row for path in self.paths}
-        return [row for row in self.rows if row not in with_path]
-
-    @cached_property
-    def background(self) -> list[Row]:
-        """The rows that are off by being at their mean or positional mean, not uniform, zero or at themselves."""
-        return [row for row in self.outside if self.program[row] not in (UNIFORM, ZERO, IDENTITY)]
-
-    @cached_property
-    def blinded(self) -> Draft:
-        """The circuit as it is judged, its background unable to tell a chain from others by the mean of a row."""
-        means = [row for row in self.background if self.program[row].kind is Intervention.MEAN]
-        return {**self.base, **{row: self.hypotheses.blind(row) for row in means}}
-
-    @cached_property
-    def as_they_are(self) -> Mapping[Row, tuple[int, ...]]:
-        """The rows in use whose own pattern is all that the circuit says of them, and the keys that it names."""
-        rows = (row for row in self.rows if self.program[row] == KEEP)
-        return {row: tuple(path.key for path in self.paths if path.row == row) for row in rows}
-
-    @cached_property
-    def outside(self) -> list[Row]:
-        """The rows that could reach an answer and are not in use."""
-        used = set(self.rows)
-        return [row for row in self.evaluator.live_rows if row not in used]
-
-    @cached_property
-    def telling(self) -> list[Row]:
-        """The rows that could reach an answer, of heads that write something.
-
-        A head that was pruned in training still attends somewhere; a random circuit of such heads would be no rival.
-        """
-        silent = silent_heads(self.rough)
-        return [row for row in self.evaluator.live_rows if (row.layer, row.head) not in silent]
-
-    @cached_property
-    def free(self) -> list[Row]:
-        """The rows that the circuit says nothing about: uniform or zero in it."""
-        return [row for row in self.outside if self.program[row] in (UNIFORM, ZERO)]
-
-    @cached_property
-    def uniform(self) -> list[Row]:
-        """The rows that are off by looking everywhere alike, their own chain included."""
-        return [row for row in self.outside if self.program[row] == UNIFORM]
-
-    @cached_property
-    def idle(self) -> Draft:
-        """The rows that carry nothing according to the circuit, with what takes away from each what it could carry.
-
-        Rows at themselves stay so. Of the others (`free`), a row that never tells its own chain from others looks at
-        all chains alike: where it rests is none of what the circuit is about, and it has never looked everywhere. A row
-        that does tell them is uniform.
-        """
-        at_themselves = [row for row in self.outside if self.program[row] == IDENTITY]
-        taken = {row: ALIKE if self.hypotheses.chainless(row) else UNIFORM for row in self.free}
-        return taken | dict.fromkeys(at_themselves, IDENTITY)
-
-    @cached_property
-    def exempt(self) -> frozenset[Row]:
-        """The rows that imposed patterns make idle, so that only the natural reading can show what they are for.
-
-        In the strict sense these are those of the first layer in use (the paper's exception, Appendix E), else none.
-        """
-        first = min((row.layer for row in self.rows), default=0)
-        return frozenset(row for row in self.rows if self.sense == "strict" and row.layer == first)
-
-    def around(self, row: Row | None) -> Draft:
-        """The program in which a row is judged; without a row, the one in which the circuit is judged."""
-        return self.natural if row in self.exempt else self.base
-
-    def without(self, path: AttentionPath) -> Draft:
-        """The imposed circuit without one path: its row uniform or, if that looks elsewhere too, without this key."""
-        return {**self.program, path.row: self._removed(self.program[path.row], path)}
-
-    def without_key(self, path: AttentionPath) -> Form:
-        """The form of a path's row, in the program that it is judged in, without the key."""
-        form = self.around(path.row)[path.row]
-        return knock_out(path.key) if form == KEEP else self._removed(form, path)
+    def keyless(self) -> dict[AttentionPath, Form]:
+        """The form of each path's row, in the program that it is judged in, without the key: in the cheapest way."""
+        ways = [(path, form) for path in self.paths for form in self._ways_without(path)]
+        return self._cheapest([(path, path.row, form) for path, form in ways])
 
     def unclaimed(self, path: AttentionPath) -> Form:
         """The form of a path's row in which nothing is left of what the circuit says of the key.
@@ -187,40 +57,19 @@ class Evidence(Sampling):
         form = self.program[path.row]
         return self._removed(form, path) if self._keys[path.row] > 1 else self.off[path.row]
 
-    def _removed(self, form: Form, path: AttentionPath) -> Form:
-        """The form of a path's row without the path's key: uniform if the row looks nowhere else."""
-        if form.kind is Intervention.MIXTURE:
-            rest = {key: weight for key, weight in zip(form.keys, form.weights, strict=True) if key != path.key}
-            if len(rest) > 1 and sum(rest.values()) > 0:
-                return Form(Intervention.MIXTURE, tuple(rest), tuple(rest.values()))
-            left = next(iter(rest), path.query)
-            return IDENTITY if left == path.query else one_hot(left)
-        return knock_out(path.key) if path in self.partial else UNIFORM
-
     @cached_property
     def off(self) -> dict[Row, Form]:
         """How each row in use is switched off: in the way that costs least, of those a search may choose from."""
-        ways = [(row, off) for row in self.rows for off in self._ways_off(row)]
-        least: dict[Row, tuple[float, Form]] = {}
-        losses = self.settled([{**self.around(row), row: off} for row, off in ways], self.bar, self.base)
-        for (row, off), loss in zip(ways, losses, strict=True):
-            if row not in least or loss < least[row][0]:
-                least[row] = loss, off
-        return {row: off for row, (_, off) in least.items()}
+        return self._cheapest([(row, row, off) for row in self.rows for off in self._ways_off(row)])
 
-    def _ways_off(self, row: Row) -> list[Form]:
-        """Ways to switch off a row in use.
-
-        In the strict sense, it is filled like the other rows of its head; if it is the head's only row in use, so that
-        the head is then idle, it may also be uniform or at itself.
-        """
-        if self.sense == "natural":
-            return self.hypotheses.offs(row)
-        head = {one: form for one, form in self.program.items() if one[:2] == row[:2]}
-        used = [one for one, form in head.items() if not self.hypotheses.is_off(one, form)]
-        fills = [form for one, form in head.items() if one not in used]
-        idle = [UNIFORM, IDENTITY] if used == [row] or not fills else []
-        return list(dict.fromkeys([*fills, *idle]))
+    def _cheapest(self, ways: Sequence[tuple[_What, Row, Form]]) -> dict[_What, Form]:
+        """Of the forms that a row may be put into for the sake of each thing, the one that costs least."""
+        least: dict[_What, tuple[float, Form]] = {}
+        losses = self.settled([{**self.around(row), row: form} for _, row, form in ways], self.bar, self.base)
+        for (what, _, form), loss in zip(ways, losses, strict=True):
+            if what not in least or loss < least[what][0]:
+                least[what] = loss, form
+        return {what: form for what, (_, form) in least.items()}
 
     @cached_property
     def alone(self) -> Float[Tensor, "program sequence hop"]:
@@ -245,9 +94,9 @@ class Evidence(Sampling):
 
     @cached_property
     def lost_keys(self) -> dict[AttentionPath, Lost]:
-        """The losses without each key of a row that looks elsewhere too, as `lost` has them for rows."""
-        gone = [(path.row, self.without_key(path)) for path in self.partial]
-        return dict(zip(self.partial, self._without(gone, self.lost.values()), strict=True))
+        """The losses without each path's key, as `lost` has them for rows."""
+        gone = [(path.row, form) for path, form in self.keyless.items()]
+        return dict(zip(self.keyless, self._without(gone, self.lost.values()), strict=True))
 
     def _without(self, changes: Sequence[tuple[Row, Form]], known: Iterable[Lost]) -> list[Lost]:
         """The losses with one row put into another form, for each of the changes alone.

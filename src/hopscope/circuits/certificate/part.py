@@ -15,7 +15,7 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 
-RULES = 12
+RULES = 13
 """Version of what the parts ask, kept in every record; it goes up when they ask something else.
 
 1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
@@ -36,7 +36,9 @@ module that does not show what attention writes, as by rules 9, which also refus
 11: where no other chain is seen, a row that looks at all chains alike has nothing on its own (it kept what it had); and
 all that it looks at is scaled then, so that what is left on itself does not tell how much it looked at its own. 12:
 `outside` takes from rows that never tell their own chain from others what they could tell of it, and no longer where
-they rest, by which it refused circuits of models that a head without its rest confuses.
+they rest, by which it refused circuits of models that a head without its rest confuses. 13: each key must be needed
+also where its row looks at the same role of other chains instead; else a row that rests at a key of its own chain,
+where it reads nothing, or the same in every chain, was needed for it.
 """
 
 

@@ -13,7 +13,7 @@ from hopscope.theory.path import Row
 Kind = Literal[
     "true", "at rest", "aside", "wrong key", "missing", "superfluous", "second key", "twin", "other model",
     "deliverable", "deaf tool", "idle key", "backup key", "by turns", "loud background", "loud helper", "spare look",
-    "not imposed",
+    "sink", "not imposed",
 ]  # fmt: skip
 """The kinds of planted circuits. `true` is the circuit itself. `at rest` is true too: the circuit of the model with one
 more head, which rests, as a part of the background; and so is `aside`: with a resting head that must not look
@@ -25,8 +25,9 @@ is done to one layer; a head that rests and also looks somewhere, for no use, an
 circuit itself, in the model with a backup for one of its keys in the same row; in the model in which a row looks at its
 key for a quarter to three quarters of the questions, and elsewhere for the rest; with a loud head at its mean, which
 brings a part of what one of its paths should; with a loud head as it is, whose mean does not; with a resting head that
-stands in for a row where that does not look at its key, as a helper to which all chains are alike; and the circuit with
-all its rows left as the model has them, or at their mean."""
+stands in for a row where that does not look at its key, as a helper to which all chains are alike; with a head that
+rests at a key of its own chain, where it reads nothing, or the same in every chain, as a path; and the circuit with all
+its rows left as the model has them, or at their mean."""
 
 TRUE: tuple[Kind, ...] = ("true", "at rest", "aside")
 """The kinds that are planted to be certified."""

@@ -28,6 +28,8 @@ def label(kind: Kind, host: Host, planted: Planted) -> Label:
         return _label_of_backup(kind, host, planted)
     if kind in ("loud background", "loud helper"):
         return _label_of_loud(kind, host, planted)
+    if kind == "sink":
+        return _label_of_sink(host, planted)
     if kind in ("superfluous", "second key", "not imposed"):
         return "false" if max(host.losses(host.circuit)) <= low else "undecided"
     natural, imposed = host.losses(planted.program)
@@ -65,6 +67,18 @@ def _label_of_rest(kind: Kind, host: Host, planted: Planted) -> Label:
     without = [{**natural, planted.row: knock_out(key)} for key in keys]
     *holds, breaks = evaluator.mse([natural, planted.program, *without, {**natural, planted.row: UNIFORM}])
     return truth if max(holds) <= low and breaks >= high else "undecided"
+
+
+def _label_of_sink(host: Host, planted: Planted) -> Label:
+    """The label of a circuit with a head that rests at a key of its own chain: `false` if the circuit does without the
+    head in the known model and holds the bar with it, but not once the head looks elsewhere; by the margin."""
+    low, high, evaluator = host.bar / MARGIN, host.bar * MARGIN, planted.evaluator
+    assert evaluator is not None
+    assert planted.row is not None
+    natural = Units.of(evaluator).natural(planted.program)
+    breaks = evaluator.mse([{**natural, planted.row: off} for off in _OFF])
+    holds = [*host.losses(host.circuit), *evaluator.mse([natural, planted.program])]
+    return "false" if max(holds) <= low and min(breaks) >= high else "undecided"
 
 
 def _label_of_helper(kind: Kind, host: Host, planted: Planted) -> Label:

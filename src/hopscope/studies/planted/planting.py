@@ -16,6 +16,7 @@ from hopscope.studies.planted.hosts import Deaf, Host
 from hopscope.studies.planted.kinds import Kind, Planted
 from hopscope.studies.planted.loud import Loud, with_loud
 from hopscope.studies.planted.resting import Rest, resting
+from hopscope.studies.planted.sink import LOUD, Sink, with_sink
 from hopscope.studies.planted.turns import Turns, by_turns
 from hopscope.theory.path import AttentionPath
 
@@ -228,6 +229,23 @@ def _loud(host: Host, generator: torch.Generator, *, helper: bool) -> Planted | 
     return Planted(program, said, row, evaluator)
 
 
+def _sink(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
+    """Plant one more head, in any layer but the last, that rests at a key of its own chain: half of them bring nothing
+    from there, half the same whatever the chain."""
+    problem, layers = host.evaluator.problem, host.evaluator.shape.layers
+    if problem.graph != "chain":
+        return None
+    layer, pair, seed, brings = (
+        int(torch.randint(start, stop, (), generator=generator))
+        for start, stop in ((0, layers - 1), (1, problem.hops + 1), (0, 2**31), (0, 2))
+    )
+    rest = Sink(layer, pair, seed, 2 * LOUD * brings)
+    evaluator, path = with_sink(host.evaluator, rest), rest.path(problem, host.evaluator.shape.heads)
+    program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: one_hot(path.key)}
+    said = f"and {_said(host, path)}, where it reads {'the same in every chain' if brings else 'nothing'}"
+    return Planted(program, said, path.row, evaluator)
+
+
 def _not_imposed(host: Host, others: Sequence[Host], generator: torch.Generator) -> Planted | None:
     rows, at_mean = host.units.on(host.circuit), bool(torch.randint(2, (), generator=generator))
     forms = {row: host.units.hypotheses.mean(row) if at_mean else KEEP for row in rows}
@@ -254,6 +272,7 @@ _PLANTS: Mapping[Kind, Callable[[Host, Sequence[Host], torch.Generator], Planted
     "loud background": _background,
     "loud helper": _helper,
     "spare look": _spare,
+    "sink": _sink,
     "not imposed": _not_imposed,
 }
 

@@ -1,0 +1,30 @@
+"""The witness of three hops with one head more, which rests at a key of its own chain and reads nothing of it."""
+
+from __future__ import annotations
+
+from planted_models import LITTLE, witness
+
+from hopscope.circuits.certificate import Evidence
+from hopscope.circuits.certificate.part import Sense
+from hopscope.circuits.form import UNIFORM, Form, one_hot
+from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.search.units import Units
+from hopscope.studies.planted.sink import Sink, with_sink
+from hopscope.theory.path import AttentionPath
+from hopscope.training.data import held_out
+
+
+def sink(sense: Sense, form: Form | None = None, *, brings: float = 0.0) -> tuple[Evidence, AttentionPath]:
+    """The witness's circuit and, said to be one more path of it, the sink.
+
+    Args:
+        sense: the sense of the certificate.
+        form: the form of the sink's row; by default all weight on the key.
+        brings: how much it writes at rest.
+    """
+    made, rest = witness(3), Sink(0, 1, 5, brings)
+    known = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 64, 0, "circuit search"))
+    evaluator, path = with_sink(known, rest), rest.path(made.problem, made.transformer.shape.heads)
+    program = dict.fromkeys(evaluator.rows, UNIFORM) | {one.row: one_hot(one.key) for one in made.circuit}
+    program[path.row] = form or one_hot(path.key)
+    return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense), path
