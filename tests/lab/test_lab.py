@@ -62,20 +62,22 @@ def test_places_are_written_for_people_and_all_spellings_agree(run):
     head = model.ablate({"L2.H1": "zero"})
     assert head == model.ablate({Row(1, 0, role): "zero" for role in range(5)})
     assert model.ablate({"L2.H1": "keep"}).change == 0
-    assert model.ablate({"L2.H1 x0? -> >x1": "knock_out"}) != written
+    gone, elsewhere = (model.ablate({"L2.H1 x0? -> >x1": name}) for name in subject.OF_A_PATH)
+    assert len({gone, elsewhere, written}) == 3
     losses = {name: model.ablate({"L1.H1": name, "L1.H2": name}).loss for name in subject.ABLATIONS}
     assert len({round(loss, 7) for loss in losses.values()}) == len(losses), "no two ablations are the same thing"
 
 
-def test_keys_that_are_knocked_out_of_one_row_add_up(run):
+@pytest.mark.parametrize("kind", [Intervention.KNOCK_OUT, Intervention.MOVED])
+def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
     """Two paths of a row, in either order, are the row without both keys."""
     model, (first, second) = run[0], ("L2.H1 x0? -> >x1", "L2.H1 x0? -> >x2")
     paths = [AttentionPath.parse(path, role_names(2)) for path in (first, second)]
-    both = model.ablate({paths[0].row: Form(Intervention.KNOCK_OUT, tuple(path.key for path in paths))})
-    assert model.ablate({first: "knock_out", second: "knock_out"}) == both
-    assert model.ablate({second: "knock_out", first: "knock_out"}) == both
-    assert both not in [model.ablate({path: "knock_out"}) for path in (first, second)]
-    assert model.ablate({first: "knock_out", "L2.H1": "zero"}) == model.ablate({"L2.H1": "zero"}), "the last counts"
+    both = model.ablate({paths[0].row: Form(kind, tuple(path.key for path in paths))})
+    assert model.ablate({first: kind.value, second: kind.value}) == both
+    assert model.ablate({second: kind.value, first: kind.value}) == both
+    assert both not in [model.ablate({path: kind.value}) for path in (first, second)]
+    assert model.ablate({first: kind.value, "L2.H1": "zero"}) == model.ablate({"L2.H1": "zero"}), "the last counts"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,8 @@ def test_keys_that_are_knocked_out_of_one_row_add_up(run):
         ("layer 1", "uniform", "a place is written like L3.H1"),
         ("L1.H1 x9", "uniform", "x9"),
         ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, positional, resample, alike, keep"),
-        ("L1.H1", "knock_out", "knock_out of a path"),
+        ("L1.H1", "knock_out", "knock_out or moved of a path"),
+        ("L1.H1", "moved", "knock_out or moved of a path"),
     ],
 )
 def test_bad_places_and_ablations_are_named(run, place, form, says):

@@ -28,6 +28,7 @@ from hopscope.circuits.form import (
     Form,
     Intervention,
     knock_out,
+    moved,
 )
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
@@ -50,7 +51,10 @@ ABLATIONS: Mapping[str, Form] = {
     "alike": ALIKE,
     "keep": KEEP,
 }
-"""The forms that `Model.ablate` can put in the place of a row, by name; `knock_out` masks one key of the row."""
+"""The forms that `Model.ablate` can put in the place of a row, by name."""
+
+OF_A_PATH: Mapping[str, Callable[[int], Form]] = {"knock_out": knock_out, "moved": moved}
+"""What it can do to one key of a row, by name: mask it, or look at it in other chains instead."""
 
 _PLACE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
 
@@ -104,9 +108,10 @@ class Subject(ABC):
         Args:
             what: by place, what is put there. A place is `L3.H1` (a head), `L3.H1 x0?` (the row of a query role),
                 `L3.H1 x0? -> >x2` or, as it is printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is changed;
-                with `knock_out` only this key is masked), or the typed value; layers and heads in text count from 1.
-                What is put there is a name in `ABLATIONS`, `knock_out` for a path, or a `Form`. Of several for one row
-                the last counts, but keys that are knocked out add up.
+                with `knock_out` only this key is masked, with `moved` only this key is looked at in other chains),
+                or the typed value; layers and heads in text count from 1. What is put there is a name in `ABLATIONS`,
+                or for a path in `OF_A_PATH`, or a `Form`. Of several for one row the last counts, but keys that are
+                knocked out, or moved, add up.
 
         Raises:
             InputError: the model has no such place, or the ablation is unknown.
@@ -142,11 +147,11 @@ class Subject(ABC):
             raise InputError(f"{_PLACE}, or is an AttentionPath or a Row, got {place!r}")
         if isinstance(form, Form):
             return dict.fromkeys(rows, form)
-        if form == "knock_out" and path is not None:
-            return {path.row: knock_out(path.key)}
+        if isinstance(form, str) and form in OF_A_PATH and path is not None:
+            return {path.row: OF_A_PATH[form](path.key)}
         if not isinstance(form, str) or form not in ABLATIONS:
-            names = ", ".join(ABLATIONS)
-            raise InputError(f"an ablation is one of {names}, or knock_out of a path, got {form!r} for {place}")
+            names, of_a_path = ", ".join(ABLATIONS), " or ".join(OF_A_PATH)
+            raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {form!r} for {place}")
         return dict.fromkeys(rows, ABLATIONS[form])
 
     def _rows(self, place: str) -> tuple[list[Row], AttentionPath | None]:
@@ -172,9 +177,9 @@ class Subject(ABC):
 
 
 def _both(before: Form, now: Form) -> Form:
-    """The form of a row that was given two: the last one, but if both knock out keys, all of these."""
-    if before.kind is now.kind is Intervention.KNOCK_OUT:
-        return knock_out(*dict.fromkeys((*before.keys, *now.keys)))
+    """The form of a row that was given two: the last one, but if both knock keys out, or move them, all of these."""
+    if before.kind is now.kind and now.kind in (Intervention.KNOCK_OUT, Intervention.MOVED):
+        return Form(now.kind, tuple(dict.fromkeys((*before.keys, *now.keys))))
     return now
 
 
