@@ -113,6 +113,13 @@ class ChainsSeen:
         return mean, (count @ self._roles.mT) > 0
 
 
+def seen_elsewhere(where: Coordinates, query: int, key: int) -> float:
+    """The share of the positions of a query role that see a key role in another chain than their own."""
+    others = where.allowed & (where.role == key)[:, None] & _stands(where, where.place)[:, None] & ~own_chain(where)
+    asked = others.any(dim=-1)[where.role == query].float()
+    return float(asked.mean()) if len(asked) else 0.0
+
+
 def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
     """Whether a key is of the query's chain, or of the chain asked about where that is one alone, as in text."""
     ends = where.place[..., -1] >= 0

@@ -10,6 +10,7 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.sampling import Sampling
 from hopscope.circuits.certificate.silent import silent_heads
+from hopscope.circuits.chains import seen_elsewhere
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.form import (
     ALIKE,
@@ -26,6 +27,9 @@ from hopscope.circuits.form import (
 )
 from hopscope.circuits.hypotheses import Draft, Hypotheses
 from hopscope.theory.path import AttentionPath, Row
+
+_OFTEN = 0.5
+"""The share of a row's queries that must see a key in other chains, for it to be asked whether those do as well."""
 
 
 class Claimed(Sampling):
@@ -170,9 +174,10 @@ class Claimed(Sampling):
         return {**self.program, path.row: self._removed(self.program[path.row], path)}
 
     def _ways_without(self, path: AttentionPath) -> list[Form]:
-        """Ways to take a path's key from its row: it lies in other chains, if there are any; or it is gone, if the row
-        looks elsewhere too."""
-        elsewhere = [moved(path.key)] if self.problem.chains > 1 else []
+        """Ways to take a path's key from its row: it lies in other chains, if half of the queries see it there (what
+        text asks has no place in other chains); or it is gone, if the row looks elsewhere too."""
+        there = seen_elsewhere(self.rough.where, path.query, path.key)
+        elsewhere = [moved(path.key)] if there >= _OFTEN else []
         if path not in self.partial:
             return elsewhere
         form = self.around(path.row)[path.row]
