@@ -17,7 +17,7 @@ from two_keys import two_keys
 from two_that_cancel import LAYER, at_rest, little_looks
 
 from hopscope.circuits import apply
-from hopscope.circuits.certificate import PARTS, Evidence, certify
+from hopscope.circuits.certificate import PARTS, Evidence, certify, claimed
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.places import _Moved
@@ -54,8 +54,10 @@ def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Form) 
 
 @pytest.mark.parametrize("sense", get_args(Sense))
 @pytest.mark.parametrize("brings", [0.0, 20.0])
-def test_a_row_that_rests_at_a_key_of_its_chain_is_not_needed_for_that_key(sense: Sense, brings: float) -> None:
-    """Planted: it reads nothing there, or the same in every chain. By rules 12 it was a path like any other."""
+def test_a_row_that_rests_at_a_key_of_its_chain_is_not_needed_for_that_key(
+    sense: Sense, brings: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted: it reads nothing there, or the same in every chain. By rules 12, which did not ask that, it passed."""
     evidence, path = sink(sense, brings=brings)
     assert evidence.paths.count(path) == 1
     assert float(evidence.lost[path.row].without.mean()) > 1.5 * evidence.bar  # the row is needed, to rest
@@ -64,6 +66,8 @@ def test_a_row_that_rests_at_a_key_of_its_chain_is_not_needed_for_that_key(sense
     told = found.parts["necessity"].numbers
     spare = [one["row"] for one in (*told["rows"], *told["keys"]) if not one["needed"]]
     assert spare == [path.describe(evidence.evaluator.names)]
+    monkeypatch.setattr(claimed, "seen_elsewhere", lambda *what: 0.0)
+    assert certify(sink(sense, brings=brings)[0]).passed
 
 
 @pytest.mark.parametrize("form", [KEEP, POSITIONAL, None])
