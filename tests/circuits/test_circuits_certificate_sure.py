@@ -27,6 +27,9 @@ from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.theory.path import Row
 
+_LOOKS = (">x1", "x0>"), ("x0?", ">x1"), (">x2", "x1>"), (">x2", "x0>")
+"""Rows, each with a role that it might look at: of its own pair, of any pair, and of one that stands behind it."""
+
 PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.certificate.{name}"] for name in ("places", "outside"))
 
 
@@ -68,6 +71,19 @@ def test_a_row_that_rests_at_a_key_of_its_chain_is_not_needed_for_that_key(
     assert spare == [path.describe(evidence.evaluator.names)]
     monkeypatch.setattr(claimed, "seen_elsewhere", lambda *what: 0.0)
     assert certify(sink(sense, brings=brings)[0]).passed
+
+
+def test_a_key_is_asked_about_in_other_chains_where_half_of_the_queries_see_it_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of four chains the first sees no other one's line; the query sees them all, and x2 nothing of what follows it."""
+    evidence = evidence_of(made := witness(2))
+    where, roles, chains = evidence.rough.where, made.problem.roles, made.problem.chains
+    seen = [claimed.seen_elsewhere(where, roles.index(query), roles.index(key)) for query, key in _LOOKS]
+    assert seen == pytest.approx([1 - 1 / chains, 1.0, 1 - 1 / chains, 0.0])
+    monkeypatch.setattr(claimed, "_OFTEN", 0.9)
+    says = "without any one of its 4 rows, and of 2 of their 4 keys, the circuit"
+    assert PARTS["necessity"](evidence_of(made)).says.startswith(says)
 
 
 @pytest.mark.parametrize("form", [KEEP, POSITIONAL, None])

@@ -114,10 +114,10 @@ def _holds(evidence: Evidence) -> bool:
 def necessity(evidence: Evidence) -> Part:
     """The circuit with each row switched off in turn, and with each path's key taken from its row.
 
-    A key is taken away if its row looks at that role of other chains instead; or, where the row looks elsewhere too (it
-    has several keys, or its form is a whole pattern), if the key is knocked out of it. What costs least counts: so a
-    row that is needed because it rests at a key, where it reads nothing or the same whatever the chain, is not needed
-    for that key.
+    A key is taken away if its row looks at that role of other chains instead, provided that half of its queries see it
+    there; or, where the row looks elsewhere too (it has several keys, or its form is a whole pattern), if the key is
+    knocked out of it. What costs least counts: so a row that is needed because it rests at a key, where it reads
+    nothing or the same whatever the chain, is not needed for that key.
 
     Passes if without any one of them the interval of the loss lies above the bar, and the loss rises for sure by a
     fifth of the bar: in a circuit just below the bar, any grain of sand would otherwise be necessary. Losing a row that
@@ -138,7 +138,8 @@ def necessity(evidence: Evidence) -> Part:
         open_ += [] if need or surely_spare else [name]
         most.append(min(loss.interval[0], more.interval[0] * evidence.bar / due))
     rows, keys = told[: len(evidence.rows)], told[len(evidence.rows) :]
-    several = f", and of their {len(keys)} keys," if keys else ""
+    asked = "their" if len(keys) == len(evidence.paths) else f"{len(keys)} of their"
+    several = f", and of {asked} {len(evidence.paths)} keys," if keys else ""
     least = min((loss.mean for loss in without), default=0.0)
     own = [row for row in evidence.rows if evidence.sense == "natural" or row in evidence.exempt]
     with_own = "" if not own else f" ({_own_patterns(len(own), len(rows))})"
