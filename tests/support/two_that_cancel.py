@@ -15,24 +15,21 @@ from hopscope.circuits.form import UNIFORM, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.model.transformer import Block
-from hopscope.studies.planted.altered import AlteredBlock, altered
+from hopscope.studies.planted.altered import altered
+from hopscope.studies.planted.beside import BlockWithMore
 from hopscope.training.data import held_out
 
 LAYER = 1
 
 
-class _Two(AlteredBlock):
+class _Two(BlockWithMore):
     """A block with two heads more, of one pattern; one writes what it `reads`, the other its contrary."""
 
     def __init__(
         self, block: Block, own: Float[Tensor, "query key"], reads: Callable[[Tensor], Tensor], loud: float
     ) -> None:
-        super().__init__(block)
-        self.own, self.reads, self.loud = own, reads, loud
-
-    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        theirs = self.attention.pattern(normed, normed)[0]
-        return torch.cat([theirs, self.own.expand(len(theirs), 2, *self.own.shape)], dim=1)
+        super().__init__(block, own, more=2)
+        self.reads, self.loud = reads, loud
 
     def written(
         self,
@@ -42,9 +39,6 @@ class _Two(AlteredBlock):
         brought: Tensor = self.attention.write(pattern[None, :, :-2], normed)[0]
         one, other = self.reads(pattern[:, -2]), self.reads(pattern[:, -1])
         return brought + self.loud * (one - other)[..., None]
-
-    def untrain(self, head: int) -> None:
-        raise AssertionError("no circuit has these heads")
 
 
 def _evidence(

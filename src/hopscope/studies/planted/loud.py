@@ -19,6 +19,7 @@ from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.studies.planted.altered import AlteredBlock, altered
 from hopscope.studies.planted.backup import places
+from hopscope.studies.planted.beside import everywhere_alike
 from hopscope.studies.planted.turns import ToldApart, told_apart
 from hopscope.theory.path import AttentionPath, Row
 
@@ -86,9 +87,7 @@ class _Louder(AlteredBlock):
 
     def _alike(self, look: Float[Tensor, "sequence query key"]) -> Float[Tensor, "query key"]:
         """The same weight on everything that a query sees."""
-        seen = torch.ones_like(look[0])
-        seen = seen.tril() if self.attention.causal else seen
-        return seen / seen.sum(dim=-1, keepdim=True)
+        return everywhere_alike(look[0], causal=self.attention.causal)
 
     def written(
         self,

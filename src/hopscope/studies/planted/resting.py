@@ -17,7 +17,8 @@ from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.planted.altered import AlteredBlock, altered
+from hopscope.studies.planted.altered import altered
+from hopscope.studies.planted.beside import BlockWithMore
 from hopscope.theory.path import AttentionPath
 
 LOUD = 10.0
@@ -90,20 +91,15 @@ def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"
     return pattern
 
 
-class _Beside(AlteredBlock):
+class _Beside(BlockWithMore):
     """A block of the known model with one more head: the resting one or, in other layers, one that writes nothing."""
 
     def __init__(
         self, block: Block, own: Float[Tensor, "query key"], direction: Float[Tensor, " d_model"], rest: Rest
     ) -> None:
-        super().__init__(block)
-        self.own, self.direction, self.rest = own, direction, rest
+        super().__init__(block, own)
+        self.direction, self.rest = direction, rest
         self.writes = (own[:, rest.places :].sum(dim=-1) > 0).to(own.dtype)
-
-    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        """The pattern of the block's heads, and that of the added one."""
-        theirs = self.attention.pattern(normed, normed)[0]
-        return torch.cat([theirs, self.own.expand(len(theirs), 1, *self.own.shape)], dim=1)
 
     def written(
         self,
@@ -129,9 +125,7 @@ class _Beside(AlteredBlock):
         return theirs + made_up[:, None] * (torch.arange(theirs.shape[1]) == rest.spare)[:, None, None]
 
     def untrain(self, head: int) -> None:
-        """Let the added head attend everywhere alike; the others were not altered."""
+        """As of any added head, which then stands in for none."""
+        super().untrain(head)
         if head == self.attention.heads:
             self.rest = replace(self.rest, spare=None)
-            seen = torch.ones_like(self.own)
-            seen = seen.tril() if self.attention.causal else seen
-            self.own = seen / seen.sum(dim=-1, keepdim=True)

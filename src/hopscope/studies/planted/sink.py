@@ -18,7 +18,8 @@ from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.planted.altered import AlteredBlock, altered
+from hopscope.studies.planted.altered import altered
+from hopscope.studies.planted.beside import BlockWithMore
 from hopscope.theory.path import AttentionPath
 
 LOUD = 10.0
@@ -76,7 +77,7 @@ def with_sink(evaluator: VectorEvaluator, sink: Sink) -> ForeignEvaluator:
     )
 
 
-class _Beside(AlteredBlock):
+class _Beside(BlockWithMore):
     """A block of the known model with one more head, which rests at the `keys`, each of which stands before its query.
 
     Its other rows look at themselves and write nothing.
@@ -90,16 +91,12 @@ class _Beside(AlteredBlock):
         wrong: Float[Tensor, " d_model"],
         brings: Float[Tensor, " d_model"],
     ) -> None:
-        super().__init__(block)
+        own = torch.eye(length)
+        own[keys + 1, keys + 1], own[keys + 1, keys] = 0.0, 1.0
+        super().__init__(block, own)
         self.wrong, self.brings = wrong, brings
-        self.rests, self.at, self.own = torch.zeros(length), torch.zeros(length), torch.eye(length)
+        self.rests, self.at = torch.zeros(length), torch.zeros(length)
         self.at[keys], self.rests[keys + 1] = 1.0, 1.0
-        self.own[keys + 1, keys + 1], self.own[keys + 1, keys] = 0.0, 1.0
-
-    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
-        """The pattern of the block's heads, and that of the added one."""
-        theirs = self.attention.pattern(normed, normed)[0]
-        return torch.cat([theirs, self.own.expand(len(theirs), 1, *self.own.shape)], dim=1)
 
     def written(
         self,
@@ -112,10 +109,3 @@ class _Beside(AlteredBlock):
         elsewhere = pattern[:, -1].sum(dim=-1) - at_rest
         wrong = elsewhere[..., None] * self.wrong + (at_rest - 1)[..., None] * self.brings
         return brought + self.rests[:, None] * wrong
-
-    def untrain(self, head: int) -> None:
-        """Let the added head attend everywhere alike; the others were not altered."""
-        if head == self.attention.heads:
-            seen = torch.ones_like(self.own)
-            seen = seen.tril() if self.attention.causal else seen
-            self.own = seen / seen.sum(dim=-1, keepdim=True)
