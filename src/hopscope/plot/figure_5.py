@@ -16,9 +16,13 @@ from hopscope.theory.text_scene import standing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 _INTO = {"query": VERMILION, "key": PURPLE, "value": BLUE, "answer": GREEN}
 """Colours by what a path mostly feeds."""
+
+_HIGH = 0.3
+"""The height of an arrow's number, in layers."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,21 @@ def figure_5(circuit: Circuit) -> Figure:
     width = max(3.6, 0.62 * len(_columns(circuit)) + 1.4)
     with house():
         figure = new_figure(width, 0.95 * rows + 1.3)
-        draw_circuit(figure.subplots(), circuit, drawn)
+        axes = figure.subplots()
+        draw_circuit(axes, circuit, drawn)
+        explain(axes, drawn)
     return figure
 
 
-def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
-    """Draw the arrows from what is read (below) to where it is written (above)."""
+def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow], room: float = 0.0) -> None:
+    """Draw the arrows from what is read (below) to where it is written (above); `explain` names their colours.
+
+    Args:
+        axes: where to draw.
+        circuit: the circuit.
+        drawn: its arrows.
+        room: the width of an arrow's number, in columns; of two that would stand closer, one is moved down its arrow.
+    """
     at = _columns(circuit)
     layers = _layers(circuit)
     top = max(len(layers), 1)
@@ -97,6 +110,9 @@ def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
         axes.annotate(_label(circuit, role), (x, 0), (0, -9), textcoords="offset points", ha="center", va="top")
     for arrow in drawn:
         _draw_arrow(axes, at, arrow)
+    taken: list[tuple[float, float]] = []
+    for arrow in sorted(drawn, key=lambda arrow: abs(at[arrow.query] - at[arrow.key])):  # the longer can make room
+        taken.append(_write_number(axes, at, arrow, taken, room))
     for row, layer in enumerate(layers, start=1):
         heads = sorted({one.path.head + 1 for one in circuit.paths if one.path.layer + 1 == layer})
         name = f"layer {layer}" + (f"\nhead{'s' if len(heads) > 1 else ''} " if circuit.heads > 1 else "")
@@ -106,7 +122,6 @@ def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
     axes.annotate("answer", (at[asker], top), (0, 7), textcoords="offset points", ha="center", fontsize=7)
     if not circuit.found:
         axes.text(sum(at.values()) / len(at), 0.5, "no circuit", ha="center", va="center", fontsize=11)
-    _legend(axes, drawn)
     axes.set_xlim(min(at.values()) - 2.6, max(at.values()) + 0.6)
     axes.set_ylim(-0.5, top + 0.4)
 
@@ -128,22 +143,40 @@ def _draw_arrow(axes: Axes, at: dict[str, float], arrow: Arrow) -> None:
         },
         zorder=2,
     )
+
+
+def _write_number(
+    axes: Axes, at: dict[str, float], arrow: Arrow, taken: Sequence[tuple[float, float]], room: float
+) -> tuple[float, float]:
+    """Write an arrow's number on it, away from those that are there. Returns where it stands."""
+    start, end = (at[arrow.key], arrow.row - 1), (at[arrow.query], arrow.row)
     label = f"{arrow.worst:.2f}" + (f" ×{len(arrow.heads)}" if len(arrow.heads) > 1 else "")
-    middle = (0.42 * start[0] + 0.58 * end[0], 0.42 * start[1] + 0.58 * end[1])
+    places = [((1 - t) * start[0] + t * end[0], (1 - t) * start[1] + t * end[1]) for t in (0.58, 0.3, 0.8)]
+    middle = next((place for place in places if _free(place, taken, room)), places[0])
     box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
     axes.text(*middle, label, ha="center", va="center", fontsize=6, color=INK, bbox=box, zorder=4)
+    return middle
 
 
-def _legend(axes: Axes, drawn: Sequence[Arrow]) -> None:
-    """Explain the colours that occur."""
+def _free(place: tuple[float, float], taken: Sequence[tuple[float, float]], room: float) -> bool:
+    return all(abs(place[0] - x) >= room or abs(place[1] - y) >= _HIGH for x, y in taken)
+
+
+def explain(axes: Axes, drawn: Sequence[Arrow]) -> None:
+    """Name the colours that occur, below the circuit."""
+    handles = colours(drawn)
+    if handles:
+        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=len(handles), fontsize=6.5)
+
+
+def colours(drawn: Sequence[Arrow]) -> list[Line2D]:
+    """A line of each colour that occurs, with what it means; none where no uses were looked for."""
     from matplotlib.lines import Line2D
 
     names = {"query": "feeds a query", "key": "feeds a key", "value": "feeds a value", "answer": "feeds the answer"}
     names |= {"": "no use seen"}
     used = [into for into in names if any(arrow.into == into for arrow in drawn)]
-    handles = [Line2D([], [], color=_INTO.get(into, INK), label=names[into]) for into in used if used != [""]]
-    if handles:
-        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=len(handles), fontsize=6.5)
+    return [Line2D([], [], color=_INTO.get(into, INK), label=names[into]) for into in used if used != [""]]
 
 
 def _columns(circuit: Circuit) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence, PathHistory
-from hopscope.plot.figure_5 import arrows, draw_circuit
+from hopscope.plot.figure_5 import arrows, draw_circuit, explain
 from hopscope.plot.style import PAGE, hop_label, hop_look, house, new_figure
 from hopscope.training.metrics import learned_below
 
@@ -31,6 +31,7 @@ def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
         figure = new_figure(PAGE + 0.6, max(2.8, 0.21 * len(paths) + 1.1, 0.62 * layers + 1.0))
         left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.85))
         draw_circuit(left, circuit, drawn)
+        explain(left, drawn)
         _draw_crossings(right, emergence, paths)
     return figure
 
