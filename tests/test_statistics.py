@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hopscope.statistics import (
     clopper_pearson,
     fewer,
+    fisher,
     holm,
     log_rank,
     rank_correlation,
@@ -138,3 +139,11 @@ def test_the_interval_of_a_ratio_of_few_has_the_truth_in_it_as_often_as_it_says(
     found = [ratio_of_means(one[:10], one[10:], 10**9) for one in skewed]
     covered = sum(low <= 1 <= high for _, low, high in found) / len(found)
     assert 0.9 <= covered <= 0.93  # too narrow, as its docstring tells
+
+
+def test_fishers_exact_test_of_the_lady_tasting_tea() -> None:
+    """Three of four cups told right and one of four said to be so by mistake: 17 of 70 ways are as good."""
+    assert fisher(3, 4, 1, 4) == pytest.approx(17 / 70)
+    assert fisher(1, 4, 3, 4) == pytest.approx(69 / 70)  # one-sided
+    assert fisher(6, 6, 0, 6) == pytest.approx(1 / 924)
+    assert fisher(0, 0, 0, 6) == 1.0

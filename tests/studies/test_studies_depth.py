@@ -51,6 +51,10 @@ def test_the_series_are_at_below_and_above_what_theory_asks_for():
     assert by_hops == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]
     assert [n for name, n in layers.items() if name.startswith("no-mask/many-heads/8-")] == [3, 4, 5]
     assert [n for name, n in layers.items() if name.startswith("no-mask/one-head/8-")] == [4, 5, 6]
+    seeds = {setup.name: len(setup.seeds) for series in study.series for setup in series}
+    twice = {name for name, count in seeds.items() if count == 12}
+    assert {count for name, count in seeds.items() if name not in twice} == {6}
+    assert twice == {f"causal/many-heads/{hops}-hops/{2 if hops < 4 else 3}-layers" for hops in range(2, 8)}
     assert study.series[2][0].recipe.heads == 1
     assert study.series[2][0].recipe.head_dim is None
 
@@ -76,8 +80,21 @@ def test_training_that_needs_a_layer_more_is_not_as_asked():
     place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 4)
     found[place] = arm("4/4", found[place].setup.problem, learns(4, 6, 3), layers=4)
     assert verdicts(found)[4] == "not as asked"
-    found[place] = arm("4/4", found[place].setup.problem, learns(4, 5, 3), layers=4)
-    assert verdicts(found)[4] == "inconclusive"  # none of five may be half of all
+    deeper = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 5)
+    for many, verdict in ((1, "inconclusive"), (3, "inconclusive"), (4, "not as asked")):  # Fisher: 0.5, 0.09, 0.03
+        learned = learns(4, 6 - many, 3) + learns(4, many)
+        found[deeper] = arm("4/5", found[deeper].setup.problem, learned, layers=5)
+        assert verdicts(found)[4] == verdict
+
+
+def test_one_that_came_as_far_as_its_depth_allows_does_not_say_that_none_goes_on():
+    """Planted: of six or of twelve with a layer less some learned what they may, and none all."""
+    found = lawful()
+    place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 3)
+    for some, others, verdict in ((1, 5, "inconclusive"), (5, 7, "inconclusive"), (6, 6, "as asked")):
+        learned = learns(4, some, 3) + learns(4, others, 1)
+        found[place] = arm("4/3", found[place].setup.problem, learned, layers=3)
+        assert verdicts(found)[4] == verdict
 
 
 def test_few_seeds_carry_no_never():
@@ -155,7 +172,8 @@ SEEN = Seen("best/3/seed-000", 0, 3, None, 4, 0.01, ("natural",), True, "doublin
 def test_a_circuit_that_theory_does_not_understand_is_no_proof():
     never = learns(4, 20, 2)
     strange = Seen(**{**SEEN.__dict__, "delivers": False})
-    assert order_verdicts(never, never, never, (SEEN,) * 3)[2] == "as asked"
+    assert order_verdicts(never, never, never, (SEEN,) * 6)[2] == "as asked"
+    assert order_verdicts(never, never, never, (SEEN,) * 5)[2] == "inconclusive"  # up to half of others may not
     assert order_verdicts(never, never, never, (SEEN, SEEN, strange))[2] == "not as asked"
     assert order_verdicts(never, never, never, (SEEN,))[2] == "inconclusive"
     lost = replace(SEEN, loss=None, delivers=False)

@@ -122,33 +122,30 @@ MORE, FEWER = "2 chains: with two layers more heads learn x2, and sooner", "as m
 def test_more_heads() -> None:
     assert verdict(by_heads({(2, 16): (100, 200)}), MORE) == "not run"
     sooner: dict[tuple[int, int], tuple[int | None, ...]] = {
-        (2, 2): (None, None),
-        (2, 8): (900, 800),
+        (2, 2): (None,) * 4,
+        (2, 8): (900, 800, 700, 600),
         (2, 32): (90, 50),
     }
     assert verdict(by_heads(sooner), MORE) == "as asked"
-    later = {(2, 2): (90, 50), (2, 8): (900, 800), (2, 32): (None, None)}
+    later = {(2, 2): (90, 50, 60, 70), (2, 8): (900, 800, 700, 600), (2, 32): (None, None)}
     assert verdict(by_heads(later), MORE) == "not as asked"
+    alone = {(2, 2): (600, 900, None, 700), (2, 8): (900, 600, 700, None), (2, 32): (10, 20, 30, 40)}
+    assert verdict(by_heads(alone), MORE) == "inconclusive"  # what only the most heads do
     assert verdict(by_heads({(2, 2): (None,), (2, 8): (900,), (2, 32): (950,)}), MORE) == "inconclusive"
     assert verdict(by_heads({**sooner, (3, 2): (50,) * 6, (3, 32): (None,) * 6}), MORE) == "as asked"  # of its own N
-
-
-def fewer(result: PlacesResult) -> str:
-    """Rule 5 alone: the rank correlations of rule 4 take a second or two."""
-    return places._fewer_heads(result.shallow).verdict
 
 
 def test_as_many_heads_as_chains() -> None:
     below = ((2, 1), (3, 1), (3, 2), (4, 1), (4, 2))
     none: dict[tuple[int, int], tuple[int | None, ...]] = dict.fromkeys(below, (None,) * 6)
-    assert verdict(by_heads({}), FEWER) == fewer(by_heads({})) == "not run"
-    assert fewer(by_heads(none)) == "inconclusive"  # no control
+    assert verdict(by_heads({}), FEWER) == "not run"
+    assert verdict(by_heads(none), FEWER) == "inconclusive"  # no control
     can: dict[tuple[int, int], tuple[int | None, ...]] = dict.fromkeys(((2, 2), (3, 4), (4, 4)), (800,))
-    assert fewer(by_heads({**none, **can})) == "as asked"
-    assert fewer(by_heads({**none, (2, 2): (800,)})) == "inconclusive"  # no control of three and four chains
-    assert fewer(by_heads({**none, **can, (4, 4): (None,) * 6})) == "as asked"  # 18 models have one
-    assert fewer(by_heads({(2, 1): (None,) * 6, (2, 2): (800,)})) == "inconclusive"  # too few
-    assert fewer(by_heads({**none, (2, 2): (800,), (3, 2): (None,) * 5 + (700,)})) == "not as asked"
+    assert verdict(by_heads({**none, **can}), FEWER) == "as asked"
+    assert verdict(by_heads({**none, (2, 2): (800,)}), FEWER) == "inconclusive"  # no control of three and four chains
+    assert verdict(by_heads({**none, **can, (4, 4): (None,) * 6}), FEWER) == "as asked"  # 18 models have one
+    assert verdict(by_heads({(2, 1): (None,) * 6, (2, 2): (800,)}), FEWER) == "inconclusive"  # too few
+    assert verdict(by_heads({**none, (2, 2): (800,), (3, 2): (None,) * 5 + (700,)}), FEWER) == "not as asked"
 
 
 def test_two_layers_can_answer_two_hops_by_place() -> None:

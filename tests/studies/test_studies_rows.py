@@ -75,9 +75,9 @@ def test_what_theory_says_is_as_asked() -> None:
 @pytest.mark.parametrize(("asked", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])
 def test_a_layer_that_is_not_saved(asked: str, shape: tuple[int, int]) -> None:
     """What is learned but for the last hop, or with layers enough alone, saves nothing."""
-    none = LAWFUL | {shape: (shape[0] - 1,) * 6}
+    none = LAWFUL | {shape: (shape[0] - 1,) * 17}
     assert verdicts(none)[asked] == "not as asked"
-    assert verdicts(none | {shape: (shape[0] - 1,) * 5})[asked] == "inconclusive"  # too few
+    assert verdicts(none | {shape: (shape[0] - 1,) * 16})[asked] == "inconclusive"  # up to a fifth would
     control = (shape[0], shape[1] + 1)
     assert verdicts(none | {control: (2,) * 6})[asked] == "inconclusive"  # nobody learns it
     assert verdicts(none | {control: (2,) * 6, shape: (shape[0],) + (1,) * 5})[asked] == "as asked"

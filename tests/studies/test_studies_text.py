@@ -40,8 +40,10 @@ def verdicts(*found: Answered) -> list[str]:
     return [one.verdict for one in judge(TextResult(found)) if "in order" not in one.asked]
 
 
-def test_three_good_models_are_as_asked() -> None:
-    assert verdicts(*map(answered, range(3))) == ["as asked"] * 5
+def test_six_good_models_are_as_asked_and_five_are_not() -> None:
+    assert verdicts(*map(answered, range(6))) == ["as asked"] * 5
+    few = judge(TextResult(tuple(map(answered, range(5)))))[:5]
+    assert {(one.verdict, one.reason) for one in few} == {("inconclusive", "too few models to tell")}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_three_good_models_are_as_asked() -> None:
     ],
 )
 def test_one_model_that_is_otherwise_is_against_it(changes: dict[str, Any], place: int) -> None:
-    found = verdicts(answered(0), answered(1), answered(2, **changes))
+    found = verdicts(*map(answered, range(6)), answered(6, **changes))
     assert found[place] == "not as asked"
     assert [one for number, one in enumerate(found) if number != place] == ["as asked"] * 4 or "paths" in changes
 
@@ -117,7 +119,7 @@ def test_the_table_says_which_parts_fail() -> None:
 
 def test_arms_are_judged_by_themselves() -> None:
     others = [answered(seed, arm="other", strategy="serial") for seed in range(3)]
-    found = judge(TextResult((*map(answered, range(3)), *others)))
+    found = judge(TextResult((*map(answered, range(6)), *others)))
     assert [one.verdict for one in found if "where they stand" in one.asked] == ["as asked", "not as asked"]
 
 
@@ -133,10 +135,10 @@ def test_hops_are_learned_in_order_from_the_checkpoint_on_which_they_stay_learne
     assert never.in_order
     at_once = grown(4, [0.3, 0.9, 1.0, 1.0], [0.2, 0.9, 1.0, 1.0])
     assert at_once.in_order is None  # checkpoints are too far apart to tell
-    found, worse = tuple(map(answered, range(3))), replace(against, seed=1)
-    histories = [(good, replace(good, seed=1), replace(good, seed=2)), (good, worse)]
+    found, worse = tuple(map(answered, range(6))), replace(against, seed=1)
+    histories = [tuple(replace(good, seed=seed) for seed in range(6)), (good, worse)]
     assert [judge(TextResult(found, many))[-1].verdict for many in histories] == ["as asked", "not as asked"]
-    tied = tuple(replace(at_once, seed=seed) for seed in range(3))
+    tied = tuple(replace(at_once, seed=seed) for seed in range(6))
     assert judge(TextResult(found, tied))[-1].verdict == "inconclusive"
     assert judge(TextResult(found[:2], tuple(replace(good, seed=seed) for seed in range(3))))[-1].n == 2
     assert judge(TextResult(found))[-1].verdict == "not run"

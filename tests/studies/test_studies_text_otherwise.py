@@ -31,15 +31,15 @@ def asked(seed: int, **changed: int) -> list[Otherwise]:
     ]
 
 
-def verdicts(*models: list[Otherwise], answer: int = 3, missing: bool = False) -> dict[str, str]:
+def verdicts(*models: list[Otherwise], answer: int = 6, missing: bool = False) -> dict[str, str]:
     found = judge_otherwise("arm", [one for model in models for one in model], lambda _: set(range(answer)), missing)
     return {one.asked.partition("hops, ")[2].partition(":")[0]: one.verdict for one in found}
 
 
 def test_as_foretold() -> None:
-    assert verdicts(*map(asked, range(3))) == dict.fromkeys(get_args(Way), "as asked")
-    assert set(verdicts(*map(asked, range(3)), missing=True).values()) == {"inconclusive"}
-    assert set(verdicts(*map(asked, range(2))).values()) == {"inconclusive"}
+    assert verdicts(*map(asked, range(6))) == dict.fromkeys(get_args(Way), "as asked")
+    assert set(verdicts(*map(asked, range(6)), missing=True).values()) == {"inconclusive"}
+    assert set(verdicts(*map(asked, range(5))).values()) == {"inconclusive"}
 
 
 @pytest.mark.parametrize("way", get_args(Way))
@@ -47,11 +47,11 @@ def test_one_model_is_enough_against_it(way: Way) -> None:
     """Half of the way is 62.5%: 67% of 512 questions are above it for sure, 62.5% are neither above nor below. A
     quarter of it is 44%: who has 57%, where chance is 25%, answers too much to be said not to."""
     for right, answered in ((345, True), (200, False), (320, None), (290, None)):
-        found = verdicts(asked(0), asked(1), asked(2, **{way.replace(" ", "_"): right}))
+        found = verdicts(*map(asked, range(5)), asked(5, **{way.replace(" ", "_"): right}))
         lost = answered is False or (right == 290 and FORETOLD[way])
         against = "not as asked" if answered or lost else "inconclusive"
         assert found.pop(way) == ("as asked" if answered is FORETOLD[way] else against)
-        control = way == "shuffled, in order" and not answered  # of the two models left nothing is said
+        control = way == "shuffled, in order" and not answered  # of the five models left nothing is said
         unsaid = {"reversed", "shuffled, out of order"} if control else set()
         assert {name for name, verdict in found.items() if verdict != "as asked"} == unsaid
 

@@ -6,6 +6,7 @@ import os
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from hopscope.recorded_study import RecordedStudy
 from hopscope.studies.tools import arms
 from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.studies.tools.circuits import HASTY, Search
-from hopscope.studies.tools.judgements import Judgement, as_many_as, judgements_table, never
+from hopscope.studies.tools.judgements import Judgement, as_many_as, falls_with, judgements_table, never
 from hopscope.studies.tools.kept import Models, made_by, told
 from hopscope.studies.tools.work import Work
 from hopscope.training.setup import Setup
@@ -168,3 +169,20 @@ def test_jobs_take_a_thread_each_and_one_worker_is_this_process(workers, jobs, t
     assert here == ({min(workers or 1, jobs) == 1} if jobs else set())
     assert [threads for _, threads in noted] == ["1"] * jobs
     assert told[-1:] == [jobs][: bool(jobs)]
+
+
+def test_what_falls_by_the_most_alone_does_not_fall_with_more() -> None:
+    more = [1, 2, 4, 8] * 5
+    rng = Random(0)
+    noise = [rng.gauss(0, 0.05) for _ in more]
+    alone = [(0.2 if one == 8 else 0.7) + wobble for one, wobble in zip(more, noise, strict=True)]
+    falls = [0.7 - 0.05 * one + wobble for one, wobble in zip(more, noise, strict=True)]
+    assert falls_with("it", more, falls).verdict == "as asked"
+    assert falls_with("it", more, [-one for one in falls]).verdict == "not as asked"
+    assert falls_with("it", more, alone).verdict == "inconclusive"
+    assert falls_with("it", more, noise).verdict == "inconclusive"
+    turns = [one + 2 if many == 8 else one for one, many in zip(falls, more, strict=True)]
+    assert falls_with("it", more, turns).verdict == "inconclusive"  # falls, and rises at the most
+    assert falls_with("it", [8] * 5, falls[:5]).verdict == "not run"
+    assert falls_with("it", [1, 8], [1.0, 0.0]).verdict == "inconclusive"
+    assert "without the most" in falls_with("it", more, falls).ours

@@ -99,13 +99,13 @@ def _does_it(rng: Rng, pruned: float, whole: float) -> str:
     return pruning.judge(found)[1].verdict
 
 
-def _costs(rng: Rng, share: float) -> str:
-    """Of ten models that hold the bar a share does not when pruned."""
-    whole = _certified(rng, 10, 0.0, "all-heads")
+def _costs(rng: Rng, n: int, share: float) -> str:
+    """Of so many models that hold the bar a share does not when pruned."""
+    whole = _certified(rng, n, 0.0, "all-heads")
     pruned = tuple(
-        replace(one, loss=0.2 if lost else 0.01) for one, lost in zip(whole, rng.random(10) < share, strict=True)
+        replace(one, loss=0.2 if lost else 0.01) for one, lost in zip(whole, rng.random(n) < share, strict=True)
     )
-    return pruning.judge(PruningResult(BAR, pruned, whole, (5,) * 10))[2].verdict
+    return pruning.judge(PruningResult(BAR, pruned, whole, (5,) * n))[2].verdict
 
 
 def _small(rng: Rng, share: float) -> str:
@@ -207,8 +207,8 @@ CASES = [
               partial(_holds, share=0.0, most=0.2)),
     StudyCase("heads 3", "those of 16 heads would, and diverge", "75 models", False,
               partial(_holds, share=0.0, diverged=True)),
-    StudyCase("orders 3", "3 circuits in 10 do not deliver x4", "3 circuits", False,
-              partial(_by_theory, n=3, share=0.7)),
+    *(StudyCase("orders 3", "3 circuits in 10 do not deliver x4", f"{n} circuits", False,
+                partial(_by_theory, n=n, share=0.7)) for n in (3, 6)),
     StudyCase("places 3", "half of the models go by place", "6 models", False, partial(_hold_rows, share=0.5)),
     StudyCase("places 3", "3 models in 10 go by place", "6 models", True, partial(_hold_rows, share=0.3)),
     StudyCase("pruning 1", "half of the models are certified", "20 models", False, partial(_pruned, share=0.5)),
@@ -216,8 +216,8 @@ CASES = [
               partial(_does_it, pruned=0.6, whole=0.6)),
     StudyCase("pruning 2", "8 in 10 pruned and 2 in 10 whole are certified", "10 seeds", True,
               partial(_does_it, pruned=0.8, whole=0.2)),
-    *(StudyCase("pruning 3", f"1 model in {many} loses a hop", "10 models", False, partial(_costs, share=1 / many))
-      for many in (5, 10, 20)),
+    *(StudyCase("pruning 3", f"1 model in {many} loses a hop", f"{n} models", False,
+                partial(_costs, n=n, share=1 / many)) for many, n in ((20, 10), (20, 36), (10, 36))),
     StudyCase("census 1", "half of the circuits are as small", "70 models", False, partial(_small, share=0.5)),
     StudyCase("census 3", "3 searches in 4 end in one circuit, in any model", "70 models", False,
               partial(_themselves, first=0.75)),

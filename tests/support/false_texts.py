@@ -50,9 +50,10 @@ CERTIFIED, DELIVER = "every model has a certified circuit", "no circuit beats th
 CASES = [
     *(StudyCase("text 2", "3 models in 10 have no certified circuit", f"{n} models", False,
                 partial(_circuits, n=n, share=0.7, asked=CERTIFIED)) for n in (3, 6)),
-    StudyCase("text 3", "3 circuits in 10 do not carry the answer", "3 models", False,
-              partial(_circuits, n=3, share=0.7, asked=DELIVER)),
-    StudyCase("text, in order", "two hops come in any order", "3 models", False, partial(_in_order, n=3)),
-    StudyCase("text, otherwise", "3 models in 10 do not answer as foretold", "3 models", False,
-              partial(_otherwise, n=3, share=0.7)),
+    *(StudyCase("text 3", "3 circuits in 10 do not carry the answer", f"{n} models", False,
+                partial(_circuits, n=n, share=0.7, asked=DELIVER)) for n in (3, 6)),
+    *(StudyCase("text, in order", "two hops come in any order", f"{n} models", False, partial(_in_order, n=n))
+      for n in (3, 6)),
+    *(StudyCase("text, otherwise", "3 models in 10 do not answer as foretold", f"{n} models", False,
+                partial(_otherwise, n=n, share=0.7)) for n in (3, 6)),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.groups import Group
-from hopscope.statistics import clopper_pearson, sign_test
+from hopscope.statistics import clopper_pearson, fisher, sign_test
 from hopscope.theory.depth import depths
 from hopscope.words import counted
 
@@ -147,13 +147,9 @@ def _more_often(table: Sequence[Sequence[bool]], hop: int) -> float:
 
 def _needs_depth(runs: Sequence[tuple[Group, int]], hop: int) -> float:
     """p-value of Fisher's exact test that a hop is learned more often from its exact minimum depth on than below it."""
-    import numpy as np
-    from scipy.stats import fisher_exact
-
     deep = [group.learned(model, hop) for group, model in runs if not group.too_shallow(hop)]
     shallow = [group.learned(model, hop) for group, model in runs if group.too_shallow(hop)]
-    table = np.array([[sum(side), len(side) - sum(side)] for side in (deep, shallow)])
-    return float(fisher_exact(table, alternative="greater").pvalue)
+    return fisher(sum(deep), len(deep), sum(shallow), len(shallow))
 
 
 def _steps(runs: Sequence[tuple[Group, int]], hops: Sequence[int]) -> str:

@@ -17,7 +17,6 @@ from hopscope.emergence.crossing import spread
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.model.held import HeldHead
 from hopscope.records import RecordForm
-from hopscope.studies.tools.judgements import FEWEST
 from hopscope.studies.tools.work import Work
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
@@ -33,6 +32,9 @@ ARMS: Mapping[str, tuple[HeldHead, ...]] = {
 
 REMOVED = 0.1
 """A plateau counts as removed if what is left of it is at most this share of the free arm's."""
+
+FEWEST = 3
+"""With fewer seeds than this nothing is said about all of them."""
 
 
 @dataclass(frozen=True)

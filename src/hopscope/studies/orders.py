@@ -12,12 +12,13 @@ Rules:
    they have layers enough. Not as asked: one does. Else inconclusive.
 2. In the best order a seed learns x4 with three layers, by the recipe and by the wide one. As asked: one does. Not as
    asked: none does, the upper bound is below 20%, and with more layers in this order one does. Else inconclusive.
-3. Theory says how: the circuit of what learned it delivers x4 in the simulator. As asked: so in three models or more,
-   and in all. Not as asked: a model without a circuit, or with one that the simulator does not understand. Else
-   inconclusive, and so where circuits of models that learned it are missing.
+3. Theory says how: the circuit of what learned it delivers x4 in the simulator. As asked: so in all models, and the
+   lower 95% Clopper-Pearson bound on the share is above one half. Not as asked: a model without a circuit, or with one
+   that the simulator does not understand. Else inconclusive, and so where circuits of models that learned it are
+   missing.
 
 (Rule 1 counted all seeds, those that learned nothing or diverged too: it was as asked of 20 that had learned nothing,
-and is inconclusive now, of 16.)
+and is inconclusive now, of 16. Rule 3 was content with three circuits.)
 
     hopscope study orders results/studies/orders
 """
@@ -33,7 +34,7 @@ from hopscope.statistics import clopper_pearson, share_in_words
 from hopscope.studies.tools import arms
 from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.studies.tools.circuits import Seen, find_circuits, seen_table
-from hopscope.studies.tools.judgements import Judgement, at_all, never
+from hopscope.studies.tools.judgements import Judgement, all_of, at_all, never
 from hopscope.studies.tools.kept import kept
 from hopscope.studies.tools.study import Study
 from hopscope.studies.tools.work import Work
@@ -43,9 +44,6 @@ from hopscope.training.setup import Setup
 
 NEVER = 0.2
 """What happens less often than this, with 95% confidence, counts as not found."""
-
-LEAST = 3
-"""The fewest circuits that carry a verdict."""
 
 
 @dataclass(frozen=True)
@@ -148,13 +146,8 @@ def _circuits(circuits: Sequence[Seen], learned: int) -> Judgement:
     good = sum(one.delivers for one in circuits)
     n, certified = len(circuits), sum(bool(one.certified) for one in circuits)
     ours = f"{share_in_words(good, n)}; {certified} certified"
-    if good < n:
-        return Judgement(asked, "not as asked", ours, n)
-    if n < learned:
-        return Judgement(asked, "inconclusive", ours, n, "circuits are missing")
-    if n < LEAST:
-        return Judgement(asked, "inconclusive", ours, n, "too few circuits")
-    return Judgement(asked, "as asked", ours, n)
+    judged = all_of(asked, [one.delivers for one in circuits], good < n, n < learned)
+    return replace(judged, ours=ours)
 
 
 def table(result: OrdersResult) -> str:

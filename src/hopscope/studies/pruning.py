@@ -22,8 +22,9 @@ Rules:
 1 and 4 are as asked if the lower 95% Clopper-Pearson bound on the share of models is above one half, not as asked if
 the upper one is below. 2 is as asked if the two-sided sign test over seeds that differ gives p below 5% that way, not
 as asked if it gives it the other way. 3 is not as asked if a model holds the bar with all heads and not without, as
-asked if there is none among ten or more. Else inconclusive, and so where one version of the certificate's rules made
-some of the certificates and another others.
+asked if there is none and the upper 95% Clopper-Pearson bound on how often there would be is below one tenth. (It was
+content with ten models, of which one in twenty is missed in three draws of five.) Else inconclusive, and so where one
+version of the certificate's rules made some of the certificates and another others.
 
 How large circuits are, how alike those of different seeds, and what the model loses by it is told and not judged.
 
@@ -40,7 +41,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
 from hopscope.studies.tools import arms
 from hopscope.studies.tools.circuits import HASTY, Search, Seen, between, by_one_rule, find_circuits, rules_in_words
-from hopscope.studies.tools.judgements import Judgement, most_of
+from hopscope.studies.tools.judgements import Judgement, most_of, never
 from hopscope.studies.tools.kept import kept
 from hopscope.studies.tools.study import Study
 from hopscope.studies.tools.work import Work
@@ -50,9 +51,6 @@ from hopscope.words import markdown_table
 
 UNSEEN = 7140
 """The first seed of the laptop's recipe whose circuit nobody had seen when search or certificate were last changed."""
-
-LEAST = 10
-"""The fewest models by which it can be said that none lost a hop."""
 
 
 @dataclass(frozen=True)
@@ -206,11 +204,7 @@ def _costs(result: PruningResult) -> Judgement:
         return Judgement(asked, "not run")
     lost, n = sum(not pruned.holds(result.bar) for pruned, _ in held), len(held)
     ours = f"{share_in_words(n - lost, n)}; {_rise(held)}"
-    if lost:
-        return Judgement(asked, "not as asked", ours, n)
-    if n >= LEAST:
-        return Judgement(asked, "as asked", ours, n)
-    return Judgement(asked, "inconclusive", ours, n, "too few models to tell")
+    return never(asked, ours, n, happened=bool(lost))
 
 
 def _rise(pairs: Sequence[tuple[Seen, Seen]]) -> str:

@@ -20,11 +20,13 @@ at every number of hops they were trained on, on questions that no training saw:
   happens there is the model's own choice.
 
 Rules, by arm and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least 95%).
-Until every seed of the arm is finished nothing is as asked; not as asked is what one model decides:
+Until every seed of the arm is finished nothing is as asked, nor with so few models that half of all others might do
+otherwise (the lower 95% Clopper-Pearson bound on the share is at most one half: five or fewer). Not as asked is what
+one model decides:
 
 1. Every model answers. As asked: each does. Not as asked: of one the whole interval of the accuracy is below 95%.
 2. Every model that answers has a circuit that is certified in the natural reading. As asked: each has. Not as asked:
-   one has none. Inconclusive: fewer than three models answer.
+   one has none.
 3. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. As asked: so
    it is in every circuit. Not as asked: there is one in which it is not.
 4. Lines are resolved where they stand: some path brings a value from another line to a line, before the question (the
@@ -38,6 +40,9 @@ half of the way from guessing to certain, on 256 questions, at a later checkpoin
 all. Not as asked: in one a hop passes at an earlier checkpoint than the hop before. Else inconclusive: checkpoints may
 be too far apart to tell. Not run where there are no checkpoints. How they answer what is put otherwise than in training
 is judged by the rule of `hopscope.studies.text_otherwise`.
+
+(The rules were content with three models, of which three draws in ten are alike where three models in ten are not. So
+nothing is as asked of arms with three seeds any more.)
 
     hopscope study text results/studies/text
 """

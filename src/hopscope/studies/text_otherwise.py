@@ -18,7 +18,7 @@ beside it:
 Rule, by arm, number of hops and way, over the models that answer in the format of training (for one hop more: at the
 most hops of training). Of those that do not answer `shuffled, in order` nothing is said in `reversed` and `shuffled,
 out of order`: they may be lost in any order but that of training. Foretold to be answered, it is as asked if the whole
-95% Wilson interval of the accuracy is above half of the way from guessing to certain in all such models, three or more,
+95% Wilson interval of the accuracy is above half of the way from guessing to certain in all such models, six or more,
 and every seed of the arm is finished; not as asked if in one of them it is below. Foretold not to be, it is as asked if
 it is below a quarter of the way in all, and not as asked if in one it is above half. Else inconclusive.
 """

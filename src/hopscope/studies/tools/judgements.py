@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hopscope.records import RecordForm
-from hopscope.statistics import clopper_pearson, share_in_words
+from hopscope.statistics import clopper_pearson, rank_correlation, share_in_words
 from hopscope.words import markdown_table
 
 StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
@@ -18,9 +18,6 @@ RARE = 0.1
 """What happens less often than this, with 95% confidence, counts as never."""
 
 TOO_FEW = "too few models to tell"
-
-FEWEST = 3
-"""With fewer models than this nothing is said about all of them."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,10 @@ JUDGEMENTS = RecordForm(Judgements, "hopscope judgements", "the verdicts of a st
 def all_of(
     asked: str, models: Sequence[bool], against: bool, missing: bool, none: str = "no model answers"
 ) -> Judgement:
-    """Judge whether something holds for all models that answer, three or more, none missing; one exception refutes it.
+    """Judge whether something holds for all models that answer, and for more than half of any others.
+
+    As asked: for all, none missing, and the lower 95% Clopper-Pearson bound on the share is above one half (six models
+    or more). Not as asked: one speaks against it. Else inconclusive.
 
     Args:
         asked: the claim.
@@ -75,11 +75,13 @@ def all_of(
         return Judgement(asked, "not run", reason=none)
     if against:
         return Judgement(asked, "not as asked", ours, n)
-    if n < FEWEST:
-        return Judgement(asked, "inconclusive", ours, n, TOO_FEW)
     if missing:
         return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
-    return Judgement(asked, "as asked", ours, n) if yes == n else Judgement(asked, "inconclusive", ours, n, "some are")
+    if yes < n:
+        return Judgement(asked, "inconclusive", ours, n, "some are")
+    if clopper_pearson(yes, n)[0] <= 0.5:
+        return Judgement(asked, "inconclusive", ours, n, TOO_FEW)
+    return Judgement(asked, "as asked", ours, n)
 
 
 def most_of(asked: str, models: Sequence[bool], told: str = "", few: str = TOO_FEW) -> Judgement:
@@ -101,6 +103,30 @@ def most_of(asked: str, models: Sequence[bool], told: str = "", few: str = TOO_F
     if high < 0.5:
         return Judgement(asked, "not as asked", ours, n)
     return Judgement(asked, "inconclusive", ours, n, few)
+
+
+def falls_with(asked: str, more: Sequence[float], values: Sequence[float], what: str = "") -> Judgement:
+    """Judge whether values fall as something rises, by Spearman's rank correlation, p below 5%: of all, and of all but
+    those where it is highest, which may do it alone.
+
+    Args:
+        asked: the claim.
+        more: what rises, for each value.
+        values: the values.
+        what: the two, in words.
+    """
+    if len({*more}) < 2:
+        return Judgement(asked, "not run")
+    below = [(one, value) for one, value in zip(more, values, strict=True) if one < max(more)]
+    (all_, p), (rest, p_rest) = rank_correlation(more, values), rank_correlation(*map(list, zip(*below, strict=True)))
+    of = f" of {what}" if what else ""
+    ours = f"rank correlation{of} {all_:+.2f}, p = {p:.2g}; without the most {rest:+.2f}, p = {p_rest:.2g}"
+    sure = max(p, p_rest) < 0.05
+    if sure and max(all_, rest) < 0:
+        return Judgement(asked, "as asked", ours, len(values))
+    if sure and min(all_, rest) > 0:
+        return Judgement(asked, "not as asked", ours, len(values))
+    return Judgement(asked, "inconclusive", ours, len(values), TOO_FEW)
 
 
 def never(
