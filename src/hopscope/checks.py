@@ -142,6 +142,19 @@ def check_path(what: str, value: Any) -> Path:
     return Path(path)
 
 
+def check_new_folder(what: str, value: Any) -> Path:
+    """The path of a folder, which is there or can be made.
+
+    Raises:
+        InputError: as in `check_path`, or a part of the path is a file.
+    """
+    path = check_path(what, value)
+    file = next((parent for parent in path.parents if parent.is_file()), None)
+    if file is not None:
+        raise InputError(f"{path} cannot be a folder, since {file} is a file; choose another")
+    return path
+
+
 def _check_own(name: str, value: Any) -> None:
     """Check that a whole number is Python's own, not numpy's."""
     if not isinstance(value, int) and isinstance(value, Integral):

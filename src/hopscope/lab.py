@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from torch import nn
 
-from hopscope.checks import check_count, check_path, check_watch, plain_value
+from hopscope.checks import check_count, check_new_folder, check_path, check_watch, plain_value
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.find import circuit_of_run
+from hopscope.circuits.find import Origin, circuit_of_run, origin_in
 from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
@@ -75,6 +75,10 @@ class Model(Subject):
         """The model on 256 sequences that no training and no search has seen."""
         batch = held_out(self.problem, SEQUENCES, purpose="notebook")
         return VectorEvaluator(self.transformer, self.problem, batch, self.run.recipe.initial)
+
+    @property
+    def _origin(self) -> Origin:
+        return origin_in(self.run, self.number, self.step)
 
     @staticmethod
     def from_torch(
@@ -312,13 +316,13 @@ def train(
     if isinstance(recipe, Setup):
         if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
             raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
-        setup, path = recipe, _folder(problem)
+        setup, path = recipe, check_new_folder("a run", problem)
     else:
         if not isinstance(recipe, Recipe):
             raise InputError(f"a Recipe or a Setup is trained, as those of hs.recipes, got {recipe!r}")
         if not isinstance(problem, RetrievalProblem) or folder is None:
             raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
-        path = _folder(folder)
+        path = check_new_folder("a run", folder)
         setup = Setup(path.name, problem, recipe, _ordered(seeds))
     if not isinstance(engine, Engine | EngineChoice):
         raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
@@ -338,12 +342,3 @@ def _ordered(seeds: Any) -> tuple[Any, ...]:
     if not isinstance(seeds, Iterable) or isinstance(seeds, Set | Mapping):
         raise InputError(f"seeds are a list, one a model, in order, as in seeds=[0, 1], got {seeds!r}")
     return tuple(seeds)
-
-
-def _folder(path: Path | str) -> Path:
-    """The path of a run's folder, after a check that folders can be made there."""
-    path = check_path("a run", path)
-    file = next((parent for parent in path.parents if parent.is_file()), None)
-    if file is not None:
-        raise InputError(f"{path} cannot be a folder, since {file} is a file; choose another")
-    return path

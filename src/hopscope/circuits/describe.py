@@ -36,6 +36,8 @@ def describe(circuit: Circuit) -> str:
         lines.append("")
     lines += [*_certificate(circuit.certificate), *_bars(circuit.certificate, circuit.bar)]
     lines += [*_tried(circuit), *_thin(circuit)]
+    if circuit.search.get("given"):
+        lines.append("given, not searched for: which other circuits the model holds was not asked")
     if circuit.others:
         lines += ["", "Other circuits the search ended in:"]
         for other in circuit.others:

@@ -37,6 +37,9 @@ from hopscope.records import content_hash
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
+_LOSSES = ("full", "imposed", "natural", "nothing")
+"""The losses that a record tells."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -110,7 +113,7 @@ def find_circuit(
         )
     batch = held_out(problem, budgets[0].confirming, seed, "circuit search")
     evaluator = _on_vectors(transformer, problem, batch, initial)
-    of, journal = origin or _origin(transformer), journal or Journal()
+    of, journal = origin or origin_of(transformer), journal or Journal()
     circuit = circuit_in(evaluator, budgets, seed, of, proof, journal, strict=True)
     return replace(circuit, search=circuit.search | {"proof": asdict(proof)})
 
@@ -123,10 +126,16 @@ def _on_vectors(
     return VectorEvaluator(transformer, problem, batch, initial)
 
 
-def _origin(transformer: Transformer | Foreign) -> Origin:
+def origin_of(transformer: Transformer | Foreign) -> Origin:
     """The origin of a model that is known by its weights alone."""
     module = transformer.module if isinstance(transformer, Foreign) else transformer
     return Origin(content_hash({name: weight.tolist() for name, weight in module.state_dict().items()}))
+
+
+def origin_in(run: RunFolder, number: int, step: int | None) -> Origin:
+    """The origin of a model of a run, as it was at a step, or is."""
+    at = max(run.checkpoints, default=0) if step is None else step
+    return Origin(model_hash(run, number, at), run.seeds[number], number)
 
 
 @yields_cores
@@ -155,12 +164,7 @@ def circuit_in(
     searched = search_at(evaluator, units, budgets, seed, journal)
     budget, outcome = searched.budget, searched.outcome
     given_up = outcome.left > 0
-    known: dict[str, Any] = {
-        **asdict(origin),
-        "problem": evaluator.problem,
-        "layers": evaluator.shape.layers,
-        "heads": evaluator.shape.heads,
-        "bar": budget.bar,
+    known = described_model(evaluator, origin, budget.bar) | {
         "strict": _strict(evaluator, units, budget, seed, journal, proof) if strict and not given_up else None,
         "search": _described(searched, evaluator, seed),
     }
@@ -170,17 +174,35 @@ def circuit_in(
         return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
     first = outcome.found[0]
     evidence = Evidence(evaluator, units.hypotheses, first.program, budget.bar, seed + 1, proof)
+    return judged(known, evidence, journal, [_other(units, found, first) for found in outcome.found[1:]])
+
+
+def described_model(evaluator: Evaluator, origin: Origin, bar: float) -> dict[str, Any]:
+    """The fields of a record that say of which model it is, and which bar its circuit must hold."""
+    shape = evaluator.shape
+    of_model = {"problem": evaluator.problem, "layers": shape.layers, "heads": shape.heads, "bar": bar}
+    return asdict(origin) | of_model
+
+
+def judged(known: dict[str, Any], evidence: Evidence, journal: Journal, others: Sequence[OtherCircuit] = ()) -> Circuit:
+    """The record of a circuit, certified and explained.
+
+    Args:
+        known: the fields of the record that are known of its model and how it was found.
+        evidence: the circuit.
+        journal: follows the certificate, and remembers what is finished.
+        others: other circuits of the model.
+    """
     certificate = certify(evidence, journal)
     paths, helpers = explained(evidence)
+    measured = {name: certificate.number("sufficiency", f"{name}_mse") for name in _LOSSES}
     return Circuit(
         **known,
-        losses={
-            name: certificate.number("sufficiency", f"{name}_mse") for name in ("full", "imposed", "natural", "nothing")
-        },
+        losses={name: loss for name, loss in measured.items() if loss is not None},
         paths=paths,
         helpers=helpers,
-        program=tuple(to_json(first.program, evaluator.problem)),
-        others=tuple(_other(units, found, first) for found in outcome.found[1:]),
+        program=tuple(to_json(evidence.program, evidence.problem)),
+        others=tuple(others),
         certificate=certificate,
     )
 
@@ -222,10 +244,9 @@ def circuit_of_run(
     budgets = budgets_at(Budget.of(effort), bar)
     bars, proof = [one.bar for one in budgets], Proof.of(proof)
     check_model(run, number)
-    at = max(run.checkpoints, default=0) if step is None else step
     if step is None and run.finished and run.result.models[number].diverged:
         raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")
-    model = model_hash(run, number, at)
+    origin = origin_in(run, number, step)
 
     def find(journal: Journal) -> Circuit:
         return find_circuit(
@@ -234,13 +255,13 @@ def circuit_of_run(
             effort=budgets[0],
             bar=tuple(bars),
             seed=seed,
-            origin=Origin(model, run.seeds[number], number),
+            origin=origin,
             proof=proof,
             journal=journal,
             initial=run.recipe.initial,
         )
 
-    path, wanted = circuit_path(run.path, number, step), {"model": model, "bars": bars, "rules": RULES}
+    path, wanted = circuit_path(run.path, number, step), {"model": origin.model, "bars": bars, "rules": RULES}
     wanted["proof"] = asdict(proof)
     hashed = run.record.content_hash
     return kept_circuit(path, _asked(budgets[0], seed) | wanted, find, run=hashed, watch=watch, anew=anew)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.find import find_circuit
+from hopscope.circuits.find import Origin, find_circuit, origin_of
 from hopscope.circuits.foreign import ForeignEvaluator
 from hopscope.circuits.form import (
     ALIKE,
@@ -30,6 +29,8 @@ from hopscope.circuits.form import (
     knock_out,
     moved,
 )
+from hopscope.circuits.given import GivenCircuit, certify_given
+from hopscope.circuits.place import PlaceInModel, rows_at
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import SILENT, Journal, Watch
@@ -37,9 +38,8 @@ from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside
 from hopscope.model.foreign import Foreign, Parts, resting
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import role_number
 from hopscope.problem.vectors import Batch
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 
 ABLATIONS: Mapping[str, Form] = {
@@ -55,8 +55,6 @@ ABLATIONS: Mapping[str, Form] = {
 
 OF_A_PATH: Mapping[str, Callable[[int], Form]] = {"knock_out": knock_out, "moved": moved}
 """What it can do to one key of a row, by name: mask it, or look at it in other chains instead."""
-
-_PLACE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
 
 _BESIDE = 1e-4
 """Largest share of the stream that another order of summation may change."""
@@ -99,7 +97,7 @@ class Subject(ABC):
         """Mean squared error on those sequences."""
         return self.evaluator.mse([{}])[0]
 
-    def ablate(self, what: Mapping[str | AttentionPath | Row, str | Form]) -> Ablated:
+    def ablate(self, what: Mapping[PlaceInModel, str | Form]) -> Ablated:
         """The loss of the model with something else in the place of some of its attention.
 
             >>> run[0].ablate({"L1.H1 x0? -> >x1": "uniform"}).change > -0.5
@@ -137,14 +135,45 @@ class Subject(ABC):
         patterns = self.evaluator.transformer.patterns(self.evaluator.batch.inputs[None])
         return torch.stack([pattern[0].mean(dim=0) for pattern in patterns])
 
-    def _program(self, place: str | AttentionPath | Row, form: str | Form) -> dict[Row, Form]:
-        path = place if isinstance(place, AttentionPath) else None
-        if isinstance(place, str):
-            rows, path = self._rows(place)
-        elif isinstance(place, AttentionPath | Row):
-            rows = [place.row if isinstance(place, AttentionPath) else place]
-        else:
-            raise InputError(f"{_PLACE}, or is an AttentionPath or a Row, got {place!r}")
+    def certify(
+        self,
+        circuit: GivenCircuit,
+        *,
+        bar: float | None = None,
+        seed: int = 0,
+        proof: Proof | None = None,
+        watch: Watch = SILENT,
+    ) -> Circuit:
+        """The certificate of a circuit that you give: your own idea of the model, or a record by today's rules.
+
+        Nothing is searched for, and nothing kept; `save` what comes out. It says which parts hold, and of the paths
+        what each does.
+
+            >>> paths = ["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"]
+            >>> run[0].certify(paths, proof=hs.Proof(sequences=64, few=64)).certified  # it was trained for a moment
+            ()
+
+        Args:
+            circuit: a circuit, or its paths, each as in `ablate`. A head or a row instead of a path is in use with all
+                that it looks at. Every other row of the model is off.
+            bar: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
+            seed: the seed of the sequences and random draws that it is judged on.
+            proof: how much stands behind the certificate.
+            watch: told where it stands: what is being done, stages finished, stages in all.
+
+        Raises:
+            InputError: there is no such path in the model, or none that can reach an answer, or a value is out of
+                range.
+        """
+        return certify_given(self.evaluator, circuit, bar, seed, self._origin, Proof.of(proof), Journal(watch))
+
+    @property
+    @abstractmethod
+    def _origin(self) -> Origin:
+        """Where the model comes from."""
+
+    def _program(self, place: PlaceInModel, form: str | Form) -> dict[Row, Form]:
+        rows, path = rows_at(place, self.problem.roles, self.evaluator.shape)
         if isinstance(form, Form):
             return dict.fromkeys(rows, form)
         if isinstance(form, str) and form in OF_A_PATH and path is not None:
@@ -153,27 +182,6 @@ class Subject(ABC):
             names, of_a_path = ", ".join(ABLATIONS), " or ".join(OF_A_PATH)
             raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {form!r} for {place}")
         return dict.fromkeys(rows, ABLATIONS[form])
-
-    def _rows(self, place: str) -> tuple[list[Row], AttentionPath | None]:
-        """The rows that a place in text names, and the path if the place is one."""
-        if "->" in place:
-            path = AttentionPath.parse(place, self.problem.roles)
-            self._check(path.layer, path.head)
-            return [path.row], path
-        found = re.fullmatch(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?", place.strip())
-        if found is None:
-            raise InputError(f"{_PLACE}, got {place!r}")
-        layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
-        self._check(layer, head)
-        queries = range(len(self.problem.roles)) if role is None else [role_number(role, self.problem.roles)]
-        return [Row(layer, head, query) for query in queries], None
-
-    def _check(self, layer: int, head: int) -> None:
-        """Check that the model has a layer and a head (from 0 here); the error message counts from 1, as people do."""
-        shape = self.evaluator.shape
-        for name, number, count in (("layer", layer, shape.layers), ("head", head, shape.heads)):
-            if number >= count:
-                raise InputError(f"{name} must be from 1 to {count}, got {number + 1}")
 
 
 def _both(before: Form, now: Form) -> Form:
@@ -188,6 +196,10 @@ class ForeignModel(Subject):
 
     def __init__(self, transformer: Foreign, problem: RetrievalProblem) -> None:
         self.transformer, self.problem = transformer, problem
+
+    @property
+    def _origin(self) -> Origin:
+        return origin_of(self.transformer)
 
     @classmethod
     def of(

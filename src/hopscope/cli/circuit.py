@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hopscope.cli._certify import certify
 from hopscope.cli._circuits import census, compare
-from hopscope.cli._common import SEED, FieldType, GivenPath, for_people, refuse_given
+from hopscope.cli._common import SEED, FieldType, GivenPath, refuse_given
+from hopscope.cli._one_circuit import refuse_language_model, search_progress, shown_circuit, tell, text_task
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.circuits.language.batch import TextTask
     from hopscope.circuits.record import Circuit
     from hopscope.training.run import RunFolder
 
@@ -35,6 +33,7 @@ def command() -> None:
     """Find circuits and compare them."""
 
 
+command.add_command(certify)
 command.add_command(compare)
 command.add_command(census)
 
@@ -121,6 +120,7 @@ def find(
       hopscope circuit runs/first --bar 0.05,0.07,0.1   at each; the one that hangs least on where the bar is
       hopscope circuit runs/first --checkpoint 1000     what it did before it was finished
       hopscope circuit my-model --formulation equations --hops 2
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'   a circuit of your own
       hopscope circuit compare runs/a runs/b runs/c     circuits side by side
       hopscope circuit census runs/sweep/*              what many models learned
     """
@@ -133,16 +133,16 @@ def find(
         if number or step is not None or settings["bar"] is not None:
             raise InputError("--model, --checkpoint and --bar are for runs; a language model has --faithfulness")
         circuit, written = _of_language_model(Path(run), asked, show, anew, figures, trust_remote_code, settings)
-        _tell(circuit, written, as_json)
+        tell(circuit, written, as_json)
         return
-    _refuse_language_model(Path(run))
+    refuse_language_model(Path(run))
     if hops is not None or faithfulness is not None or trust_remote_code:
         raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
     from hopscope.circuits.kept import circuit_path
     from hopscope.training.run import RunFolder
 
     if show:
-        _tell(_shown(Path(run), number, step), [], as_json)
+        tell(shown_circuit(Path(run), number, step), [], as_json)
         return
     if Path(run).is_file():
         raise InputError(f"{run} is a file, and a circuit is found in the folder of a run; --show prints a record")
@@ -151,36 +151,12 @@ def find(
     before = _written_at(record)
     circuit = _found(folder, number, step, anew, settings)
     draws = before != _written_at(record) if figures is None else figures
-    _tell(circuit, _draw(folder, circuit, step) if draws else [], as_json)
+    tell(circuit, _draw(folder, circuit, step) if draws else [], as_json)
 
 
 def _written_at(record: Path) -> int | None:
     """When a record was written, in nanoseconds; None where there is none."""
     return record.stat().st_mtime_ns if record.exists() else None
-
-
-def _refuse_language_model(folder: Path) -> None:
-    """Refuse a language-model folder given without --formulation.
-
-    Raises:
-        InputError: the folder is one.
-    """
-    from hopscope.model.model_folder import is_model_folder
-
-    if is_model_folder(folder) and not (folder / "run.json").exists():
-        raise InputError(f"{folder} is a language model; pass --formulation equations")
-
-
-def _tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
-    """Print the circuit, for people or as JSON."""
-    if as_json:
-        click.echo(json.dumps(circuit.to_json()))
-        return
-    from hopscope.circuits.describe import describe
-
-    click.echo(describe(circuit), nl=False)
-    for path in written:
-        click.echo(f"wrote {path}")
 
 
 def _of_language_model(
@@ -197,55 +173,18 @@ def _of_language_model(
     from hopscope.circuits.record import Circuit
     from hopscope.plot import figure_5, save
 
-    path = text_circuit_path(folder, _task(asked["formulation"], asked["hops"]))
+    path = text_circuit_path(folder, text_task(asked["formulation"], asked["hops"]))
     if show:
         return Circuit.load(path), []
     search = {"effort": settings["effort"], "seed": settings["seed"]}
     if asked["faithfulness"] is not None:
         search["faithfulness"] = asked["faithfulness"]
     before = _written_at(path)
-    with _progress() as watch:
+    with search_progress() as watch:
         model = TextModel(folder, trust_remote_code=trust_remote_code)
         circuit = model.circuit(asked["formulation"], asked["hops"], anew=anew, watch=watch, **search)
     draws = before != _written_at(path) if figures is None else figures
     return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []
-
-
-def _task(formulation: str, hops: int | None) -> TextTask:
-    """The task that a language model is asked.
-
-    Raises:
-        InputError: there is no such formulation, or the paper's format, the only one here, lacks so many hops.
-    """
-    from hopscope.circuits.language.batch import TextTask
-
-    try:
-        return TextTask.of(formulation, hops)
-    except InputError as error:
-        raise InputError(str(error).partition("; pass names=")[0]) from None
-
-
-def _shown(path: Path, number: int, step: int | None) -> Circuit:
-    """The circuit in a run's own record, and no other's; or a record that stands by itself, as under `results/`."""
-    from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
-    from hopscope.circuits.record import Circuit
-    from hopscope.training.run import RunFolder
-
-    if path.is_file():
-        if number or step is not None:
-            raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
-        return Circuit.load(path)
-    record = circuit_path(path, number, step)
-    if not (path / "run.json").exists():
-        return Circuit.load(record)
-    run = RunFolder(path)
-    check_model(run, number)
-    if not record.exists():
-        run.find_checkpoint(step)
-        raise InputError(f"{record} does not exist; `{search_for(run, number, step)}` makes it")
-    circuit = Circuit.load(record, run.record.content_hash)
-    require_of(record, circuit, run, number, step)
-    return circuit
 
 
 def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
@@ -253,26 +192,8 @@ def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options
     from hopscope.own_process import settle
 
     settle()
-    with _progress() as watch:
+    with search_progress() as watch:
         return circuit_of_run(folder, number, step, watch=watch, anew=anew, **options)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A bar over the stages of a search, where somebody watches, and else a line for each."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from hopscope.cli._progress import stage_lines
-
-    if not for_people():
-        with stage_lines() as begin:
-            yield begin
-        return
-    columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=24), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("circuit", total=None)
-        yield lambda stage, done, stages: bar.update(task, description=stage, completed=done, total=stages)
 
 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:

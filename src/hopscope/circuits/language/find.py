@@ -10,6 +10,7 @@ from hopscope.checks import check_number, check_seed
 from hopscope.circuits.certificate import Certificate, Part, Proof, tidy
 from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.form import UNIFORM, own_pattern
+from hopscope.circuits.given import GivenCircuit, certify_given
 from hopscope.circuits.language.asked import Asked, Scores
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
@@ -81,29 +82,99 @@ def find_text_circuit(
         InputError: the tokenizer does not let roles or answers be told apart, a value is out of range, or there is less
             free memory than the search takes.
     """
-    check_seed(seed)
-    check_number("faithfulness", faithfulness, 0.0)
-    if not 0 < faithfulness < 1:
-        raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
+    _check(seed, faithfulness)
     counts = {"sequences": _SEQUENCES, "confirming": _CONFIRMING, "deciding": _DECIDING}
     budget = replace(Budget.of(effort), **counts, most_rows=None)
     proof, journal = proof or TEXT_PROOF, journal or Journal()
-    batch = text_batch(task, tokenizer, budget.confirming, derive_seed(seed, "circuit search"))
-    evaluator = TextEvaluator(model, tokenizer, task, batch)
-    check_memory(evaluator, model.size, proof)
-    told = _told(evaluator, named)
+    evaluator = _questions(model, tokenizer, task, seed, proof)
+    told, origin = _told(evaluator, named), Origin(named.content, seed)
     search = {"effort": effort, "faithfulness": faithfulness, "seed": seed, "proof": asdict(proof)}
-    origin = Origin(named.content, seed)
     began = time.monotonic()
-    full, guessing = float(evaluator.own.mean()), 1 - 1 / batch.candidates.shape[1]
+    bar = _bar(evaluator, faithfulness)
     forecast = Forecast(evaluator, budget, proof, (time.monotonic() - began) / evaluator.sequences)
-    bar = tidy(full + (1 - faithfulness) * (guessing - full))
-    if told.lowest <= told.floor or not full < bar < _HIGHEST:
-        return _none(evaluator, told, origin, full, min(max(bar, 1e-3), _HIGHEST), search)
+    if not _solves(evaluator, told, bar):
+        return _none(evaluator, told, origin, bar, search)
     journal = replace(journal, watch=forecast.told(journal.watch))
     circuit = circuit_in(evaluator, budgets_at(budget, bar), seed, origin, proof, journal, strict=False)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
     return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))
+
+
+def certify_text_circuit(
+    model: LanguageModel,
+    tokenizer: Any,
+    task: TextTask,
+    named: Named,
+    given: GivenCircuit,
+    *,
+    faithfulness: float = 0.95,
+    seed: int = 0,
+    proof: Proof | None = None,
+    journal: Journal | None = None,
+) -> Circuit:
+    """The certificate of a circuit of a language model that somebody gives: its paths, or a record.
+
+    The bar and a model that does not solve the problem are as in `find_text_circuit`, and so are the arguments.
+
+    Args:
+        model: the language model.
+        tokenizer: its tokenizer.
+        task: the questions that are asked.
+        named: what the record calls the model.
+        given: the circuit.
+        faithfulness: the share of the way from guessing to the model that it must go.
+        seed: the seed of the questions and random draws.
+        proof: how many questions and random draws stand behind the certificate.
+        journal: is told what is being done.
+
+    Raises:
+        InputError: as in `find_text_circuit`, or there is no such path in the model.
+    """
+    _check(seed, faithfulness)
+    proof = proof or TEXT_PROOF
+    evaluator = _questions(model, tokenizer, task, seed, proof)
+    told, origin, bar = _told(evaluator, named), Origin(named.content, seed), _bar(evaluator, faithfulness)
+    search = {"given": True, "faithfulness": faithfulness, "seed": seed, "proof": asdict(proof)}
+    if not _solves(evaluator, told, bar):
+        return _none(evaluator, told, origin, bar, search)
+    circuit = certify_given(evaluator, given, bar, seed, origin, proof, journal or Journal())
+    fresh = evaluator.fresh(proof.sequences, seed, "circuit certificate")
+    return replace(circuit, search=search, text=replace(told, scores=_scores(fresh, circuit)))
+
+
+def _check(seed: int, faithfulness: float) -> None:
+    """Check what a search is asked for.
+
+    Raises:
+        InputError: the seed is none, or the share is not between 0 and 1.
+    """
+    check_seed(seed)
+    check_number("faithfulness", faithfulness, 0.0)
+    if not 0 < faithfulness < 1:
+        raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
+
+
+def _questions(model: LanguageModel, tokenizer: Any, task: TextTask, seed: int, proof: Proof) -> TextEvaluator:
+    """The model on the questions that a search decides on.
+
+    Raises:
+        InputError: there is less free memory than it takes.
+    """
+    batch = text_batch(task, tokenizer, _CONFIRMING, derive_seed(seed, "circuit search"))
+    evaluator = TextEvaluator(model, tokenizer, task, batch)
+    check_memory(evaluator, model.size, proof)
+    return evaluator
+
+
+def _bar(evaluator: TextEvaluator, faithfulness: float) -> float:
+    """The loss of what goes this share of the way from guessing to the model."""
+    full, guessing = float(evaluator.own.mean()), 1 - 1 / evaluator.batch.candidates.shape[1]
+    return tidy(full + (1 - faithfulness) * (guessing - full))
+
+
+def _solves(evaluator: TextEvaluator, told: Asked, bar: float) -> bool:
+    """Whether a model answers more than what needs no retrieval, and with a loss that a circuit can be told from."""
+    return told.lowest > told.floor and float(evaluator.own.mean()) < bar < _HIGHEST
 
 
 def _told(evaluator: TextEvaluator, named: Named) -> Asked:
@@ -132,10 +203,9 @@ def _tidy(scores: Scores) -> Scores:
     return Scores(**{name: tidy(value) for name, value in asdict(scores).items()})
 
 
-def _none(
-    evaluator: TextEvaluator, told: Asked, origin: Origin, full: float, bar: float, search: dict[str, Any]
-) -> Circuit:
+def _none(evaluator: TextEvaluator, told: Asked, origin: Origin, bar: float, search: dict[str, Any]) -> Circuit:
     """The record of a model that does not answer the questions, or is hardly better than guessing in Brier score."""
+    full, bar = float(evaluator.own.mean()), min(max(bar, 1e-3), _HIGHEST)
     accuracy = told.scores["full"].accuracy
     says = (
         f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from {told.lowest:.0%}), "

@@ -9,10 +9,11 @@ from typing import Any
 
 from hopscope.checks import check_path
 from hopscope.circuits.certificate import RULES, Proof
+from hopscope.circuits.given import GivenCircuit
 from hopscope.circuits.kept import kept_circuit
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
-from hopscope.circuits.language.find import TEXT_PROOF, Named, find_text_circuit
+from hopscope.circuits.language.find import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Effort
 from hopscope.circuits.search.journal import SILENT, Journal, Watch
@@ -117,6 +118,45 @@ class TextModel:
 
         wanted = search | {"model": self.named.content, "rules": RULES, "proof": asdict(proof or TEXT_PROOF)}
         return kept_circuit(text_circuit_path(self.path, task), wanted, find, watch=watch, anew=anew)
+
+    def certify(
+        self,
+        circuit: GivenCircuit,
+        formulation: str,
+        hops: int | None = None,
+        *,
+        extensions: Extensions | None = None,
+        faithfulness: float = 0.95,
+        seed: int = 0,
+        proof: Proof | None = None,
+        watch: Watch = SILENT,
+    ) -> Circuit:
+        """The certificate of a circuit that you give: your own idea of the model, or a record by today's rules.
+
+        Nothing is searched for, and nothing kept; `save` what comes out.
+
+            >>> from hopscope.benchmark.own_model.training import TextModelRecipe, make_model, publish
+            >>> publish(make_model(TextModelRecipe()), folder / "mine")  # untrained
+            >>> hs.TextModel(folder / "mine").certify(["L1.H1 answer -> >x1"], "equations", hops=1).certified
+            ()
+
+        Args:
+            circuit: a circuit, or its paths as in `hs.Model.ablate`; a head or a row instead of a path is in use with
+                all that it looks at. Every other row of the model is off.
+            formulation: equations, lives-with or kingdoms.
+            hops: D; the paper's by default.
+            extensions: departures from the paper's format.
+            faithfulness: see `certify_text_circuit`.
+            seed: see `certify_text_circuit`.
+            proof: see `certify_text_circuit`.
+            watch: told what is being done.
+
+        Raises:
+            InputError: there is no such path in the model, or the formulation, tokenizer or a value cannot be used.
+        """
+        task = TextTask.of(formulation, hops, extensions)
+        how: dict[str, Any] = {"faithfulness": faithfulness, "seed": seed, "proof": proof, "journal": Journal(watch)}
+        return certify_text_circuit(self.model, self.tokenizer, task, self.named, circuit, **how)
 
 
 def text_circuit_path(folder: Path, task: TextTask) -> Path:

@@ -1,0 +1,123 @@
+"""A circuit that is given and not searched for, certified: somebody's own idea of a model, or what a record says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from hopscope.checks import check_number, check_seed
+from hopscope.circuits.certificate import Evidence, Proof
+from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.find import Origin, described_model, judged
+from hopscope.circuits.form import KEEP, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.place import PlaceInModel, rows_at
+from hopscope.circuits.programs import from_json
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.search.units import Units
+from hopscope.circuits.threads import yields_cores
+from hopscope.errors import InputError
+from hopscope.theory.path import Row
+
+GivenCircuit = Circuit | Iterable[PlaceInModel]
+"""A circuit: a record, or the paths that it has. A head or a row instead of a path is in use with all it looks at."""
+
+
+@yields_cores
+def certify_given(
+    evaluator: Evaluator,
+    given: GivenCircuit,
+    bar: float | None,
+    seed: int,
+    origin: Origin,
+    proof: Proof,
+    journal: Journal,
+) -> Circuit:
+    """The certificate, in the natural sense, of a circuit that somebody gives.
+
+    Nothing is searched for, so nothing is said of smaller circuits but what the certificate asks.
+
+    Args:
+        evaluator: the model, and sequences that show what its heads attend to.
+        given: the circuit.
+        bar: the loss that it may have at most; by default its record's, else the paper's 0.05.
+        seed: the seed of the fresh sequences and random draws that it is judged on.
+        origin: where the model comes from.
+        proof: how many sequences and random draws stand behind the certificate.
+        journal: is told what is being done.
+
+    Raises:
+        InputError: there is no such path in the model, or none that can reach an answer, or a value is out of range.
+    """
+    check_seed(seed)
+    if bar is None:
+        bar = given.bar if isinstance(given, Circuit) else Budget().bar
+    check_number("bar", bar, 0.0)
+    units = Units.of(evaluator)
+    program = _of_record(given, evaluator) if isinstance(given, Circuit) else _of_places(given, evaluator, units)
+    evidence = Evidence(evaluator, units.hypotheses, program, bar, seed, proof)
+    search = {"given": True, "seed": seed, "proof": asdict(proof)}
+    return judged(described_model(evaluator, origin, bar) | {"search": search, "strict": None}, evidence, journal)
+
+
+def _of_record(circuit: Circuit, evaluator: Evaluator) -> Draft:
+    """The program of a record, every row named.
+
+    Raises:
+        InputError: it is no circuit, or one of a model of another shape or on another problem.
+    """
+    if not circuit.found:
+        raise InputError("the record says that there is no circuit, so there is none to certify; give its paths")
+    theirs, ours = (circuit.layers, circuit.heads), (evaluator.shape.layers, evaluator.shape.heads)
+    if theirs != ours or circuit.roles != evaluator.problem.all_roles:
+        raise InputError(
+            f"the circuit is of a model of {theirs[0]} layers x {theirs[1]} heads on {circuit.problem.named}, this one "
+            f"has {ours[0]} x {ours[1]} and answers {evaluator.problem.named}; give its paths one by one"
+        )
+    return dict.fromkeys(evaluator.rows, UNIFORM) | from_json(circuit.program, circuit.problem)
+
+
+def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, units: Units) -> Draft:
+    """The program of paths, heads and rows, every row named.
+
+    Raises:
+        InputError: there is none, one is there twice, or cannot be in a circuit.
+    """
+    if isinstance(places, str) or not isinstance(places, Iterable):
+        raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {places!r}")
+    keys: dict[Row, list[int]] = {}
+    whole: set[Row] = set()
+    for place in places:
+        rows, path = rows_at(place, evaluator.names, evaluator.shape)
+        live = [row for row in rows if row in units.rows]
+        if not live:
+            raise InputError(f"nothing that {place} brings can reach an answer, so it is in no circuit; leave it out")
+        if path is None:
+            whole.update(live)
+            continue
+        if path.key in keys.setdefault(path.row, []):
+            raise InputError(f"{place} is given twice; a path is in a circuit or not")
+        if path.key == path.query:
+            raise InputError(f"{place} looks at itself, and a path goes from one role to another; leave it out")
+        if not evaluator.where.visible[path.query, path.key]:
+            raise InputError(f"{place} cannot be: the mask hides the key, which stands behind the query")
+        keys[path.row].append(path.key)
+    if twice := [row for row in whole if row in keys]:
+        layer, head, query = twice[0]
+        raise InputError(
+            f"L{layer + 1}.H{head + 1} {evaluator.names[query]} is given as a row and by its paths; give one of these"
+        )
+    if not keys and not whole:
+        raise InputError("a circuit has a path at least, and none is given; pass paths, as 'L2.H1 x0? -> >x1'")
+    looks = {row: _looks_at(many, units.hypotheses.weights(row)) for row, many in keys.items()}
+    return dict.fromkeys(evaluator.rows, UNIFORM) | looks | dict.fromkeys(whole, KEEP)
+
+
+def _looks_at(keys: list[int], weights: list[float]) -> Form:
+    """The form of a row that looks at these keys: of several as much at each as the model does."""
+    if len(keys) == 1:
+        return one_hot(keys[0])
+    shares = [weights[key] + 1e-6 for key in keys]
+    return Form(Intervention.MIXTURE, tuple(keys), tuple(shares))

@@ -1,0 +1,137 @@
+"""`hopscope circuit certify`: the certificate of a circuit that is given, not searched for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hopscope.cli._common import SEED, GivenPath
+from hopscope.cli._one_circuit import refuse_language_model, search_progress, shown_circuit, tell, text_task
+from hopscope.errors import InputError
+
+if TYPE_CHECKING:
+    from hopscope.circuits.language.batch import TextTask
+    from hopscope.circuits.record import Circuit
+
+
+@click.command("certify")
+@click.argument("run", type=GivenPath())
+@click.argument("paths", nargs=-1)
+@click.option("--of", "record", type=GivenPath(), help="A record of a circuit, or a folder with one, instead of paths.")
+@click.option(
+    "--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which model of the run."
+)
+@click.option(
+    "--checkpoint", "step", type=click.IntRange(min=0), help="Step of the checkpoint to look at [default: the last]."
+)
+@click.option("--bar", type=float, help="Largest loss it may have [default: its record's, or 0.05].")
+@click.option("--formulation", help="Formulation of the questions that a language model is asked: equations, ...")
+@click.option("--hops", type=click.IntRange(min=1), help="D of those questions [default: the paper's].")
+@click.option(
+    "--faithfulness",
+    type=float,
+    help="Share of the way from guessing to the language model that it must go [0.95].",
+)
+@click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the sequences that it is judged on.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write its record to.")
+@click.option("--json", "as_json", is_flag=True, help="Print its record.")
+def certify(
+    run: str,
+    paths: tuple[str, ...],
+    record: str | None,
+    number: int,
+    step: int | None,
+    bar: float | None,
+    formulation: str | None,
+    hops: int | None,
+    faithfulness: float | None,
+    trust_remote_code: bool,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Certify a circuit of your own, or one that was found, by today's rules.
+
+    RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
+    attention paths: layer, head, the role that attends, the role attended to. A head or a row instead of a path is in
+    use with all that it looks at; every other row of the model is off. Without PATHS it is the circuit that was found
+    in RUN, or that of --of.
+
+    Nothing is searched for, and the circuit that is kept beside the run stays as it is. The certificate says which
+    parts hold, and of each path what the circuit is without it.
+
+    \b
+    Examples:
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0?'  a row, with all that it looks at
+      hopscope circuit certify runs/first                       what was found, by today's rules
+      hopscope circuit certify runs/first --of runs/second      another model's circuit, in this one
+      hopscope circuit certify runs/first --of mine.json --bar 0.1 --json
+      hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1
+    """
+    if paths and record is not None:
+        raise InputError("a circuit is given by its paths or by --of a record, not by both")
+    if formulation is not None:
+        if number or step is not None or bar is not None:
+            raise InputError("--model, --checkpoint and --bar are for runs; a language model has --faithfulness")
+        circuit = _of_language_model(
+            Path(run), paths, record, text_task(formulation, hops), faithfulness, seed, trust_remote_code
+        )
+    elif hops is not None or faithfulness is not None or trust_remote_code:
+        raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
+    else:
+        refuse_language_model(Path(run))
+        _see_elsewhere(out, Path(run), number, step)
+        circuit = _of_run(Path(run), paths, record, number, step, bar, seed)
+    if out is not None:
+        circuit.save(out)
+    tell(circuit, [] if out is None else [out], as_json)
+
+
+def _see_elsewhere(out: Path | None, run: Path, number: int, step: int | None) -> None:
+    """Check that a record is not written over the circuit that was found in the model.
+
+    Raises:
+        InputError: it would be.
+    """
+    from hopscope.circuits.kept import circuit_path
+
+    if out is not None and out.absolute() == circuit_path(run, number, step).absolute():
+        raise InputError(f"{out} is the place of the circuit that is found in the model; choose another")
+
+
+def _of_run(
+    path: Path, paths: tuple[str, ...], record: str | None, number: int, step: int | None, bar: float | None, seed: int
+) -> Circuit:
+    from hopscope.circuits.kept import check_model
+    from hopscope.lab import Run
+
+    run = Run(path)
+    check_model(run, number)
+    here = (path, number, step) if record is None else (Path(record), 0, None)
+    given = paths or shown_circuit(*here)
+    model = run[number] if step is None else run[number].at(step)
+    with search_progress() as watch:
+        return model.certify(given, bar=bar, seed=seed, watch=watch)
+
+
+def _of_language_model(
+    folder: Path,
+    paths: tuple[str, ...],
+    record: str | None,
+    task: TextTask,
+    faithfulness: float | None,
+    seed: int,
+    trust_remote_code: bool,
+) -> Circuit:
+    from hopscope.circuits.language.model import TextModel, text_circuit_path
+    from hopscope.circuits.record import Circuit
+
+    given = paths or Circuit.load(text_circuit_path(folder, task) if record is None else record)
+    share = 0.95 if faithfulness is None else faithfulness
+    with search_progress() as watch:
+        model = TextModel(folder, trust_remote_code=trust_remote_code)
+        return model.certify(given, task.formulation, task.hops, faithfulness=share, seed=seed, watch=watch)

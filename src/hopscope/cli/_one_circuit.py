@@ -1,0 +1,97 @@
+"""What the verbs about one circuit share: how it is looked up, followed and told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopscope.cli._common import for_people
+from hopscope.errors import InputError
+
+if TYPE_CHECKING:
+    from hopscope.circuits.language.batch import TextTask
+    from hopscope.circuits.record import Circuit
+
+
+def refuse_language_model(folder: Path) -> None:
+    """Refuse a language-model folder given without --formulation.
+
+    Raises:
+        InputError: the folder is one.
+    """
+    from hopscope.model.model_folder import is_model_folder
+
+    if is_model_folder(folder) and not (folder / "run.json").exists():
+        raise InputError(f"{folder} is a language model; pass --formulation equations")
+
+
+def tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
+    """Print the circuit, for people or as JSON."""
+    if as_json:
+        click.echo(json.dumps(circuit.to_json()))
+        return
+    from hopscope.circuits.describe import describe
+
+    click.echo(describe(circuit), nl=False)
+    for path in written:
+        click.echo(f"wrote {path}")
+
+
+def text_task(formulation: str, hops: int | None) -> TextTask:
+    """The task that a language model is asked.
+
+    Raises:
+        InputError: there is no such formulation, or the paper's format, the only one here, lacks so many hops.
+    """
+    from hopscope.circuits.language.batch import TextTask
+
+    try:
+        return TextTask.of(formulation, hops)
+    except InputError as error:
+        raise InputError(str(error).partition("; pass names=")[0]) from None
+
+
+def shown_circuit(path: Path, number: int, step: int | None) -> Circuit:
+    """The circuit in a run's own record, and no other's; or a record that stands by itself, as under `results/`."""
+    from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
+    from hopscope.circuits.record import Circuit
+    from hopscope.training.run import RunFolder
+
+    if path.is_file():
+        if number or step is not None:
+            raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
+        return Circuit.load(path)
+    record = circuit_path(path, number, step)
+    if not (path / "run.json").exists():
+        return Circuit.load(record)
+    run = RunFolder(path)
+    check_model(run, number)
+    if not record.exists():
+        run.find_checkpoint(step)
+        raise InputError(f"{record} does not exist; `{search_for(run, number, step)}` makes it")
+    circuit = Circuit.load(record, run.record.content_hash)
+    require_of(record, circuit, run, number, step)
+    return circuit
+
+
+@contextmanager
+def search_progress() -> Iterator[Any]:
+    """A bar over the stages of a search, where somebody watches, and else a line for each."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from hopscope.cli._progress import stage_lines
+
+    if not for_people():
+        with stage_lines() as begin:
+            yield begin
+        return
+    columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("circuit", total=None)
+        yield lambda stage, done, stages: bar.update(task, description=stage, completed=done, total=stages)

@@ -1,0 +1,184 @@
+"""Circuits that are given and not searched for: what is certified, what is refused, and how it is said."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from circuit_command import call
+from planted_models import LITTLE, witness
+
+import hopscope as hs
+from hopscope.circuits.describe import describe
+from hopscope.circuits.find import Origin
+from hopscope.circuits.form import KEEP, Intervention
+from hopscope.circuits.given import certify_given
+from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.programs import from_json
+from hopscope.circuits.record import Circuit
+from hopscope.circuits.search.journal import Journal
+from hopscope.problem.roles import role_names
+from hopscope.theory.path import AttentionPath, Row
+from hopscope.training.data import held_out
+
+MADE = witness(2, spare_heads=2)
+EVALUATOR = VectorEvaluator(MADE.transformer, MADE.problem, held_out(MADE.problem, 64, 0, "circuit search"))
+PATHS = [path.describe(MADE.problem.roles) for path in MADE.circuit]
+PROBLEM = hs.RetrievalProblem(hops=2, chains=2, symbol_dim=3)
+TINY = hs.Recipe(layers=2, heads=2, d_model=8, steps=4, batch_size=4, log_every=2, final_steps=2, checkpoint_every=2)
+
+
+def certified(given, bar: float | None = None, seed: int = 1) -> Circuit:
+    return certify_given(EVALUATOR, given, bar, seed, Origin("a model"), LITTLE, Journal())
+
+
+def failed(circuit: Circuit) -> set[str]:
+    return {name for name, part in circuit.certificate.parts.items() if not part.passed}
+
+
+def test_the_built_in_circuit_is_certified_whoever_gives_it() -> None:
+    circuit = certified(PATHS)
+    assert circuit.certified == ("natural",)
+    assert [one.path for one in circuit.paths] == sorted(MADE.circuit)
+    assert circuit.strict is None
+    assert circuit.losses["natural"] < 0.05
+    assert certified(list(MADE.circuit)) == circuit  # typed values, as well as text
+    again = certified(circuit)  # a record
+    assert again == circuit
+    assert "given, not searched for" in describe(circuit)
+    assert Circuit.to_json(circuit)["search"]["given"] is True
+
+
+def test_it_is_the_certificate_that_a_search_gives() -> None:
+    """The same sequences, and the same hypotheses, as the search has that finds it."""
+    found = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", seed=0, proof=LITTLE)
+    batch = held_out(MADE.problem, hs.Budget.of("quick").confirming, 0, "circuit search")
+    evaluator = VectorEvaluator(MADE.transformer, MADE.problem, batch)
+    given = certify_given(evaluator, found, None, 1, Origin(found.model), LITTLE, Journal())
+    assert given.certificate == found.certificate
+    assert given.paths == found.paths
+
+
+def test_a_path_less_a_path_too_many_and_a_wrong_key_are_refused() -> None:
+    assert "sufficiency" in failed(certified(PATHS[1:]))
+    idle = AttentionPath(0, 1, MADE.circuit[0].query, MADE.circuit[0].key)  # a spare head writes nothing
+    assert "necessity" in failed(certified([*MADE.circuit, idle]))
+    *others, last = MADE.circuit
+    wrong = last._replace(key=last.key - 1)
+    refused = certified([*others, wrong])
+    assert refused.certified == ()
+    assert "sufficiency" in failed(refused)
+
+
+def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
+    row = f"L1.H1 {MADE.problem.roles[MADE.circuit[0].query]}"
+    first, *others = MADE.circuit
+    assert first.layer == first.head == 0
+    circuit = certified([row, *others])
+    program = from_json(circuit.program, MADE.problem)
+    assert program[first.row] == KEEP
+    assert first in [one.path for one in circuit.paths]
+    whole = certified([f"L{layer + 1}.H1" for layer in range(EVALUATOR.shape.layers)])
+    assert {row for row in from_json(whole.program, MADE.problem) if row.head == 0} <= {*EVALUATOR.live_rows}
+    assert {*MADE.circuit} <= {one.path for one in whole.paths}
+
+
+def test_a_row_with_two_keys_looks_at_both_as_much_as_the_model_does() -> None:
+    first = MADE.circuit[0]
+    other = next(
+        key for key in range(5) if key not in (first.key, first.query) and EVALUATOR.where.visible[first.query, key]
+    )
+    circuit = certified([*MADE.circuit, first._replace(key=other)])
+    form = from_json(circuit.program, MADE.problem)[first.row]
+    assert form.kind is Intervention.MIXTURE
+    shares = dict(zip(form.keys, form.weights, strict=True))
+    assert shares[first.key] > 0.9
+    assert shares[other] < 0.1
+    assert circuit.certified == ()  # the other key does nothing
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ([], "a circuit has a path at least, and none is given"),
+        ("L1.H1 >x1 -> x0>", "a circuit is a record or a list of its paths, as"),
+        (3, "a circuit is a record or a list of its paths, as"),
+        (["L9.H1 x0? -> >x1"], "layer must be from 1 to 3, got 9"),
+        (["L1.H9 x0? -> >x1"], "head must be from 1 to"),
+        ([Row(7, 0, 0)], "nothing that Row.* brings can reach an answer"),
+        (["L1.H1 x9> -> x0>"], "x9>"),
+        (["L1.H1"] * 0 + ["nonsense"], "a place is written like L3.H1"),
+        (["L3.H1 >x1 -> x0>"], "nothing that L3.H1 >x1 -> x0> brings can reach an answer"),
+        (["L1.H1 x0? -> x0?"], "looks at itself"),
+        (["L1.H1 >x2 -> >x1"], "the mask hides the key"),
+        ([PATHS[0], PATHS[0]], "is given twice"),
+        (["L1.H1 >x1 -> x0>", "L1.H1 >x1"], "L1.H1 >x1 is given as a row and by its paths"),
+    ],
+)
+def test_what_is_no_circuit_is_said_in_a_sentence(given, says: str) -> None:
+    with pytest.raises(hs.InputError, match=says):
+        certified(given)
+
+
+def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
+    circuit = certified(PATHS)
+    for other in (witness(2, spare_heads=1), witness(1, spare_heads=2)):
+        batch = held_out(other.problem, 16, 0, "circuit search")
+        evaluator = VectorEvaluator(other.transformer, other.problem, batch)
+        with pytest.raises(hs.InputError, match="the circuit is of a model of 3 layers x 3 heads"):
+            certify_given(evaluator, circuit, None, 1, Origin("other"), LITTLE, Journal())
+    none = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", bar=1e-9, proof=LITTLE)
+    assert not none.found
+    with pytest.raises(hs.InputError, match="the record says that there is no circuit"):
+        certified(none)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return hs.train(TINY, PROBLEM, tmp_path_factory.mktemp("given") / "run", seeds=[3, 5])
+
+
+def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
+    few = hs.Proof(sequences=32, deciding=64, few=16, rough=8, draws=20, halves=8)
+    paths = ["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"]
+    circuit = run[1].certify(paths, proof=few)
+    assert (circuit.seed, circuit.number, circuit.certified) == (5, 1, ())
+    assert circuit.model == run.model_hashes[1]
+    assert run[1].at(2).certify(paths, proof=few).model != circuit.model
+    assert circuit.problem == PROBLEM
+    assert run[0].certify(circuit, bar=0.5, proof=few).bar == 0.5
+    assert circuit.bar == 0.05
+
+
+def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsys) -> None:
+    before = sorted(path.name for path in run.path.rglob("*"))
+    out = tmp_path / "mine.json"
+    assert call("certify", str(run.path), "L1.H1 >x1 -> x0>", "L2.H1 x0?", "--out", str(out), "--bar", "0.9") == 0
+    told = capsys.readouterr().out
+    assert "given, not searched for" in told
+    assert f"wrote {out}" in told
+    record = Circuit.load(out)
+    assert record.bar == 0.9
+    assert AttentionPath.parse("L1.H1 >x1 -> x0>", role_names(2)) in [one.path for one in record.paths]
+    assert sorted(path.name for path in run.path.rglob("*")) == before
+    assert call("certify", str(run.path), "--of", str(out), "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["bar"], again["paths"][0]["query"]) == (0.9, record.to_json()["paths"][0]["query"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], r"circuit\.json does not exist; `hopscope circuit .*` makes it"),
+        (["L1.H1 >x1 -> x0>", "--of", "."], "by its paths or by --of a record, not by both"),
+        (["L1.H1 x0?", "--out", "circuit.json"], "is the place of the circuit that is found in the model"),
+        (["L1.H1 x0?", "--model", "7"], "2 models|from 0 to 1"),
+        (["L1.H1 x0?", "--checkpoint", "3"], "checkpoint"),
+        (["L1.H1 x0?", "--bar", "-1"], "bar"),
+    ],
+)
+def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) -> None:
+    monkeypatch.chdir(run.path)
+    assert call("certify", str(run.path), *arguments) == 2
+    assert re.search(says, capsys.readouterr().err)
