@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from circuit_command import call
@@ -134,6 +135,26 @@ def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
         certified(none)
 
 
+def test_a_record_cannot_put_weights_of_its_own_into_the_background() -> None:
+    """Planted: a record says that a row that tells no chain from another is off, and looks at its own chain's key."""
+    circuit = certified(PATHS)
+    spare = Row(0, 1, MADE.circuit[0].query)
+    weights = [0.0] * 10
+    weights[MADE.circuit[0].key] = 1.0
+    looks = {"layer": 1, "head": 2, "query": circuit.roles[spare.query], "form": "mean", "keys": [], "weights": weights}
+    again = certified(replace(circuit, program=(*circuit.program, looks)))
+    found = from_json(again.program, MADE.problem)[spare]
+    assert found.kind is Intervention.MEAN
+    assert found.weights[MADE.circuit[0].key] < 0.5
+    assert [one.path for one in again.paths] == [one.path for one in circuit.paths]
+
+
+@pytest.mark.parametrize("bar", [0, -1.0, float("nan"), float("inf"), "0.05", True])
+def test_a_bar_is_as_in_a_search(bar) -> None:
+    with pytest.raises(hs.InputError, match="bar"):
+        certified(PATHS, bar)
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     return hs.train(TINY, PROBLEM, tmp_path_factory.mktemp("given") / "run", seeds=[3, 5])
@@ -147,24 +168,24 @@ def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
     assert circuit.model == run.model_hashes[1]
     assert run[1].at(2).certify(paths, proof=few).model != circuit.model
     assert circuit.problem == PROBLEM
-    assert run[0].certify(circuit, bar=0.5, proof=few).bar == 0.5
+    assert run[0].certify(circuit, bar=0.4, proof=few).bar == 0.4
     assert circuit.bar == 0.05
 
 
 def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsys) -> None:
     before = sorted(path.name for path in run.path.rglob("*"))
     out = tmp_path / "mine.json"
-    assert call("certify", str(run.path), "L1.H1 >x1 -> x0>", "L2.H1 x0?", "--out", str(out), "--bar", "0.9") == 0
+    assert call("certify", str(run.path), "L1.H1 >x1 -> x0>", "L2.H1 x0?", "--out", str(out), "--bar", "0.4") == 0
     told = capsys.readouterr().out
     assert "given, not searched for" in told
     assert f"wrote {out}" in told
     record = Circuit.load(out)
-    assert record.bar == 0.9
+    assert record.bar == 0.4
     assert AttentionPath.parse("L1.H1 >x1 -> x0>", role_names(2)) in [one.path for one in record.paths]
     assert sorted(path.name for path in run.path.rglob("*")) == before
     assert call("certify", str(run.path), "--of", str(out), "--json") == 0
     again = json.loads(capsys.readouterr().out)
-    assert (again["bar"], again["paths"][0]["query"]) == (0.9, record.to_json()["paths"][0]["query"])
+    assert (again["bar"], again["paths"][0]["query"]) == (0.4, record.to_json()["paths"][0]["query"])
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-from hopscope.checks import check_number, check_seed
+from hopscope.checks import check_seed
 from hopscope.circuits.certificate import Evidence, Proof
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.find import Origin, described_model, judged
 from hopscope.circuits.form import KEEP, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.hypotheses import Draft, Hypotheses
 from hopscope.circuits.place import PlaceInModel, rows_at
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
@@ -54,16 +54,21 @@ def certify_given(
     check_seed(seed)
     if bar is None:
         bar = given.bar if isinstance(given, Circuit) else Budget().bar
-    check_number("bar", bar, 0.0)
-    units = Units.of(evaluator)
-    program = _of_record(given, evaluator) if isinstance(given, Circuit) else _of_places(given, evaluator, units)
-    evidence = Evidence(evaluator, units.hypotheses, program, bar, seed, proof)
+    replace(Budget(), bar=bar)  # which checks it
+    hypotheses = Units.of(evaluator).hypotheses
+    if isinstance(given, Circuit):
+        program = _of_record(given, evaluator, hypotheses)
+    else:
+        program = _of_places(given, evaluator, hypotheses)
+    evidence = Evidence(evaluator, hypotheses, program, bar, seed, proof)
     search = {"given": True, "seed": seed, "proof": asdict(proof)}
     return judged(described_model(evaluator, origin, bar) | {"search": search, "strict": None}, evidence, journal)
 
 
-def _of_record(circuit: Circuit, evaluator: Evaluator) -> Draft:
+def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -> Draft:
     """The program of a record, every row named.
+
+    A row at its mean is at the mean that it has in this model: other weights could tell one chain from another.
 
     Raises:
         InputError: it is no circuit, or one of a model of another shape or on another problem.
@@ -76,10 +81,12 @@ def _of_record(circuit: Circuit, evaluator: Evaluator) -> Draft:
             f"the circuit is of a model of {theirs[0]} layers x {theirs[1]} heads on {circuit.problem.named}, this one "
             f"has {ours[0]} x {ours[1]} and answers {evaluator.problem.named}; give its paths one by one"
         )
-    return dict.fromkeys(evaluator.rows, UNIFORM) | from_json(circuit.program, circuit.problem)
+    program = dict.fromkeys(evaluator.rows, UNIFORM) | from_json(circuit.program, circuit.problem)
+    means = [row for row, form in program.items() if form.kind is Intervention.MEAN]
+    return program | {row: hypotheses.mean(row) for row in means}
 
 
-def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, units: Units) -> Draft:
+def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, hypotheses: Hypotheses) -> Draft:
     """The program of paths, heads and rows, every row named.
 
     Raises:
@@ -87,11 +94,12 @@ def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, units: Unit
     """
     if isinstance(places, str) or not isinstance(places, Iterable):
         raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {places!r}")
+    can_matter = {*evaluator.live_rows}
     keys: dict[Row, list[int]] = {}
     whole: set[Row] = set()
     for place in places:
         rows, path = rows_at(place, evaluator.names, evaluator.shape)
-        live = [row for row in rows if row in units.rows]
+        live = [row for row in rows if row in can_matter]
         if not live:
             raise InputError(f"nothing that {place} brings can reach an answer, so it is in no circuit; leave it out")
         if path is None:
@@ -111,7 +119,7 @@ def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, units: Unit
         )
     if not keys and not whole:
         raise InputError("a circuit has a path at least, and none is given; pass paths, as 'L2.H1 x0? -> >x1'")
-    looks = {row: _looks_at(many, units.hypotheses.weights(row)) for row, many in keys.items()}
+    looks = {row: _looks_at(many, hypotheses.weights(row)) for row, many in keys.items()}
     return dict.fromkeys(evaluator.rows, UNIFORM) | looks | dict.fromkeys(whole, KEEP)
 
 
