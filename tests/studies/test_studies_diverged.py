@@ -104,10 +104,10 @@ def test_the_census_counts_it_among_the_models() -> None:
 
 
 def test_pruning_that_made_a_model_diverge_cost_it_the_bar() -> None:
-    whole = [seen(DOUBLING, seed, model=f"all-heads/{seed}") for seed in range(10)]
-    pruned = [seen(DOUBLING, seed, model=f"pruned/{seed}", loss=0.02) for seed in range(10)]
+    whole = [seen(DOUBLING, seed, model=f"all-heads/{seed}") for seed in range(36)]
+    pruned = [seen(DOUBLING, seed, model=f"pruned/{seed}", loss=0.02) for seed in range(36)]
     lost = [replace(LOST, seed=0), *pruned[1:]]
-    good, bad = (PruningResult(0.05, tuple(one), tuple(whole), (5,) * 10) for one in (pruned, lost))
+    good, bad = (PruningResult(0.05, tuple(one), tuple(whole), (5,) * 36) for one in (pruned, lost))
     costs = [pruning.judge(one)[2] for one in (good, bad)]
     assert [one.verdict for one in costs] == ["as asked", "not as asked"]
     assert costs[1].ours.endswith("loss +0.0100 (+0.0100 to +0.0100), 1 diverged")
@@ -117,8 +117,8 @@ def test_pruning_that_made_a_model_diverge_cost_it_the_bar() -> None:
     assert pruning.judge(alone)[2].ours == "0 of 1 (0% to 98%); 1 diverged"
     assert pruning.judge(alone)[0].verdict == "not run"
     told = pruning.table(bad)
-    assert "| models | 10 | 10 | 0 |" in told
-    assert "| hold the bar | 9 of 10 (55% to 100%) |" in told
+    assert "| models | 36 | 36 | 0 |" in told
+    assert "| hold the bar | 35 of 36 (85% to 100%) |" in told
     assert len(pruning_figure(bad).axes) == 2
 
 
