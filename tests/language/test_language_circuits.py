@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from functools import cache
 from pathlib import Path
@@ -48,24 +47,6 @@ def evaluator(questions: int = 64) -> TextEvaluator:
     return TextEvaluator(LanguageModel(planted()), made, TASK, text_batch(TASK, made, questions, seed=5))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The planted model as a folder, its circuit found by the verb."""
-    made = tmp_path_factory.mktemp("models") / "planted"
-    publish(planted(), made)
-    asked = ["circuit", str(made), "--formulation", "equations", "--hops", "1", "--effort", "quick", "--json"]
-    done = CliRunner().invoke(program, asked, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["certified"] == ["natural"]
-    return made
-
-
-@pytest.fixture
-def found(folder: Path) -> Circuit:
-    """What the search finds in the planted model."""
-    return Circuit.load(folder / "circuits" / "equations-1-hops.json")
-
-
 def test_words_of_no_chain_attend_to_themselves_where_they_are_put_at_themselves() -> None:
     asked = evaluator()
     text = asked.names.index("text")
@@ -103,40 +84,6 @@ def test_what_each_path_feeds_is_known_of_language_models_too(found: Circuit) ->
     assert last.feeds[0].change == pytest.approx(last.natural_mse - found.losses["natural"], abs=0.05)
     fallen = [one.feeds[0].attention for one in found.paths if one is not last]
     assert all(0.2 < fall < 0.9 for fall in fallen), fallen  # what is left is the share of a guess
-
-
-def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: Path, found: Circuit) -> None:
-    few = Proof(sequences=64, deciding=128, few=32, rough=8, draws=40, halves=8)
-    model = hs.TextModel(folder)
-    circuit = model.certify(CIRCUIT, "equations", 1, proof=few)
-    assert circuit.certified == ("natural",)
-    assert sorted(one.path for one in circuit.paths) == sorted(PATHS)
-    assert circuit.text is not None
-    assert circuit.text.scores["natural"].accuracy == 1
-    assert (circuit.bar, circuit.model, circuit.search["given"]) == (found.bar, found.model, True)
-    less = model.certify([CIRCUIT[0], CIRCUIT[2]], "equations", 1, proof=few)
-    assert less.certified == ()
-    assert not less.certificate.parts["sufficiency"].passed
-    with pytest.raises(InputError, match="layer must be from 1 to 2, got 7"):
-        model.certify(["L7.H1 answer -> >x1"], "equations", 1, proof=few)
-
-
-def test_the_verb_certifies_what_is_given_of_a_language_model(folder: Path, found: Circuit, tmp_path: Path) -> None:
-    asked = ["circuit", "certify", str(folder)]
-    how = ["--formulation", "equations", "--hops", "1"]
-    done = CliRunner().invoke(program, [*asked, *how, "--out", str(tmp_path / "again.json")], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("certified (natural) circuit")
-    assert [one.path for one in Circuit.load(tmp_path / "again.json").paths] == [one.path for one in found.paths]
-    for options, says in (
-        ([*how, "--bar", "0.1"], "a language model has --faithfulness"),
-        (["--hops", "1"], "are for language models; pass --formulation"),
-        ([], "is a language model; pass --formulation"),
-        ([*how, "--faithfulness", "1"], "faithfulness must be above 0 and below 1"),
-    ):
-        refused = CliRunner().invoke(program, [*asked, CIRCUIT[0], *options])
-        assert isinstance(refused.exception, InputError)
-        assert says in str(refused.exception)
 
 
 def test_the_record_is_kept_shown_drawn_and_read_again(folder: Path, found: Circuit) -> None:

@@ -1,0 +1,55 @@
+"""Circuits of language models that are given and not searched for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from planted_text import CIRCUIT
+
+import hopscope as hs
+from hopscope.circuits.certificate import Proof
+from hopscope.circuits.record import Circuit
+from hopscope.cli import program
+from hopscope.errors import InputError
+from hopscope.problem.roles import text_role_names
+from hopscope.theory.path import AttentionPath
+
+pytestmark = pytest.mark.xdist_group("language circuits")  # one worker searches `folder`, and once
+
+PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in CIRCUIT]
+
+
+def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: Path, found: Circuit) -> None:
+    few = Proof(sequences=64, deciding=128, few=32, rough=8, draws=40, halves=8)
+    model = hs.TextModel(folder)
+    circuit = model.certify(CIRCUIT, "equations", 1, proof=few)
+    assert circuit.certified == ("natural",)
+    assert sorted(one.path for one in circuit.paths) == sorted(PATHS)
+    assert circuit.text is not None
+    assert circuit.text.scores["natural"].accuracy == 1
+    assert (circuit.bar, circuit.model, circuit.search["given"]) == (found.bar, found.model, True)
+    less = model.certify([CIRCUIT[0], CIRCUIT[2]], "equations", 1, proof=few)
+    assert less.certified == ()
+    assert not less.certificate.parts["sufficiency"].passed
+    with pytest.raises(InputError, match="layer must be from 1 to 2, got 7"):
+        model.certify(["L7.H1 answer -> >x1"], "equations", 1, proof=few)
+
+
+def test_the_verb_certifies_what_is_given_of_a_language_model(folder: Path, found: Circuit, tmp_path: Path) -> None:
+    asked = ["circuit", "certify", str(folder)]
+    how = ["--formulation", "equations", "--hops", "1"]
+    done = CliRunner().invoke(program, [*asked, *how, "--out", str(tmp_path / "again.json")], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("certified (natural) circuit")
+    assert [one.path for one in Circuit.load(tmp_path / "again.json").paths] == [one.path for one in found.paths]
+    for options, says in (
+        ([*how, "--bar", "0.1"], "a language model has --faithfulness"),
+        (["--hops", "1"], "are for language models; pass --formulation"),
+        ([], "is a language model; pass --formulation"),
+        ([*how, "--faithfulness", "1"], "faithfulness must be above 0 and below 1"),
+    ):
+        refused = CliRunner().invoke(program, [*asked, CIRCUIT[0], *options])
+        assert isinstance(refused.exception, InputError)
+        assert says in str(refused.exception)
