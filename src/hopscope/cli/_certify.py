@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hopscope.cli._common import SEED, GivenPath
-from hopscope.cli._one_circuit import refuse_language_model, search_progress, shown_circuit, tell, text_task
+from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress, shown_circuit, tell
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.circuits.language.batch import TextTask
     from hopscope.circuits.record import Circuit
 
 
@@ -20,21 +19,8 @@ if TYPE_CHECKING:
 @click.argument("run", type=GivenPath())
 @click.argument("paths", nargs=-1)
 @click.option("--of", "record", type=GivenPath(), help="A record of a circuit, or a folder with one, instead of paths.")
-@click.option(
-    "--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which model of the run."
-)
-@click.option(
-    "--checkpoint", "step", type=click.IntRange(min=0), help="Step of the checkpoint to look at [default: the last]."
-)
+@asks_a_model
 @click.option("--bar", type=float, help="Largest loss it may have [default: its record's, or 0.05].")
-@click.option("--formulation", help="Formulation of the questions that a language model is asked: equations, ...")
-@click.option("--hops", type=click.IntRange(min=1), help="D of those questions [default: the paper's].")
-@click.option(
-    "--faithfulness",
-    type=float,
-    help="Share of the way from guessing to the language model that it must go [0.95].",
-)
-@click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the sequences that it is judged on.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write its record to.")
 @click.option("--json", "as_json", is_flag=True, help="Print its record.")
@@ -42,16 +28,11 @@ def certify(
     run: str,
     paths: tuple[str, ...],
     record: str | None,
-    number: int,
-    step: int | None,
     bar: float | None,
-    formulation: str | None,
-    hops: int | None,
-    faithfulness: float | None,
-    trust_remote_code: bool,
     seed: int,
     out: Path | None,
     as_json: bool,
+    asked: AskedModel,
 ) -> None:
     """Certify a circuit of your own, or one that was found, by today's rules.
 
@@ -74,24 +55,17 @@ def certify(
     """
     if paths and record is not None:
         raise InputError("a circuit is given by its paths or by --of a record, not by both")
-    if formulation is not None:
-        if number or step is not None or bar is not None:
-            raise InputError("--model, --checkpoint and --bar are for runs; a language model has --faithfulness")
-        circuit = _of_language_model(
-            Path(run), paths, record, text_task(formulation, hops), faithfulness, seed, trust_remote_code
-        )
-    elif hops is not None or faithfulness is not None or trust_remote_code:
-        raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
+    if asked.of_text(Path(run), bar):
+        circuit = _of_language_model(Path(run), paths, record, asked, seed)
     else:
-        refuse_language_model(Path(run))
-        _see_elsewhere(out, Path(run), number, step)
-        circuit = _of_run(Path(run), paths, record, number, step, bar, seed)
+        _see_elsewhere(out, Path(run), asked)
+        circuit = _of_run(Path(run), paths, record, asked, bar, seed)
     if out is not None:
         circuit.save(out)
     tell(circuit, [] if out is None else [out], as_json)
 
 
-def _see_elsewhere(out: Path | None, run: Path, number: int, step: int | None) -> None:
+def _see_elsewhere(out: Path | None, run: Path, asked: AskedModel) -> None:
     """Check that a record is not written over the circuit that was found in the model.
 
     Raises:
@@ -99,39 +73,34 @@ def _see_elsewhere(out: Path | None, run: Path, number: int, step: int | None) -
     """
     from hopscope.circuits.kept import circuit_path
 
-    if out is not None and out.absolute() == circuit_path(run, number, step).absolute():
+    if out is not None and out.absolute() == circuit_path(run, asked.number, asked.step).absolute():
         raise InputError(f"{out} is the place of the circuit that is found in the model; choose another")
 
 
 def _of_run(
-    path: Path, paths: tuple[str, ...], record: str | None, number: int, step: int | None, bar: float | None, seed: int
+    path: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, bar: float | None, seed: int
 ) -> Circuit:
     from hopscope.circuits.kept import check_model
     from hopscope.lab import Run
 
     run = Run(path)
-    check_model(run, number)
-    here = (path, number, step) if record is None else (Path(record), 0, None)
+    check_model(run, asked.number)
+    here = (path, asked.number, asked.step) if record is None else (Path(record), 0, None)
     given = paths or shown_circuit(*here)
-    model = run[number] if step is None else run[number].at(step)
+    model = run[asked.number] if asked.step is None else run[asked.number].at(asked.step)
     with search_progress() as watch:
         return model.certify(given, bar=bar, seed=seed, watch=watch)
 
 
 def _of_language_model(
-    folder: Path,
-    paths: tuple[str, ...],
-    record: str | None,
-    task: TextTask,
-    faithfulness: float | None,
-    seed: int,
-    trust_remote_code: bool,
+    folder: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, seed: int
 ) -> Circuit:
     from hopscope.circuits.language.model import TextModel, text_circuit_path
     from hopscope.circuits.record import Circuit
 
+    task = asked.task
     given = paths or Circuit.load(text_circuit_path(folder, task) if record is None else record)
-    share = 0.95 if faithfulness is None else faithfulness
+    share = 0.95 if asked.faithfulness is None else asked.faithfulness
     with search_progress() as watch:
-        model = TextModel(folder, trust_remote_code=trust_remote_code)
+        model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
         return model.certify(given, task.formulation, task.hops, faithfulness=share, seed=seed, watch=watch)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +20,85 @@ if TYPE_CHECKING:
     from hopscope.circuits.record import Circuit
 
 
-def refuse_language_model(folder: Path) -> None:
-    """Refuse a language-model folder given without --formulation.
+_ASKED = (
+    click.option(
+        "--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which model of the run."
+    ),
+    click.option(
+        "--checkpoint",
+        "step",
+        type=click.IntRange(min=0),
+        help="Step of the checkpoint to look at [default: the last].",
+    ),
+    click.option("--formulation", help="Formulation of the questions that a language model is asked: equations, ..."),
+    click.option("--hops", type=click.IntRange(min=1), help="D of those questions [default: the paper's]."),
+    click.option(
+        "--faithfulness",
+        type=float,
+        help="Share of the way from guessing to the language model that its circuit must go [0.95].",
+    ),
+    click.option(
+        "--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights."
+    ),
+)
 
-    Raises:
-        InputError: the folder is one.
-    """
-    from hopscope.model.model_folder import is_model_folder
 
-    if is_model_folder(folder) and not (folder / "run.json").exists():
-        raise InputError(f"{folder} is a language model; pass --formulation equations")
+@dataclass(frozen=True)
+class AskedModel:
+    """Whose circuit is asked for: that of a model of a run, or of a language model on questions in a formulation."""
+
+    number: int
+    step: int | None
+    formulation: str | None
+    hops: int | None
+    faithfulness: float | None
+    trust_remote_code: bool
+
+    def of_text(self, folder: Path, bar: object) -> bool:
+        """Whether it is a language model's.
+
+        Raises:
+            InputError: an option is there that is for the other kind, or the folder is a language model and it is not
+                said how it is asked.
+        """
+        if self.formulation is not None:
+            if self.number or self.step is not None or bar is not None:
+                raise InputError("--model, --checkpoint and --bar are for runs; a language model has --faithfulness")
+            return True
+        from hopscope.model.model_folder import is_model_folder
+
+        if is_model_folder(folder) and not (folder / "run.json").exists():
+            raise InputError(f"{folder} is a language model; pass --formulation equations")
+        if self.hops is not None or self.faithfulness is not None or self.trust_remote_code:
+            raise InputError(
+                "--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation"
+            )
+        return False
+
+    @property
+    def task(self) -> TextTask:
+        """The task that a language model is asked.
+
+        Raises:
+            InputError: there is no such formulation, or the paper's format, the only one here, lacks so many hops.
+        """
+        from hopscope.circuits.language.batch import TextTask
+
+        try:
+            return TextTask.of(self.formulation or "", self.hops)
+        except InputError as error:
+            raise InputError(str(error).partition("; pass names=")[0]) from None
+
+
+def asks_a_model(verb: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say whose circuit is asked for; the verb gets them as `asked`."""
+
+    @wraps(verb)
+    def gathered(**given: Any) -> None:
+        asked = AskedModel(**{one.name: given.pop(one.name) for one in fields(AskedModel)})
+        verb(asked=asked, **given)
+
+    return reduce(lambda so_far, option: option(so_far), reversed(_ASKED), gathered)
 
 
 def tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
@@ -40,20 +111,6 @@ def tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
     click.echo(describe(circuit), nl=False)
     for path in written:
         click.echo(f"wrote {path}")
-
-
-def text_task(formulation: str, hops: int | None) -> TextTask:
-    """The task that a language model is asked.
-
-    Raises:
-        InputError: there is no such formulation, or the paper's format, the only one here, lacks so many hops.
-    """
-    from hopscope.circuits.language.batch import TextTask
-
-    try:
-        return TextTask.of(formulation, hops)
-    except InputError as error:
-        raise InputError(str(error).partition("; pass names=")[0]) from None
 
 
 def shown_circuit(path: Path, number: int, step: int | None) -> Circuit:

@@ -10,7 +10,7 @@ import click
 from hopscope.cli._certify import certify
 from hopscope.cli._circuits import census, compare
 from hopscope.cli._common import SEED, FieldType, GivenPath, refuse_given
-from hopscope.cli._one_circuit import refuse_language_model, search_progress, shown_circuit, tell, text_task
+from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress, shown_circuit, tell
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ command.add_command(census)
 
 @command.command("find")
 @click.argument("run", type=GivenPath())
-@click.option(
-    "--model", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Which model of the run."
-)
-@click.option(
-    "--checkpoint", "step", type=click.IntRange(min=0), help="Step of the checkpoint to look at [default: the last]."
-)
+@asks_a_model
 @click.option(
     "--effort",
     type=click.Choice(["quick", "thorough"]),
@@ -64,27 +59,14 @@ command.add_command(census)
 @click.option(
     "--figures/--no-figures", default=None, help="Draw the circuit and attention maps [default: after a search]."
 )
-@click.option("--formulation", help="Formulation of the questions that a language model is asked: equations, ...")
-@click.option("--hops", type=click.IntRange(min=1), help="D of those questions [default: the paper's].")
-@click.option(
-    "--faithfulness",
-    type=float,
-    help="Share of the way from guessing to the language model that its circuit must go [0.95].",
-)
-@click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @click.option("--json", "as_json", is_flag=True, help="Print circuit.json.")
 def find(
     run: str,
-    number: int,
-    step: int | None,
     show: bool,
     anew: bool,
     figures: bool | None,
     as_json: bool,
-    formulation: str | None,
-    hops: int | None,
-    faithfulness: float | None,
-    trust_remote_code: bool,
+    asked: AskedModel,
     **settings: Any,
 ) -> None:
     """Find the circuit of a trained model, certify it, draw it.
@@ -128,30 +110,24 @@ def find(
         refuse_given("--show searches nothing", "bar", "effort", "seed", "anew", "faithfulness", "trust_remote_code")
         if figures:
             refuse_given("--show draws nothing", "figures")
-    if formulation is not None:
-        asked = {"formulation": formulation, "hops": hops, "faithfulness": faithfulness}
-        if number or step is not None or settings["bar"] is not None:
-            raise InputError("--model, --checkpoint and --bar are for runs; a language model has --faithfulness")
-        circuit, written = _of_language_model(Path(run), asked, show, anew, figures, trust_remote_code, settings)
+    if asked.of_text(Path(run), settings["bar"]):
+        circuit, written = _of_language_model(Path(run), asked, show, anew, figures, settings)
         tell(circuit, written, as_json)
         return
-    refuse_language_model(Path(run))
-    if hops is not None or faithfulness is not None or trust_remote_code:
-        raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
     from hopscope.circuits.kept import circuit_path
     from hopscope.training.run import RunFolder
 
     if show:
-        tell(shown_circuit(Path(run), number, step), [], as_json)
+        tell(shown_circuit(Path(run), asked.number, asked.step), [], as_json)
         return
     if Path(run).is_file():
         raise InputError(f"{run} is a file, and a circuit is found in the folder of a run; --show prints a record")
     folder = RunFolder(run)
-    record = circuit_path(folder.path, number, step)
+    record = circuit_path(folder.path, asked.number, asked.step)
     before = _written_at(record)
-    circuit = _found(folder, number, step, anew, settings)
+    circuit = _found(folder, asked, anew, settings)
     draws = before != _written_at(record) if figures is None else figures
-    tell(circuit, _draw(folder, circuit, step) if draws else [], as_json)
+    tell(circuit, _draw(folder, circuit, asked.step) if draws else [], as_json)
 
 
 def _written_at(record: Path) -> int | None:
@@ -160,40 +136,35 @@ def _written_at(record: Path) -> int | None:
 
 
 def _of_language_model(
-    folder: Path,
-    asked: dict[str, Any],
-    show: bool,
-    anew: bool,
-    figures: bool | None,
-    trust_remote_code: bool,
-    settings: dict[str, Any],
+    folder: Path, asked: AskedModel, show: bool, anew: bool, figures: bool | None, settings: dict[str, Any]
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
     from hopscope.circuits.language.model import TextModel, text_circuit_path
     from hopscope.circuits.record import Circuit
     from hopscope.plot import figure_5, save
 
-    path = text_circuit_path(folder, text_task(asked["formulation"], asked["hops"]))
+    task = asked.task
+    path = text_circuit_path(folder, task)
     if show:
         return Circuit.load(path), []
     search = {"effort": settings["effort"], "seed": settings["seed"]}
-    if asked["faithfulness"] is not None:
-        search["faithfulness"] = asked["faithfulness"]
+    if asked.faithfulness is not None:
+        search["faithfulness"] = asked.faithfulness
     before = _written_at(path)
     with search_progress() as watch:
-        model = TextModel(folder, trust_remote_code=trust_remote_code)
-        circuit = model.circuit(asked["formulation"], asked["hops"], anew=anew, watch=watch, **search)
+        model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
+        circuit = model.circuit(task.formulation, task.hops, anew=anew, watch=watch, **search)
     draws = before != _written_at(path) if figures is None else figures
     return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []
 
 
-def _found(folder: RunFolder, number: int, step: int | None, anew: bool, options: dict[str, Any]) -> Circuit:
+def _found(folder: RunFolder, asked: AskedModel, anew: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.circuits.find import circuit_of_run
     from hopscope.own_process import settle
 
     settle()
     with search_progress() as watch:
-        return circuit_of_run(folder, number, step, watch=watch, anew=anew, **options)
+        return circuit_of_run(folder, asked.number, asked.step, watch=watch, anew=anew, **options)
 
 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
