@@ -258,6 +258,7 @@ def test_what_is_another_runs_is_not_shown(run: RunFolder, tmp_path: Path, capsy
         (("--show", "--anew"), "--show searches nothing; leave --anew out"),
         (("--show", "--figures"), "--show draws nothing; leave --figures out"),
         (("--formulation", "equations", "--hops", "7"), "hops must be 1..6 for equations in the paper's format"),
+        (("--hops", "2"), "are for language models; pass --formulation"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(
