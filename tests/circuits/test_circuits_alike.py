@@ -7,13 +7,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike
+from hopscope.circuits import evaluator
+from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike, errors_rewired
 from hopscope.circuits.apply import Drawer
 from hopscope.circuits.certificate import Evidence, certify
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.chains import ChainsSeen
 from hopscope.circuits.coordinates import coordinates
-from hopscope.circuits.form import ALIKE, KEEP, UNIFORM, one_hot
+from hopscope.circuits.form import ALIKE, KEEP, POSITIONAL, UNIFORM, one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
@@ -218,3 +219,30 @@ def test_a_helper_may_not_tie_the_pair_of_the_chain_that_stands_first(host: Host
     assert found.failed == ("sufficiency", "places")
     assert found.number("sufficiency", "natural_mse") < 1e-3
     assert found.number("sufficiency", "alike_mse") > 0.06
+
+
+@pytest.mark.parametrize("sequences", [1, 8])
+def test_a_row_at_its_positional_mean_is_averaged_over_all_sequences_where_few_go_through_at_once(
+    host: Host, sequences: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a wide model. Share by share, such a row got its own pattern back."""
+    whole = host.evaluator
+    position = evaluator.BYTES_A_POSITION * whole.shape.d_model
+    monkeypatch.setattr(evaluator, "ACTIVATIONS", position * whole.where.role.shape[1] * sequences)
+    few = VectorEvaluator(whole.transformer, whole.problem, whole.batch, whole.initial)
+    assert len(few.shares_for([host.circuit])) == -(-whole.sequences // sequences)
+    program = {**host.circuit, max(host.units.paths(host.circuit)).row: POSITIONAL}
+    wanted = whole.errors([program])[0].double().mean(dim=1)
+    assert float(wanted.mean()) > 0.1
+    for found in (errors_alike(few, program, {}), errors_rewired(few, program, {}, [], 1)):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_a_head_that_ties_pairs_may_be_off_at_its_positional_mean_where_it_looks_back_from_names(host: Host) -> None:
+    """What it gathers there serves nobody."""
+    tie = min(host.units.paths(host.circuit))
+    roles = {row.query: row for row in host.evaluator.live_rows if row[:2] == (tie.layer, tie.head)}
+    names = {row: POSITIONAL for role, row in roles.items() if host.circuit[row] == UNIFORM and role < QUERY}
+    asked = Evidence(host.evaluator, host.units.hypotheses, {**host.circuit, **names}, host.bar, 1, calibration.QUICK)
+    assert asked.background == sorted(names)
+    assert certify(asked).failed == ()

@@ -12,7 +12,7 @@ from hopscope.circuits.form import KEEP, UNIFORM, one_hot
 from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.language.batch import TextTask, text_batch, words_rewired
 from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.rewired import GatheredThere, Rewired, values_rewired
+from hopscope.circuits.rewired import GatheredThere, There, values_rewired
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
 from hopscope.problem.text.tokens import spans, written
@@ -33,10 +33,11 @@ ROWS = [Row(0, 1, role) for role in range(5)] + [Row(1, 0, 4), Row(1, 2, 1)]
         ("functions", 3, 3, ">3"),
     ],
 )
-def test_values_of_one_fact_are_the_next_chains_and_nothing_else_changes(graph, hops, fact, value) -> None:
+@pytest.mark.parametrize("by", [1, 2])
+def test_values_of_one_fact_are_other_chains_and_nothing_else_changes(graph, hops, fact, value, by) -> None:
     problem = RetrievalProblem(hops, 3, graph=graph)
     here = sample(problem, 16, torch.Generator().manual_seed(0))
-    rewired = values_rewired(problem, here, fact)
+    rewired = values_rewired(problem, here, fact, by)
     there, symbol = rewired.sequences, problem.symbol_dim
     role = problem.roles.index(value)
     assert problem.fact_of(role) == fact
@@ -44,26 +45,26 @@ def test_values_of_one_fact_are_the_next_chains_and_nothing_else_changes(graph, 
     assert torch.equal(there.targets, here.targets)
     assert torch.equal(there.inputs[..., symbol:], here.inputs[..., symbol:])
     number, at = torch.arange(16)[:, None], here.place[:, :3, role]
-    assert torch.equal(there.inputs[number, at, :symbol], here.inputs[number, at.roll(-1, dims=1), :symbol])
+    assert torch.equal(there.inputs[number, at, :symbol], here.inputs[number, at.roll(-by, dims=1), :symbol])
     changed = (there.inputs != here.inputs).any(dim=-1)
     assert changed.sum(dim=1).tolist() == [3] * 16
     assert bool(changed[number, at].all())
 
 
 @pytest.mark.parametrize("kind", ["characters", "words", "short", "chat"])
-@pytest.mark.parametrize("pair", [1, 2])
-def test_text_says_the_next_chains_value_and_nothing_else(kind, pair) -> None:
+@pytest.mark.parametrize(("pair", "by"), [(1, 1), (2, 1), (2, 3)])
+def test_text_says_another_chains_value_and_nothing_else(kind, pair, by) -> None:
     """Put together it is the text with the words exchanged, of however many tokens they are."""
     made, task, value = tokenizer(kind), TextTask.of("equations", 2), second_member(pair)
     here = text_batch(task, made, 12, 3)
-    rewired = words_rewired(here, pair)
+    rewired = words_rewired(here, pair, by)
     there = rewired.sequences
     for number, question in enumerate(task.questions(12, 3)):
         text, first = written(question.prompt, made)
         stands = {span.chain: span for span in spans(question) if span.role == value}
         wanted, end = "", 0
         for chain, span in sorted(stands.items(), key=lambda one: one[1].start):
-            other = stands[(chain + 1) % 4]
+            other = stands[(chain + by) % 4]
             wanted += text[end : first + span.start] + text[first + other.start : first + other.end]
             end = first + span.end
         wanted += text[end:]
@@ -89,33 +90,35 @@ def _evaluator(**kinds: bool) -> VectorEvaluator:
 
 
 @pytest.mark.parametrize("mlp", [True, False])
-def test_rows_write_what_they_gather_there_and_all_else_is_read_here(mlp: bool) -> None:
-    """By hand, block by block; biases are counted once."""
+def test_rows_write_what_they_gather_there_on_average_and_all_else_is_read_here(mlp: bool) -> None:
+    """By hand, block by block, there for each chain that a value may be of; biases are counted once."""
     evaluator = _evaluator(mlp=mlp)
     model, where = evaluator.transformer, evaluator.where
     program: Draft = dict.fromkeys(ROWS, UNIFORM) | {Row(0, 0, 3): one_hot(2)}
-    there = evaluator.rewired(2).sequences
-    edits = evaluator.edit(program), there.edit(program)
+    theres = [evaluator.rewired(2, by).sequences for by in range(PROBLEM.chains)]
+    assert torch.equal(theres[0].batch.inputs, evaluator.batch.inputs)
+
+    def own(block, edit, layer, x):
+        normed = block.attention_norm(x)
+        return normed, edit.pattern(layer, block.attention.pattern(normed, normed))
+
     with torch.no_grad():
-        x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, there))
+        x, *ys = (model.embed(one.batch.inputs[None]) for one in (evaluator, *theres))
         for layer, block in enumerate(model.blocks):
-            (normed, p), (normed_there, q) = (
-                (
-                    block.attention_norm(one),
-                    edit.pattern(layer, block.attention.pattern(*[block.attention_norm(one)] * 2)),
-                )
-                for one, edit in zip((x, y), edits, strict=True)
-            )
+            normed, p = own(block, evaluator.edit(program), layer, x)
             off = torch.zeros_like(p, dtype=torch.bool)
             for row in ROWS:
                 if row.layer == layer:
                     off[0, :, row.head] |= (where.role == row.query)[..., None] & ~torch.eye(p.shape[-1]).bool()
-            zero, write = torch.zeros_like(p), block.attention.write
-            gathered = write(torch.where(off, q, zero), normed_there) - write(zero, normed_there)
+            zero, write, gathered = torch.zeros_like(p), block.attention.write, torch.zeros_like(x)
+            for number, there in enumerate(theres):
+                normed_there, q = own(block, there.edit(program), layer, ys[number])
+                alone = write(torch.where(off, q, zero), normed_there) - write(zero, normed_there)
+                gathered += alone / PROBLEM.chains
+                ys[number] = ys[number] + write(q, normed_there)
             x = x + write(torch.where(off, zero, p), normed) + gathered
-            y = y + write(q, normed_there)
             if mlp:
-                x, y = (one + block.mlp(block.mlp_norm(one)) for one in (x, y))
+                x, *ys = (one + block.mlp(block.mlp_norm(one)) for one in (x, *ys))
         wanted = evaluator.squared_errors(x[:, :, -PROBLEM.chains :]).double().mean(dim=1)
     found = errors_rewired(evaluator, program, {}, ROWS, 2)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
@@ -125,10 +128,10 @@ def test_rows_write_what_they_gather_there_and_all_else_is_read_here(mlp: bool) 
 def test_where_nothing_is_rewired_nothing_changes() -> None:
     evaluator = _evaluator()
     program: Draft = dict.fromkeys(ROWS, UNIFORM)
-    same = Rewired(evaluator, torch.arange(PROBLEM.sequence_length).repeat(12, 1))
-    model, edit = evaluator.transformer, evaluator.edit(program)
+    same = torch.arange(PROBLEM.sequence_length).repeat(12, 1)
+    model, edit, where = evaluator.transformer, evaluator.edit(program), evaluator.where
     x = model.embed(evaluator.batch.inputs[None])
-    there = GatheredThere(model, x, (edit, edit), ROWS, (evaluator.where, evaluator.where), same.at)
+    there = GatheredThere(model, edit, ROWS, where, [There(x, edit, where, same)] * 2)
     with torch.no_grad():
         ways = [model.run(x, edit=one, reads=PROBLEM.chains) for one in (edit, there)]
     torch.testing.assert_close(*ways, rtol=1e-3, atol=1e-4)

@@ -26,7 +26,8 @@ from planted_falsehoods import (
 from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.certificate import Certificate, Evidence, Proof, certify
 from hopscope.circuits.certificate.harness import _by_hand
-from hopscope.circuits.form import ALIKE, KEEP, UNIFORM, Program, one_hot
+from hopscope.circuits.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Program, one_hot
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.search.units import Units
@@ -101,6 +102,21 @@ def test_rows_that_look_everywhere_alike_may_not_bring_a_part_of_the_answer(shar
     assert found.failed == ("sufficiency",)
     assert found.number("sufficiency", "natural_mse") < 0.01
     assert found.number("sufficiency", "rewired_mse") > 0.045
+
+
+@pytest.mark.parametrize("form", ["mean", "positional"])
+def test_nor_may_rows_that_are_off_at_a_mean(form: str) -> None:
+    """Rules 13 asked this of uniform rows alone, and certified it; a search found the circuit by itself."""
+    asked = _asked(gathered(0.45), 256)
+    hypotheses, answer = Units.of(asked).hypotheses, Row(1, 2, NAMES.index("answer"))
+    program: Draft = dict.fromkeys(asked.rows, UNIFORM)
+    program |= {path.row: one_hot(path.key) for path in (AttentionPath.parse(one, NAMES) for one in PATHS)}
+    program[answer] = hypotheses.mean(answer) if form == "mean" else POSITIONAL
+    own = asked.mse([{}])[0]
+    found = certify(Evidence(asked, hypotheses, program, own + 0.05 * (0.75 - own), 7, Proof(few=64)))
+    assert found.failed == ("sufficiency",)
+    assert found.number("sufficiency", "natural_mse") < 0.01
+    assert found.number("sufficiency", "rewired_mse") > 0.06
 
 
 def test_a_head_that_copies_all_that_it_looks_at_alike_brings_nothing() -> None:

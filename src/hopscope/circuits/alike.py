@@ -13,7 +13,7 @@ from hopscope.circuits.chains import ChainsSeen, own_chain
 from hopscope.circuits.coordinates import Coordinates
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.rewired import GatheredThere
+from hopscope.circuits.rewired import GatheredThere, There
 from hopscope.model.edit import Edit, Pattern, Queried, Readable
 from hopscope.theory.path import Row
 
@@ -24,14 +24,14 @@ NamedKeys = Mapping[Row, Collection[int]]
 @torch.no_grad()
 def errors_alike(evaluator: Evaluator, program: Draft, named: NamedKeys) -> Float[Tensor, " sequence"]:
     """The losses of a program by sequence where some rows look at all chains alike, but for what is said of them."""
-    return _errors(evaluator, lambda share: ChainsAlike(share.edit(program), named, share.where))
+    return _errors(evaluator, program, lambda share: ChainsAlike(share.edit(program), named, share.where))
 
 
 @torch.no_grad()
 def errors_rewired(
     evaluator: Evaluator, program: Draft, named: NamedKeys, off: Sequence[Row], pair: int
 ) -> Float[Tensor, " sequence"]:
-    """As `errors_alike`, where other rows, that are off, gather what is there when the values of a pair are rewired.
+    """As `errors_alike`, where other rows, that are off, write what they gather on average while a pair is rewired.
 
     Of a module that does not show what its attention writes, they look at other chains alone, which asks for more.
     """
@@ -40,13 +40,15 @@ def errors_rewired(
         inner = ChainsAlike(share.edit(program), named, share.where)
         if not isinstance(model := share.transformer, Readable):
             return OtherChains(inner, off, share.where)
-        rewired = share.rewired(pair)
-        there = rewired.sequences
-        edits = inner, ChainsAlike(there.edit(program), named, there.where)
-        entering, where = model.embed(there.batch.inputs[None]), (share.where, there.where)
-        return GatheredThere(model, entering, edits, off, where, rewired.at)
+        theres = []
+        for by in range(share.problem.chains):
+            rewired = share.rewired(pair, by)
+            there = rewired.sequences
+            asked = ChainsAlike(there.edit(program), named, there.where)
+            theres.append(There(model.embed(there.batch.inputs[None]), asked, there.where, rewired.at))
+        return GatheredThere(model, inner, off, share.where, theres)
 
-    return _errors(evaluator, edit)
+    return _errors(evaluator, program, edit)
 
 
 def rewirings(evaluator: Evaluator) -> range:
@@ -54,10 +56,10 @@ def rewirings(evaluator: Evaluator) -> range:
     return range(1, 1 + (evaluator.problem.hops if isinstance(evaluator.transformer, Readable) else 1))
 
 
-def _errors(evaluator: Evaluator, edit: Callable[[Evaluator], Edit]) -> Float[Tensor, " sequence"]:
-    """The losses by sequence under an edit that is made for each share of the sequences."""
+def _errors(evaluator: Evaluator, program: Draft, edit: Callable[[Evaluator], Edit]) -> Float[Tensor, " sequence"]:
+    """The losses by sequence under an edit of a program, which is made for each share of the sequences."""
     model, found = evaluator.transformer, []
-    for share in evaluator.shares:
+    for share in evaluator.shares_for([program]):
         x = model.run(model.embed(share.batch.inputs[None]), edit=edit(share), reads=share.shape.reads)
         found.append(share.squared_errors(x))
     return torch.cat(found).double().mean(dim=1)

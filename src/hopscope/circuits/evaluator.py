@@ -106,8 +106,8 @@ class Evaluator(ABC):
         """The same model and sequences, but with the rows of one pair (counted from 1) at one another's places."""
 
     @abstractmethod
-    def rewired(self, pair: int) -> Rewired[Evaluator]:
-        """The same model and symbols, but each chain's value of a pair (counted from 1) is the next chain's."""
+    def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
+        """The same model and symbols, but each chain's value of a pair (from 1) is that of so many chains on."""
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
@@ -168,10 +168,11 @@ class Evaluator(ABC):
     @torch.no_grad()
     def errors(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
         """Squared errors under each program, by sequence and hop asked for."""
-        if shares := self._shares_for(programs):
-            found = torch.cat([share.errors(programs) for share in shares], dim=1)
-        else:
+        shares = self.shares_for(programs)
+        if shares == (self,):
             found = self._errors_at_once(programs)
+        else:
+            found = torch.cat([share.errors(programs) for share in shares], dim=1)
         self._evaluations += len(programs)
         return found
 
@@ -197,11 +198,6 @@ class Evaluator(ABC):
         """How many positions go through the model together."""
         return min(_ROWS_AT_ONCE, ACTIVATIONS // (BYTES_A_POSITION * self.shape.d_model))
 
-    @property
-    def shares(self) -> tuple[Evaluator, ...]:
-        """The same model on parts of the batch, in order, each small enough to go through the model at once."""
-        return self._shares or (self,)
-
     @cached_property
     def _shares(self) -> tuple[Evaluator, ...]:
         """The parts of a batch that has more positions than go through together; empty for a smaller one."""
@@ -209,10 +205,13 @@ class Evaluator(ABC):
         starts = range(0, self.sequences, at_once)
         return tuple(self.on(self.batch[start : start + at_once]) for start in starts) if len(starts) > 1 else ()
 
-    def _shares_for(self, programs: Sequence[Program]) -> tuple[Evaluator, ...]:
-        """The parts on which programs may be evaluated; empty if there are none or a program mixes sequences."""
+    def shares_for(self, programs: Sequence[Program]) -> tuple[Evaluator, ...]:
+        """The same model on parts of the batch, in order, on which programs may be evaluated one after the other.
+
+        Each goes through the model at once; only itself, however large, where a program mixes sequences.
+        """
         if not self._shares or any(form.kind in MIXING for one in programs for form in one.values()):
-            return ()
+            return (self,)
         return self._shares
 
     def mse(self, programs: Sequence[Program]) -> list[float]:
@@ -235,7 +234,7 @@ class Evaluator(ABC):
     def role_maps(self, program: Program | None = None) -> RoleMaps:
         """The role maps of the model as it is, or under a program."""
         maps = []
-        shares = self._shares_for([program or {}]) or (self,)
+        shares = self.shares_for([program or {}])
         edits = [share.edit(program or {}) for share in shares]
         streams = [self.transformer.embed(share.batch.inputs[None]) for share in shares]
         for layer in range(self.shape.layers):  # one at a time: patterns of all would fill the memory

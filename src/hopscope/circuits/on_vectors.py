@@ -61,9 +61,9 @@ class OnVectors(Evaluator):
         moved = pair_elsewhere(self.problem, self.batch, pair)
         return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
 
-    def rewired(self, pair: int) -> Rewired[Evaluator]:
-        """The same model on the same symbols, but each chain's value of a pair (or fact) is the next chain's."""
-        there = values_rewired(self.problem, self.batch, pair)
+    def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
+        """The same model on the same symbols, but each chain's value of a pair is that of so many chains on."""
+        there = values_rewired(self.problem, self.batch, pair, by)
         return Rewired(self.on(there.sequences), there.at)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:

@@ -1,15 +1,17 @@
-"""Rewired sequences: all symbols are as often as they were, but the values of one pair are each the next chain's.
+"""Rewired sequences: all symbols are as often as they were, but the values of one pair are each another chain's.
 
 A row that looks everywhere alike gathers what all chains hold. This says nothing about one of them, unless somebody
-picks it out, as an MLP could by what each symbol was bound to. Let such rows gather in rewired sequences: who picks,
-picks wrong, and a model that does not pick loses nothing. (To let them see other chains alone, as rules 9 did, takes
-away more: a model whose heads copy what they look at is then told of every answer but the right one.)
-Interchange interventions, Geiger et al. 2021.
+picks it out, as an MLP could by what each symbol was bound to. Let such rows write what they gather on average while
+the values go round all chains, each of which then has each of them once: who picks, picks nothing, and a model that
+does not pick loses nothing. (To let them see other chains alone, as rules 9 did, takes away more: a model whose heads
+copy what they look at is then told of every answer but the right one. To let them gather where each value is the next
+chain's and no average, as rules 10 did, tells something false: a row that looks one position back finds pairs there
+which are none.) Interchange interventions, Geiger et al. 2021.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -39,8 +41,8 @@ class Rewired(Generic[S]):
     at: Int[Tensor, "batch pos"]
 
 
-def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int) -> Rewired[Batch]:
-    """Sequences of vectors in which each chain's value of a pair (or fact) is the next chain's. Distractors stay.
+def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int = 1) -> Rewired[Batch]:
+    """Sequences of vectors in which each chain's value of a pair (or fact) is a next chain's. Distractors stay.
 
         >>> problem = hs.RetrievalProblem(hops=2)
         >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
@@ -53,47 +55,64 @@ def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int) -> Rewire
         problem: the problem that the sequences are of.
         batch: the sequences, with one leading axis.
         pair: the pair (or fact) whose values are others, counted from 1 in the order of look-up.
+        by: how many chains on.
     """
     last = len(problem.facts.steps[pair - 1].keys)
     (value,) = (role for role, one in enumerate(problem.facts.places) if (one.step, one.member) == (pair, last))
     where = batch.place[:, : problem.chains, value, None].expand(-1, -1, problem.symbol_dim)
     symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
-    symbols = symbols.scatter(1, where, symbols.gather(1, where).roll(-1, dims=1))
+    symbols = symbols.scatter(1, where, symbols.gather(1, where).roll(-by, dims=1))
     at = torch.arange(batch.inputs.shape[1], device=batch.place.device).repeat(len(batch.place), 1)
     return Rewired(Batch(torch.cat((symbols, codes), dim=-1), batch.targets, batch.place), at)
 
 
-class GatheredThere(Edit):
-    """Lets some rows write what they gather in rewired sequences; what they see of their own position stays as it is.
+@dataclass(frozen=True)
+class There:
+    """Sequences in which rows gather.
 
-    Args:
-        model: the model.
-        inputs: the stream that enters its first layer there.
-        edits: what is changed on the way through otherwise, here and there.
-        rows: the rows.
-        where: where everything stands, here and there.
+    Attributes:
+        inputs: the stream that enters the first layer there.
+        edit: what is changed on the way through there.
+        where: where everything stands there.
         at: for every position here, the position there with the same part.
     """
 
+    inputs: Stream
+    edit: Edit
+    where: Coordinates
+    at: Int[Tensor, "batch pos"]
+
+
+class GatheredThere(Edit):
+    """Lets some rows write what they gather elsewhere; what they see of their own position stays as it is.
+
+    Args:
+        model: the model.
+        inner: what is changed on the way through otherwise.
+        rows: the rows.
+        where: where everything stands here.
+        theres: the sequences in which they gather; what they write is the average over all of them.
+    """
+
     def __init__(
-        self,
-        model: Readable,
-        inputs: Stream,
-        edits: tuple[Edit, Edit],
-        rows: Iterable[Row],
-        where: tuple[Coordinates, Coordinates],
-        at: Int[Tensor, "batch pos"],
+        self, model: Readable, inner: Edit, rows: Iterable[Row], where: Coordinates, theres: Sequence[There]
     ) -> None:
-        (self._inner, there), self._rows, (self._where, _) = edits, [*rows], where
+        self._inner, self._rows, self._where = inner, [*rows], where
         self._gathered: dict[int, Stream] = {}
-        x = inputs
+        for there in theres:
+            self._gather(model, there, 1 / len(theres))
+
+    def _gather(self, model: Readable, there: There, share: float) -> None:
+        """Add a share of what the rows write there."""
+        x = there.inputs
         for layer in range(1 + max((row.layer for row in self._rows), default=-1)):
-            seen = Recorder(there)
+            seen = Recorder(there.edit)
             after = model.run(x, start=layer, stop=layer + 1, edit=seen)
             if any(row.layer == layer for row in self._rows):
-                alone = seen.patterns[0].masked_fill(~self._elsewhere(layer, where[1], seen.patterns[0]), 0.0)
+                alone = seen.patterns[0].masked_fill(~self._elsewhere(layer, there.where, seen.patterns[0]), 0.0)
                 wrote = model.written_of(layer, alone, x) - model.written_of(layer, torch.zeros_like(alone), x)
-                self._gathered[layer] = wrote.gather(2, at[None, :, :, None].expand_as(wrote))
+                wrote = share * wrote.gather(2, there.at[None, :, :, None].expand_as(wrote))
+                self._gathered[layer] = self._gathered[layer] + wrote if layer in self._gathered else wrote
             x = after
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:

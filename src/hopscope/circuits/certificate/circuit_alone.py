@@ -30,8 +30,9 @@ def sufficiency(evidence: Evidence) -> Part:
     does not do what the circuit is said to explain; of the circuit, with its forms imposed, and in the natural sense
     with the model's own patterns too, also where its rows at their mean attend to their own chain as they do to any
     other, and those of which it says no more than that they are as they are, helpers among them: what they bring of
-    their own chain would be the work of paths that it does not name. So would what uniform rows bring of it, and in
-    both senses they gather in rewired sequences then (`circuits.rewired`), for each pair in turn. In the strict sense
+    their own chain would be the work of paths that it does not name. So would what rows that are off
+    gather of it, uniform or at a mean, and in both senses they write then what they gather on average while the
+    values of one pair go round all chains (`circuits.rewired`), for each pair in turn. In the strict sense
     it passes only if every row in use is imposed and has a path, and no other row is at its mean. `least_bar` is the
     lowest bar at which its losses would still pass.
     """
@@ -65,7 +66,7 @@ def sufficiency(evidence: Evidence) -> Part:
         judged.append(loss)
         if loss.interval[1] >= evidence.bar:
             says += f"; where rows that are said to be as they are look at all chains alike it has {loss.mean:.3f}"
-    if evidence.uniform:
+    if evidence.gathering:
         losses = [_rewired(evidence, pair) for pair in rewirings(evidence.evaluator)]
         worst = max(losses, key=lambda loss: loss.mean)
         blind |= {"rewired_mse": worst.mean, "rewired_interval": worst.interval}
@@ -95,9 +96,9 @@ def sufficiency(evidence: Evidence) -> Part:
 
 
 def _rewired(evidence: Evidence, pair: int) -> Measured:
-    """The loss where rows that are off gather in sequences in which the values of a pair are the next chain's."""
+    """The loss where rows that are off gather in sequences in which the values of a pair go round all chains."""
     named = evidence.as_they_are if evidence.sense == "natural" else {}
-    return evidence.sure_of(lambda one: errors_rewired(one, evidence.blinded, named, evidence.uniform, pair))
+    return evidence.sure_of(lambda one: errors_rewired(one, evidence.blinded, named, evidence.gathering, pair))
 
 
 def _judged(evidence: Evidence, imposed: Measured, natural: Measured) -> list[Measured]:

@@ -140,9 +140,9 @@ class Claimed(Sampling):
         return [row for row in self.outside if self.program[row] in (UNIFORM, ZERO)]
 
     @cached_property
-    def uniform(self) -> list[Row]:
-        """The rows that are off by looking everywhere alike, their own chain included."""
-        return [row for row in self.outside if self.program[row] == UNIFORM]
+    def gathering(self) -> list[Row]:
+        """The rows that are off and still gather from other positions: all but those at zero or at themselves."""
+        return [row for row in self.outside if self.program[row] not in (ZERO, IDENTITY)]
 
     @cached_property
     def idle(self) -> Draft:

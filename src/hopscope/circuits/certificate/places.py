@@ -66,12 +66,12 @@ def places(evidence: Evidence) -> Part:
 def _moved(evidence: Evidence, evaluator: Evaluator, program: Draft) -> Iterator[_Moved]:
     """The rise for every pair, layer and hop asked for; in a circuit, layers without a row in use are left out."""
     problem, used = evaluator.problem, sorted({row.layer for row in evidence.rows}) if program else None
-    own = evaluator.errors([program])[0]
+    own, shares = evaluator.errors([program])[0], evaluator.shares_for([program])
     for pair in range(1, problem.hops + 1) if problem.chains > 1 else ():
-        of_shares = [taken_from_elsewhere(share, program, pair, used) for share in evaluator.shares]
+        of_shares = [taken_from_elsewhere(share, program, pair, used) for share in shares]
         for taken in zip(*of_shares, strict=True):
             ways = [
-                torch.cat([share.squared_errors(x) for share, x in zip(evaluator.shares, some, strict=True)]) - own
+                torch.cat([share.squared_errors(x) for share, x in zip(shares, some, strict=True)]) - own
                 for some in zip(*(one[1:] for one in taken), strict=True)
             ]
             for number, hop in enumerate(problem.target_hops):

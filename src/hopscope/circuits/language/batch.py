@@ -160,8 +160,8 @@ def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
     return Elsewhere(there, at, block)
 
 
-def words_rewired(batch: TextBatch, pair: int) -> Rewired[TextBatch]:
-    """Questions in which each chain's line of a pair has the value that the next chain's has here.
+def words_rewired(batch: TextBatch, pair: int, by: int = 1) -> Rewired[TextBatch]:
+    """Questions in which each chain's line of a pair has the value that a next chain's has here.
 
     A value moves token for token, with what links it to its name; one that is longer than the value it replaces pushes
     those behind it back.
@@ -169,10 +169,11 @@ def words_rewired(batch: TextBatch, pair: int) -> Rewired[TextBatch]:
     Args:
         batch: the questions.
         pair: the pair whose values are others, from 1.
+        by: how many chains on.
     """
     value, hops, moved = second_member(pair), (batch.place.shape[-1] - 3) // 4, []
     for line, place in zip(batch.line.tolist(), batch.place.tolist(), strict=True):
-        moved.append(_with_others(line, [_value_of(line, of, pair) for of in place if of[value] >= 0]))
+        moved.append(_with_others(line, [_value_of(line, of, pair) for of in place if of[value] >= 0], by))
     stood, at, lines = (torch.tensor(one) for one in zip(*moved, strict=True))
     place = torch.where(batch.place < 0, -1, at.gather(1, batch.place.clamp(min=0).flatten(1)).view_as(batch.place))
     chain, moves = batch.chain.gather(1, stood), place[..., [link_role(pair, hops), value]]
@@ -189,14 +190,14 @@ def words_rewired(batch: TextBatch, pair: int) -> Rewired[TextBatch]:
     return Rewired(there, at)
 
 
-def _with_others(line: list[int], values: Sequence[range]) -> tuple[list[int], list[int], list[int]]:
-    """A question in which each value is the next one.
+def _with_others(line: list[int], values: Sequence[range], by: int) -> tuple[list[int], list[int], list[int]]:
+    """A question in which each value is the one so many on.
 
     Returns:
         For every position where its token stood before, then for every position before where the part that stood there
         is now (the last tokens of two values are the same part, and so on from there), then the line of every position.
     """
-    others = {mine.start: (mine, new) for mine, new in zip(values, [*values[1:], *values[:1]], strict=True)}
+    others = {mine.start: (mine, new) for mine, new in zip(values, [*values[by:], *values[:by]], strict=True)}
     stood, lines, at, here = list[int](), list[int](), [0] * len(line), 0
     while here < len(line):
         mine, new = others.get(here, (range(here, here + 1), range(here, here + 1)))

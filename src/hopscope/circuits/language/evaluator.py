@@ -86,9 +86,9 @@ class TextEvaluator(Evaluator):
         moved = lines_elsewhere(self.batch, pair)
         return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
 
-    def rewired(self, pair: int) -> Rewired[Evaluator]:
-        """The same model and words, but each chain's line of a pair has the next chain's value."""
-        there = words_rewired(self.batch, pair)
+    def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
+        """The same model and words, but each chain's line of a pair has the value of so many chains on."""
+        there = words_rewired(self.batch, pair, by)
         return Rewired(self.on(there.sequences), there.at)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
@@ -110,7 +110,7 @@ class TextEvaluator(Evaluator):
     @torch.no_grad()
     def scores(self, program: Program) -> Scores:
         """How well the questions are answered under a program."""
-        shares = [one for one in self._shares_for([program]) if isinstance(one, TextEvaluator)] or [self]
+        shares = [one for one in self.shares_for([program]) if isinstance(one, TextEvaluator)]
         logits = torch.cat([share._logits(program) for share in shares])
         chance = logits.gather(-1, self.batch.candidates).double().log_softmax(-1)
         right = chance.gather(-1, self.batch.right[:, None])[:, 0]
