@@ -40,6 +40,7 @@ from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge
@@ -224,7 +225,9 @@ class Run(RunFolder, Sequence[Model]):
         try:
             return Model(self, range(len(self))[number])
         except IndexError:
-            raise IndexError(f"the run has {len(self)} models, numbered from 0; got {number}") from None
+            raise IndexError(f"the run has {counted(len(self), 'model')}, numbered from 0; got {number}") from None
+        except TypeError:
+            raise InputError(f"a model of a run is named by its number, from 0, got {number!r}") from None
 
     def __iter__(self) -> Iterator[Model]:
         return (Model(self, number) for number in range(len(self)))

@@ -281,3 +281,19 @@ def test_a_language_model_wants_a_formulation(tmp_path: Path, capsys: pytest.Cap
 def test_help_has_examples(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert call(*arguments) == 0
     assert "Examples:" in capsys.readouterr().out
+
+
+def test_an_earlier_checkpoint_does_not_pass_for_the_last_one(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its circuit would be kept as the model's."""
+    shutil.copytree(run.path, tmp_path / "run", ignore=shutil.ignore_patterns("circuit*"))
+    (tmp_path / "run" / "checkpoints" / "step-000001.safetensors").rename(
+        tmp_path / "run" / "checkpoints" / "step-000000.safetensors"
+    )
+    assert call(str(tmp_path / "run")) == 2
+    said = capsys.readouterr().err
+    assert "step-000001.safetensors is missing, and the run has come to step 1; put it back" in said
+    assert not (tmp_path / "run" / "circuit.json").exists()
+    with pytest.raises(InputError, match=r"step-000001\.safetensors is missing"):
+        RunFolder(tmp_path / "run").transformer()

@@ -279,3 +279,55 @@ def test_positions_that_reach_one_another_beside_the_patterns_are_refused() -> N
     gpt.blocks[0] = Shifted(gpt.blocks[0])
     with pytest.raises(InputError, match="positions reach one another beside the patterns"):
         hs.Model.from_torch(gpt, PROBLEM, parts)
+
+
+def test_two_attentions_in_one_block_are_refused() -> None:
+    """Patterns of both pass through one module: the second would be cut and never shown."""
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+    gpt.blocks[1].attention.pattern = gpt.blocks[0].attention.pattern
+
+    def both(it: Any) -> hs.Parts:
+        found = parts(it)
+        return replace(found, blocks=[lambda x: it.blocks[1](it.blocks[0](x))], patterns=found.patterns[:1])
+
+    with pytest.raises(InputError, match="the pattern of block 1 passed 2 times"):
+        hs.Model.from_torch(gpt, PROBLEM, both)
+
+
+def test_answers_read_off_other_positions_are_refused() -> None:
+    class Turned(PlainGPT2):
+        def forward(self, inputs: Tensor) -> Tensor:
+            return super().forward(inputs).flip(1)
+
+    gpt = Turned(random_model(PROBLEM, layers=2, heads=2))
+
+    def turned(it: Any) -> hs.Parts:
+        found = parts(it)
+        return replace(found, read=lambda x: found.read(x).flip(1))
+
+    with pytest.raises(InputError, match="its answers change by a share of"):
+        hs.Model.from_torch(gpt, PROBLEM, turned)
+
+
+def test_parts_of_the_original_where_those_of_a_copy_are_asked_for_are_refused() -> None:
+    """Else the untrained heads of a copy would be asked of the original, and a true circuit refused."""
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+    patterns = parts(gpt).patterns
+    for other in (
+        lambda it: replace(parts(it), patterns=patterns),
+        lambda it: replace(parts(it), blocks=gpt.blocks),
+    ):
+        assert hs.Model.from_torch(gpt, PROBLEM, other).loss > 0  # no copy is asked for
+        with pytest.raises(InputError, match="here a copy, and found another's"):
+            hs.Model.from_torch(gpt, PROBLEM, other, untrain)
+
+
+def test_state_that_is_no_tensor_and_attention_without_a_graph() -> None:
+    class Noted(PlainGPT2):
+        def get_extra_state(self) -> dict[str, int]:
+            return {"seen": 3}
+
+    gpt = Noted(random_model(PROBLEM, layers=2, heads=2)).requires_grad_(True)
+    model = hs.Model.from_torch(gpt, PROBLEM, parts)
+    assert not model.certify(["L1.H1 >x1 -> x0>"], proof=PROOF).certified
+    assert not any(model.attention(roles=roles).requires_grad for roles in (True, False))

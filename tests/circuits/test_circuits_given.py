@@ -12,13 +12,14 @@ from planted_models import LITTLE, witness
 
 import hopscope as hs
 from hopscope.circuits.describe import describe
-from hopscope.circuits.find import Origin
+from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.form import KEEP, Intervention
 from hopscope.circuits.given import certify_given
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.programs import from_json
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.journal import Journal
+from hopscope.model.fast import FastTransformer
 from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
@@ -203,3 +204,23 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
     monkeypatch.chdir(run.path)
     assert call("certify", str(run.path), *arguments) == 2
     assert re.search(says, capsys.readouterr().err)
+
+
+def test_a_path_whose_role_there_is_none_is_refused() -> None:
+    for path in (AttentionPath(1, 0, 2, 99), AttentionPath(1, 0, -1, 1)):
+        with pytest.raises(hs.InputError, match="of a path must be a role from 0 to 4"):
+            certified([path])
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"causal": False}, "has causal=False, and .* causal=True"),
+        ({"reads": 1}, "answers at 1 positions, and .* asks at"),
+        ({"d_input": 7}, "takes 7 numbers a position, and .* has"),
+    ],
+)
+def test_a_transformer_of_another_problem_is_refused(changed, says) -> None:
+    other = FastTransformer(replace(MADE.transformer.shape, **changed))
+    with pytest.raises(hs.InputError, match=says):
+        find_circuit(other, MADE.problem)

@@ -30,6 +30,7 @@ from hopscope.circuits.search.budget import Budget
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
+from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 
 
@@ -245,6 +246,7 @@ def test_text_says_what_is_there() -> None:
 
 
 def test_drawing(tmp_path: Path) -> None:
+    from hopscope.circuits.certificate.silent import silent_heads
     from hopscope.circuits.on_vectors import VectorEvaluator
     from hopscope.plot.appendix_c import appendix_c, one_prompt
     from hopscope.plot.figure_5 import arrows, figure_5
@@ -274,6 +276,12 @@ def test_drawing(tmp_path: Path) -> None:
     framed = [patch for axes in maps.axes for patch in axes.patches]
     assert len(framed) == len(found().paths)
     save(maps, tmp_path / "maps")
+    spare = build_witness(hops=1, spare_heads=1)
+    seen = VectorEvaluator(spare.transformer, spare.problem, held_out(spare.problem, 8))
+    pale = appendix_c(seen.role_maps().same[0], spare.problem, silent=silent_heads(seen))
+    assert [axes.images[0].get_alpha() for axes in pale.axes] == [1.0, 0.25, 1.0, 0.25]
+    title = pale.get_suptitle()
+    assert title == "Mean attention by role; 2 heads that write nothing, such as pruned ones, pale"
     patterns = witness.transformer.patterns(evaluator.batch.inputs[None])
     save(one_prompt(torch.stack([pattern[0, 0] for pattern in patterns])), tmp_path / "prompt")
     assert len(list(tmp_path.glob("*.png"))) == 4

@@ -253,3 +253,15 @@ def test_keys_and_values_are_untrained_where_no_other_head_has_them(shared: int)
     mine, theirs = (one.model.layers[1].self_attn.qkv_proj.weight for one in (model, mixed))
     changed = (mine != theirs).any(dim=1).view(-1, 8).any(dim=1).nonzero().flatten().tolist()
     assert changed == ([2, 6, 10] if shared == 1 else [2])
+
+
+def test_attention_that_is_no_sum_over_its_rows_is_refused() -> None:
+    """A norm after the heads: what one row brings hangs on all others, so no circuit could say what it does."""
+    import transformers
+
+    config = transformers.BitNetConfig(
+        vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    with pytest.raises(InputError, match="what attention of BitNetForCausalLM writes is not the sum of what its rows"):
+        LanguageModel(transformers.BitNetForCausalLM(config))

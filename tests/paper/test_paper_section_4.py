@@ -10,8 +10,9 @@ from made_answers import NINE, c14, nine, point
 
 from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.paper.claims import Finding
+from hopscope.paper.claims import Finding, complete
 from hopscope.paper.section_4 import GUESS, BenchmarkResult, BenchmarkStudy, judge, run
+from hopscope.paper.table import markdown
 from hopscope.problem.text.extensions import Extensions
 from hopscope.statistics import wilson
 
@@ -26,7 +27,7 @@ def test_a_model_that_solves_everything_is_enough() -> None:
 def test_a_few_accepted_answers_with_hidden_reasoning_do_not_pass() -> None:
     """1 to 5 accepted answers of 500, all right, and reasoned."""
     found = c14(nine(correct=5, accepted=5, reasoned=500))
-    assert (found.verdict, found.reason) == ("inconclusive", "m: hidden reasoning")
+    assert (found.verdict, found.reason) == ("inconclusive", "hidden reasoning (m)")
     found = c14(nine(correct=5, accepted=5))
     assert found.verdict == "inconclusive"
     assert "acceptable answers to 1.0% of equations, D = 1" in found.reason
@@ -120,7 +121,7 @@ def test_a_model_that_cannot_be_judged_does_not_fail(faults: dict[str, int]) -> 
     assert c14(failing).verdict == "not reproduced"
     found = c14([*failing, *nine("other", **faults)])
     assert found.verdict == "inconclusive"
-    assert found.reason.startswith("other: ")
+    assert found.reason.endswith(" (other)")
     assert "bad" not in found.reason
 
 
@@ -176,3 +177,15 @@ def test_our_own_questions(tmp_path: Any) -> None:
     found = judge(run(BenchmarkStudy(count=600), tmp_path))
     assert [finding.verdict for finding in found] == ["not run", "reproduced"]
     assert found[1].scale == "600 fresh questions of each formulation"
+
+
+def test_a_models_name_reaches_nobodys_terminal_or_table_as_it_is() -> None:
+    """It comes from outside: no escape of a terminal, and no cell of a table that begins with it."""
+    name = "x/<b>\x1b[31m\u202ered|y:8b"
+    found = c14([replace(one, model=name) for one in nine(correct=5, accepted=5)])
+    assert not any(letter in found.ours + found.reason for letter in "\x1b\u202e")
+    (row,) = [row for row in complete([found]) if row.id == "C14"]
+    (line,) = [line for line in markdown({"mine": complete([found])}).splitlines() if line.startswith("| C14")]
+    assert row.reason.startswith("acceptable answers to 1.0% of equations, D = 1")
+    assert "inconclusive: acceptable answers to 1.0% of equations, D = 1 " in line
+    assert "\\<b\\>\ufffd\\[31m\ufffdred\\|y" in line

@@ -15,6 +15,7 @@ from hopscope.emergence.plateau import Plateau
 from hopscope.paper.claims import Finding
 from hopscope.paper.followed import FollowedModel
 from hopscope.paper.models import Learned, Studied
+from hopscope.paper.section_9 import _parts
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.metrics import Metrics, MetricsRow
 
@@ -65,6 +66,14 @@ class TestC13:
         for left, expected in ((279, "not reproduced"), (280, "reproduced"), (None, "not reproduced")):
             plateau = Plateau(0.75, 100, left, (580, 620, 660, 860))
             assert judged(*follow(plateau=plateau))["C13"].verdict == expected
+
+    def test_exactly_the_share_is_long_enough_whatever_the_product_rounds_to(self) -> None:
+        """0.28 of 6,400 steps is 2e-13 above 1,792, as a product of floats."""
+        plateau = Plateau(0.75, 100, 1792, (2000, 2200, 2400, 3600))
+        (one,) = follow(1, plateau=plateau)
+        setup = replace(one.model.setup, recipe=replace(one.model.setup.recipe, steps=6400))
+        length, _, _ = _parts(replace(one, model=replace(one.model, setup=setup)))
+        assert length == "meets"
 
     @pytest.mark.parametrize(
         ("learned", "expected"),

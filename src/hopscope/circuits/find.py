@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
+
 from hopscope.checks import check_seed
 from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.compare import overlap
@@ -28,6 +30,7 @@ from hopscope.circuits.strict import strict_reading
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.circuits.threads import yields_cores
 from hopscope.errors import InputError
+from hopscope.model.architecture import Architecture
 from hopscope.model.foreign import Foreign
 from hopscope.model.initial_weights import AS_TORCH, InitialWeights
 from hopscope.model.transformer import Transformer
@@ -106,16 +109,30 @@ def find_circuit(
             f"a circuit is found in a transformer: pass model.transformer of a model of a run, or ask the model for "
             f"model.circuit(), got {transformer!r}"
         )
-    if isinstance(transformer, Transformer) and transformer.shape.d_output != problem.target_dim:
-        raise InputError(
-            f"the transformer gives {transformer.shape.d_output} numbers, and {problem.named} asks for "
-            f"{problem.target_dim}; pass the problem that it was trained on"
-        )
+    _see_problem(transformer.shape, problem)
     batch = held_out(problem, budgets[0].confirming, seed, "circuit search")
     evaluator = _on_vectors(transformer, problem, batch, initial)
     of, journal = origin or origin_of(transformer), journal or Journal()
     circuit = circuit_in(evaluator, budgets, seed, of, proof, journal, strict=True)
     return replace(circuit, search=circuit.search | {"proof": asdict(proof)})
+
+
+def _see_problem(shape: Architecture, problem: RetrievalProblem) -> None:
+    """Check that a transformer may have been trained on a problem.
+
+    Raises:
+        InputError: it takes other inputs, answers something else or elsewhere, or has another mask.
+    """
+    for has, asks, what in (
+        (shape.d_input, problem.input_dim, "takes {} numbers a position, and {} has {}"),
+        (shape.d_output, problem.target_dim, "gives {} numbers, and {} asks for {}"),
+        (shape.reads, problem.chains, "answers at {} positions, and {} asks at {}"),
+        (shape.causal, problem.causal, "has causal={}, and {} causal={}"),
+    ):
+        if has != asks:
+            raise InputError(
+                f"the transformer {what.format(has, problem.named, asks)}; pass the problem that it was trained on"
+            )
 
 
 def _on_vectors(
@@ -129,7 +146,8 @@ def _on_vectors(
 def origin_of(transformer: Transformer | Foreign) -> Origin:
     """The origin of a model that is known by its weights alone."""
     module = transformer.module if isinstance(transformer, Foreign) else transformer
-    return Origin(content_hash({name: weight.tolist() for name, weight in module.state_dict().items()}))
+    weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, torch.Tensor)}
+    return Origin(content_hash({name: weight.tolist() for name, weight in weights.items()}))
 
 
 def origin_in(run: RunFolder, number: int, step: int | None) -> Origin:

@@ -33,6 +33,9 @@ def rows_at(place: PlaceInModel, roles: Sequence[str], shape: Architecture) -> t
     if isinstance(place, AttentionPath) or (isinstance(place, str) and "->" in place):
         path = place if isinstance(place, AttentionPath) else AttentionPath.parse(place, roles)
         _check(path.layer, path.head, shape)
+        for name, at in (("query", path.query), ("key", path.key)):
+            if not 0 <= at < len(roles):
+                raise InputError(f"the {name} of a path must be a role from 0 to {len(roles) - 1}, got {at}")
         return [path.row], path
     if isinstance(place, Row):
         return [place], None

@@ -36,6 +36,7 @@ from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside
+from hopscope.model.edit import Stream
 from hopscope.model.foreign import Foreign, Parts, resting
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -124,7 +125,7 @@ class Subject(ABC):
         return Ablated(float(left.mean()), tuple(left.tolist()), float(left.mean() - whole.mean()))
 
     def attention(self, *, roles: bool = True) -> Float[Tensor, "layer head query key"]:
-        """Mean attention of every head.
+        """Mean attention of every head, those too that training removed and that write nothing.
 
         Args:
             roles: whether attention is given between the roles within a chain (2D + 1 of them), whatever the shuffle;
@@ -132,7 +133,8 @@ class Subject(ABC):
         """
         if roles:
             return self.evaluator.role_maps().same[0]
-        patterns = self.evaluator.transformer.patterns(self.evaluator.batch.inputs[None])
+        with torch.no_grad():
+            patterns = self.evaluator.transformer.patterns(self.evaluator.batch.inputs[None])
         return torch.stack([pattern[0].mean(dim=0) for pattern in patterns])
 
     def certify(
@@ -234,9 +236,13 @@ class ForeignModel(Subject):
         if not bool(torch.isfinite(answers).all()):
             raise InputError("the module gives answers that are not finite; see that its weights are")
         seen = Foreign.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
-        if not (beside := reach_beside(seen, batch.inputs, batch.inputs.flip(0))) <= _BESIDE:
+
+        def read(x: Stream) -> torch.Tensor:
+            return seen.answers(x[:, :, -problem.chains :])
+
+        if not (beside := reach_beside(seen, batch.inputs, batch.inputs.flip(0), read)) <= _BESIDE:
             raise InputError(
-                "its positions reach one another beside the patterns that are shown (the stream changes by a share of "
+                "its positions reach one another beside the patterns that are shown (its answers change by a share of "
                 f"{beside:.2g} where all look at themselves), and a circuit would not show it; give a pattern for all"
             )
         return cls(seen, problem)

@@ -156,7 +156,7 @@ class FieldType(click.ParamType[Any]):
                 except ValueError:
                     continue
         if int in self._kinds or float in self._kinds:
-            self.fail(f"{value!r} is not a number")
+            self.fail(f"{value!r} is not a {'number' if float in self._kinds else 'whole number, as in 3200'}")
         return value
 
 

@@ -170,6 +170,7 @@ def _found(folder: RunFolder, asked: AskedModel, anew: bool, options: dict[str, 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     import torch
 
+    from hopscope.circuits.certificate.silent import silent_heads
     from hopscope.circuits.on_vectors import VectorEvaluator, single
     from hopscope.plot import appendix_c, figure_5, one_prompt, save
     from hopscope.training.data import held_out
@@ -179,9 +180,10 @@ def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     written = []
     if circuit.found:
         written += save(figure_5(circuit), folder.path / "figures" / f"circuit{suffix}")
-    maps = VectorEvaluator(transformer, folder.problem, held_out(folder.problem, 128, 0, "maps")).role_maps().same[0]
-    written += save(appendix_c(maps, folder.problem, circuit), folder.path / "figures" / f"maps{suffix}")
+    evaluator = VectorEvaluator(transformer, folder.problem, held_out(folder.problem, 128, 0, "maps"))
+    maps, silent = evaluator.role_maps().same[0], silent_heads(evaluator.part(8))
+    written += save(appendix_c(maps, folder.problem, circuit, silent=silent), folder.path / "figures" / f"maps{suffix}")
     patterns = transformer.patterns(held_out(folder.problem, 1, 0, "prompt").inputs[None])
     prompt = torch.stack([pattern[0, 0] for pattern in patterns])
-    written += save(one_prompt(prompt), folder.path / "figures" / f"prompt{suffix}")
+    written += save(one_prompt(prompt, silent=silent), folder.path / "figures" / f"prompt{suffix}")
     return written

@@ -64,6 +64,8 @@ def command(
         check_in_no_run(keepsake)
         kept(runs[0], keepsake)
     path, page = explore(runs, out, model=model, large=large)
+    for sentence in page.damaged:
+        click.echo(f"left out: {sentence}", err=True)
     if as_json:
         click.echo(json.dumps({"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}))
         return

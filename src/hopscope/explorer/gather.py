@@ -36,6 +36,7 @@ class Exhibit:
         transformer: the model at the last checkpoint, without the others of its run; None without finite weights.
         result: the result of the run; None where it is not finished or its result cannot be read.
         missing: what is missing and how to get it, a sentence each.
+        damaged: of these, what is there and cannot be read.
     """
 
     run: RunFolder
@@ -47,6 +48,7 @@ class Exhibit:
     transformer: Transformer | None
     result: Result | None
     missing: tuple[str, ...]
+    damaged: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -61,7 +63,9 @@ class Exhibit:
     @property
     def steps(self) -> int:
         """Its last step, as far as that is decided."""
-        return self.run.recipe.steps if self.metrics is None else self.run.plans.models[self.number].end
+        if self.metrics is not None:
+            return self.run.plans.models[self.number].end
+        return self.run.recipe.steps if self.result is None else self.result.steps
 
     @property
     def facts(self) -> str:
@@ -110,11 +114,12 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     Raises:
         InputError: there is nothing to show: no checkpoint, no circuit and no metrics.
     """
-    missing: list[str] = []
+    missing, damaged = list[str](), list[str]()
     which = f" --model {number}" if number else ""
     find, follow = f"`hopscope circuit {run.path}{which}`", f"`hopscope emergence {run.path}{which}`"
-    circuit = _read(circuit_path(run.path, number), Circuit.load, f"No circuit was looked for: {find}.", missing)
-    transformer = _weights(run, number, missing)
+    never = f"No circuit was looked for: {find}."
+    circuit = _read(circuit_path(run.path, number), Circuit.load, never, missing, damaged)
+    transformer = _weights(run, number, missing, damaged)
     if circuit is not None and not is_of(circuit, run, number):
         missing.append(
             "The circuit beside the run is of another model, or of this one as it was before, and is not shown; find "
@@ -124,34 +129,34 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     history = maps = None
     if circuit is not None and circuit.found:
         never = f"The circuit was not followed through training: {follow} (the run needs checkpoints)."
-        history = _read(emergence_path(run.path, number), Emergence.load, never, missing)
+        history = _read(emergence_path(run.path, number), Emergence.load, never, missing, damaged)
         if history is not None and not (history.model == circuit.model and history.follows(circuit)):
             missing.append(f"The emergence beside the run is not of this circuit and is not shown: {follow} --anew.")
             history = None
         if history is not None:
             gone = f"The role maps over time are not there: {follow} --anew."
-            maps = _read(maps_over_time_path(run.path, number), MapsOverTime.load, gone, missing)
+            maps = _read(maps_over_time_path(run.path, number), MapsOverTime.load, gone, missing, damaged)
             if maps is not None and not _goes_with(maps, history):
                 missing.append(f"The role maps over time are not of this emergence and not shown: {follow} --anew.")
                 maps = None
-    metrics, result = _metrics(run, missing), _result(run, missing)
+    metrics, result = _metrics(run, missing, damaged), _result(run, damaged)
     if circuit is None and transformer is None and metrics is None:
         raise InputError(f"{run.path} has no checkpoint, no circuit and no metrics yet: there is nothing to show")
-    return Exhibit(run, number, circuit, history, maps, metrics, transformer, result, tuple(missing))
+    return Exhibit(run, number, circuit, history, maps, metrics, transformer, result, (*missing, *damaged), (*damaged,))
 
 
-def _read(path: Path, load: Callable[[Path], T], never: str, missing: list[str]) -> T | None:
+def _read(path: Path, load: Callable[[Path], T], never: str, missing: list[str], damaged: list[str]) -> T | None:
     if not path.exists():
         missing.append(never)
         return None
     try:
         return load(path)
     except InputError as error:
-        missing.append(f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        damaged.append(f"{error}.")
         return None
 
 
-def _weights(run: RunFolder, number: int, missing: list[str]) -> Transformer | None:
+def _weights(run: RunFolder, number: int, missing: list[str], damaged: list[str]) -> Transformer | None:
     """The model without the others of its run, as the last checkpoint has it."""
     import torch
 
@@ -160,7 +165,7 @@ def _weights(run: RunFolder, number: int, missing: list[str]) -> Transformer | N
     try:
         transformer = single(run.transformer(), number)
     except InputError as error:
-        missing.append(f"Without weights nothing can be cut here: {error}.")
+        (damaged if run.checkpoints else missing).append(f"Without weights nothing can be cut here: {error}.")
         return None
     if not all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):
         missing.append("The weights are not finite: training had diverged. Nothing can be cut here.")
@@ -168,11 +173,11 @@ def _weights(run: RunFolder, number: int, missing: list[str]) -> Transformer | N
     return transformer
 
 
-def _metrics(run: RunFolder, missing: list[str]) -> Metrics | None:
+def _metrics(run: RunFolder, missing: list[str], damaged: list[str]) -> Metrics | None:
     try:
         metrics = run.metrics
     except InputError as error:
-        missing.append(f"{error}.")
+        damaged.append(f"{error}.")
         return None
     if not len(metrics):
         missing.append("The run has no metrics: losses over training are not shown.")
@@ -180,16 +185,16 @@ def _metrics(run: RunFolder, missing: list[str]) -> Metrics | None:
     return metrics
 
 
-def _result(run: RunFolder, missing: list[str]) -> Result | None:
+def _result(run: RunFolder, damaged: list[str]) -> Result | None:
     if not run.finished:
         return None
     try:
         result = run.result
     except InputError as error:
-        missing.append(f"{error}.")
+        damaged.append(f"{error}.")
         return None
     if tuple(model.seed for model in result.models) != run.seeds:
-        missing.append(f"{run.path / 'result.json'} is not of the models of this run and is not shown.")
+        damaged.append(f"{run.path / 'result.json'} is not of the models of this run and is not shown.")
         return None
     return result
 

@@ -41,10 +41,12 @@ class Page:
     Attributes:
         html: the whole file.
         sizes: its bytes by part.
+        damaged: what could not be read and is not shown, a sentence each; the page says so too.
     """
 
     html: str
     sizes: dict[str, int]
+    damaged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         total = len(self.html.encode())
@@ -120,7 +122,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
         kind = name.split("-", 1)[1]
         by_name[kind] = by_name.get(kind, 0) + len(chunk.text)
     sizes = {"program and styles": len(script) + len(css), "numbers": len(told), **by_name}
-    return Page(html, sizes)
+    return Page(html, sizes, tuple(sentence for one in shown for sentence in one.damaged))
 
 
 def in_notebook(run: RunFolder) -> str:

@@ -40,5 +40,5 @@ def reach_beside(
     second = torch.arange(here.shape[1], device=here.device) % 2 == 1
     mixed = torch.where(second.view(-1, *[1] * (here.ndim - 2)), there, here)
     one, other, both = (read(model.run(model.embed(x[None]), edit=AtItself())) for x in (here, there, mixed))
-    wanted = torch.where(second[:, None], other, one)
+    wanted = torch.where(second[-both.shape[2] :, None], other, one)
     return float((both - wanted).abs().max()) / max(1.0, float(wanted.abs().max()))

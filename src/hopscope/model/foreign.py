@@ -123,6 +123,11 @@ class Foreign:
             raise InputError(
                 f"there must be a pattern for each block, got {len(found.patterns)} for {len(found.blocks)} blocks"
             )
+        if untrain is not None:  # heads of a copy will be untrained
+            copied = parts(deepcopy(module))
+            mine, theirs = ({*map(id, (*one.patterns, *one.blocks))} for one in (found, copied))
+            if mine & theirs:
+                raise InputError("parts must find those of the module it is given, here a copy, and found another's")
         with resting(module):
             stream = _stream(found.embed(inputs), "embed")
         shape = Architecture(
@@ -167,8 +172,12 @@ class Foreign:
             for layer in range(start, last):
                 with _shown(parts.patterns[layer], layer, edit or Edit()) as passed:
                     stream = _stream(parts.blocks[layer](stream), f"block {layer + 1}")
-                if not passed:
-                    raise InputError(f"the pattern of block {layer + 1} did not pass through the module given for it")
+                if len(passed) != 1:
+                    how = "did not pass" if not passed else f"passed {len(passed)} times"
+                    raise InputError(
+                        f"the pattern of block {layer + 1} {how} through the module given for it; a block has one "
+                        "attention, and that a module of its own"
+                    )
         return stream[None, :, -(reads or stream.shape[1]) :] if last == self.shape.layers else stream[None]
 
     def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], edit: Edit | None = None) -> list[Pattern]:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
+from hopscope.benchmark.names import shown as harmless
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding, Verdict
@@ -97,7 +98,7 @@ def _models(summary: Summary | None) -> Finding:
     shown = max(fair or whole, key=lambda name: (name in solvers, _worst(whole[name]).low))
     worst = _worst(whole[shown])
     ours = (
-        f"{shown}: lowest accuracy {_percent(worst.accuracy)} ({worst.formulation}, D = {worst.hops}); "
+        f"{harmless(shown)}: lowest accuracy {_percent(worst.accuracy)} ({worst.formulation}, D = {worst.hops}); "
         f"{len(solvers)} of {counted(len(whole), 'model')} asked everything meet it"
         + (", the best of many shown" if len(whole) > 1 else "")
         + (f"; {counted(len(names) - len(whole), 'model')} asked in part" if len(names) > len(whole) else "")
@@ -111,7 +112,7 @@ def _models(summary: Summary | None) -> Finding:
     ):
         reason = f"an interval across {NEAR_PERFECT:.0%}, with Holm's correction over {counted(len(names), 'model')}"
     elif len(fair) < len(whole):
-        reason = "; ".join(f"{name}: {fault}" for name, fault in faults.items() if fault)
+        reason = "; ".join(f"{fault} ({harmless(name)})" for name, fault in faults.items() if fault)
     else:
         verdict = "not reproduced"
     scale = f"{counted(len(whole), 'model')}, {min(point.asked for point in whole[shown])} or more questions a point"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hopscope.benchmark.tables import markdown as markdown_text
 from hopscope.errors import InputError
 from hopscope.files import write_text
 from hopscope.paper.claims import Claim, read_claims
@@ -30,7 +31,7 @@ def markdown(tables: Mapping[str, Sequence[Claim]]) -> str:
 
 def _cell(claim: Claim) -> str:
     if claim.verdict in ("inconclusive", "not run"):
-        return claim.verdict + (f": {claim.reason.split(':')[0]}" if claim.reason else "")
+        return claim.verdict + (f": {markdown_text(claim.reason.partition(':')[0])}" if claim.reason else "")
     return f"**{claim.verdict}**, n = {claim.n}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
@@ -10,6 +11,7 @@ from torch import Tensor
 from hopscope.circuits.record import Circuit
 from hopscope.plot.style import INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +21,18 @@ if TYPE_CHECKING:
 _MAP = "Blues"
 _SIDE = 0.95
 _ACROSS = 8
+_PALE = 0.25
+
+Heads = Collection[tuple[int, int]]
+"""Layer and head, from 0."""
 
 
 def appendix_c(
-    maps: Float[Tensor, "layer head role role"], problem: RetrievalProblem, circuit: Circuit | None = None
+    maps: Float[Tensor, "layer head role role"],
+    problem: RetrievalProblem,
+    circuit: Circuit | None = None,
+    *,
+    silent: Heads = frozenset(),
 ) -> Figure:
     """Mean attention by role, a panel for each head, layers downward.
 
@@ -32,17 +42,18 @@ def appendix_c(
         maps: mean attention, with roles by number, as from `hs.Model.attention()`.
         problem: the problem whose roles there are.
         circuit: the circuit whose paths are framed; None for no frames.
+        silent: layer and head, from 0, of heads that write nothing, such as those that training removed; drawn pale.
     """
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]
     framed = {one.path.names(circuit.roles) for one in circuit.paths} if circuit is not None else set()
     layers, heads = maps.shape[:2]
     with house():
-        figure, grid = _grid(layers, heads, "Mean attention by role")
+        figure, grid = _grid(layers, heads, "Mean attention by role", silent)
         for layer in range(layers):
             for head in range(heads):
                 axes = grid[layer][head]
-                _panel(axes, maps[layer, head][roles][:, roles].detach().numpy(), layer, head)
+                _panel(axes, maps[layer, head][roles][:, roles].detach().numpy(), layer, head, silent)
                 axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
                 axes.set_yticks(range(len(names)), names, fontsize=4)
                 for row, query in enumerate(names):
@@ -52,27 +63,28 @@ def appendix_c(
     return figure
 
 
-def one_prompt(patterns: Float[Tensor, "layer head query key"]) -> Figure:
-    """Attention by position on one prompt, a panel for each head, layers downward."""
+def one_prompt(patterns: Float[Tensor, "layer head query key"], *, silent: Heads = frozenset()) -> Figure:
+    """Attention by position on one prompt, a panel for each head, layers downward; `silent` heads are drawn pale."""
     layers, heads = patterns.shape[:2]
     with house():
-        figure, grid = _grid(layers, heads, "Attention by position on one prompt")
+        figure, grid = _grid(layers, heads, "Attention by position on one prompt", silent)
         for layer in range(layers):
             for head in range(heads):
                 axes = grid[layer][head]
-                _panel(axes, patterns[layer, head].detach().numpy(), layer, head)
+                _panel(axes, patterns[layer, head].detach().numpy(), layer, head, silent)
                 axes.set_xticks([])
                 axes.set_yticks([])
     return figure
 
 
-def _grid(layers: int, heads: int, title: str) -> tuple[Figure, list[list[Axes]]]:
+def _grid(layers: int, heads: int, title: str, silent: Heads) -> tuple[Figure, list[list[Axes]]]:
     """A panel for every head; layers of one head each are wrapped into rows, so that the figure is not a ribbon."""
     columns = heads if heads > 1 else min(layers, _ACROSS)
     rows = layers if heads > 1 else -(-layers // columns)
     figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * 1.12 + 0.5)
     panels = figure.subplots(rows, columns, squeeze=False)
-    figure.suptitle(title, fontsize=8)
+    pale = f"; {counted(len(silent), 'head')} that write nothing, such as pruned ones, pale" if silent else ""
+    figure.suptitle(f"{title}{pale}", fontsize=8)
     if heads > 1:
         return figure, panels.tolist()
     flat = panels.ravel().tolist()
@@ -81,9 +93,10 @@ def _grid(layers: int, heads: int, title: str) -> tuple[Figure, list[list[Axes]]
     return figure, [[axes] for axes in flat[:layers]]
 
 
-def _panel(axes: Axes, values: NDArray[Any], layer: int, head: int) -> None:
-    axes.imshow(values, cmap=_MAP, vmin=0, vmax=1, interpolation="nearest", aspect="equal")
-    axes.set_title(f"{layer + 1}.{head + 1}", fontsize=6, pad=2)
+def _panel(axes: Axes, values: NDArray[Any], layer: int, head: int, silent: Heads) -> None:
+    share = _PALE if (layer, head) in silent else 1.0
+    axes.imshow(values, cmap=_MAP, vmin=0, vmax=1, interpolation="nearest", aspect="equal", alpha=share)
+    axes.set_title(f"{layer + 1}.{head + 1}", fontsize=6, pad=2, alpha=max(share, 0.4))
     axes.grid(False)
     axes.tick_params(length=0, pad=1)
     for spine in axes.spines.values():

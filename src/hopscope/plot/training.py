@@ -59,8 +59,10 @@ def training(*of: Panel | RunFolder) -> Figure:
         of: runs, or panels of them.
 
     Raises:
-        InputError: nothing is given, or a run has no metrics yet.
+        InputError: nothing is given, something is no run, or a run has no metrics yet.
     """
+    if others := [one for one in of if not isinstance(one, Panel | RunFolder)]:
+        raise InputError(f"a figure of training takes runs, as hs.Run('runs/first'), got {others[0]!r}")
     panels = [one if isinstance(one, Panel) else Panel.of(one) for one in of]
     if not panels:
         raise InputError("a figure of training needs at least one panel, got none")

@@ -57,7 +57,7 @@ class RetrievalProblem:
         causal: whether a position may attend to earlier positions and itself only.
         curriculum: the implicit curriculum (IC, Section 7): a query's target is x1 ... xD concatenated. Without
             it, xD alone.
-        asked: the hops in a query's target, in rising order and with D among them: `(1, 3)` leaves x2 out. `None` for
+        asked: the hops in a query's target, in rising order and with D among them: 1 and 3 leave x2 out. `None` for
             what `curriculum` says; all hops, and D alone, are recorded as `None` with the `curriculum` that fits.
         position_dim: dimension of a position's code; `None` for K, as in the paper.
         symbols: how symbols are drawn: `gaussian` draws each component from a standard normal (the paper); `unit` then

@@ -19,7 +19,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -252,11 +252,19 @@ class RunFolder:
         """The file of weights after `step` updates, by default the last.
 
         Raises:
-            InputError: there is none.
+            InputError: there is none, or the last one of a finished run is lost.
         """
         checkpoints = self.checkpoints
         if not checkpoints:
             raise InputError(f"{self.path} has no checkpoint yet; let the run come to one")
+        end = None
+        with suppress(InputError):  # who needs the result says that it is damaged
+            end = self.result.steps if step is None and self.finished else None
+        if end is not None and end not in checkpoints:
+            raise InputError(
+                f"{self.checkpoint_path(end)} is missing, and the run has come to step {end}; put it back, or name an "
+                f"earlier step, the last of which is {max(checkpoints)}"
+            )
         wanted: int = max(checkpoints) if step is None else plain_value(step)
         check_count("the step of a checkpoint", wanted, least=0)
         if wanted not in checkpoints:
