@@ -171,7 +171,9 @@ def test_every_public_name_is_there():
     ("arguments", "words"),
     [
         (["train", "{}", "--hops", "-1"], "hops must be a whole number of at least 1, got -1"),
-        (["train", "{}", "--hops", "x"], "'x' is not a number"),
+        (["train", "{}", "--hops", "x"], "'x' is not a whole number, as in 3200"),
+        (["train", "{}", "--steps", "1e9"], "'1e9' is not a whole number, as in 3200"),
+        (["train", "{}", "--learning-rate", "x"], "'x' is not a number"),
         (["train", "{}", "--heads", "3", "--head-dim", "none", "--d-model", "16"], "divisible by heads, got 16 and 3"),
         (["train", "{}", "--depth", "3"], "No such option"),
         (

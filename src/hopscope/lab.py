@@ -218,7 +218,7 @@ class Run(RunFolder, Sequence[Model]):
     @overload
     def __getitem__(self, number: slice) -> list[Model]: ...
 
-    def __getitem__(self, number: int | slice) -> Model | list[Model]:
+    def __getitem__(self, number: Any) -> Model | list[Model]:
         """Model `number` of the run; negative numbers and slices as in a list."""
         if isinstance(number, slice):
             return [Model(self, one) for one in range(len(self))[number]]

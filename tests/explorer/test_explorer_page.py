@@ -249,7 +249,30 @@ def test_what_is_damaged_is_left_out_and_said(run, tmp_path, name, damage, words
     (hurt / name).write_text(damage(text))
     one = exhibit(RunFolder(hurt), 0)
     assert words in " ".join(one.missing)
-    assert words.split(":")[0] in Reader(build([one]).html).text
+    page = build([one])
+    assert words.split(":")[0] in Reader(page.html).text
+    assert page.damaged == one.damaged
+    assert (words in " ".join(one.damaged)) == ("is of an" not in words)
+
+
+def test_damage_is_said_in_the_shell_too_with_the_path_as_it_is_written(run, tmp_path, monkeypatch):
+    """Who writes a page from a script never sees what the page says."""
+    shutil.copytree(run.path, tmp_path / "hurt")
+    (tmp_path / "hurt" / "circuit.json").write_bytes(b"\xff\xfe")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(command, ["hurt"])
+    assert done.exit_code == 0
+    assert done.stdout.strip() == "hurt/explorer.html"
+    assert "left out: hurt/circuit.json is not readable" in done.stderr
+
+
+def test_without_metrics_the_steps_are_those_of_the_result(run, tmp_path):
+    """The recipe's are only the most, where a run ends once it has learned."""
+    finished = RunFolder(shutil.copytree(run.path, tmp_path / "finished"))
+    last = max(finished.checkpoints)
+    finished.finish(Result(last, 64, (ModelResult(0, 0, "0", 0.1, (0.1,) * 3, 0.2, 0.1, (0.1,) * 3),)))
+    (finished.path / "metrics.jsonl").write_text("{}")
+    assert exhibit(RunFolder(finished.path), 0).steps == last
 
 
 @pytest.mark.parametrize(

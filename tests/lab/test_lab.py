@@ -37,6 +37,8 @@ def test_a_run_is_a_sequence_of_its_models(run):
     assert [model.seed for model in run[1:]] == [5]
     with pytest.raises(IndexError, match="2 models"):
         run[2]
+    with pytest.raises(hs.InputError, match="named by its number, from 0, got '0'"):
+        run["0"]
     whole = run.transformer()
     inputs = run[1].evaluator.batch.inputs
     torch.testing.assert_close(run[1].transformer(inputs[None])[0], whole(inputs.expand(2, *inputs.shape))[1])

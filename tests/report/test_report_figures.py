@@ -142,6 +142,8 @@ def test_a_loss_that_was_not_a_number_is_a_gap() -> None:
 
 
 def test_panels_without_rows_are_refused() -> None:
+    with pytest.raises(InputError, match=r"takes runs, as hs\.Run\('runs/first'\), got 'runs/first'"):
+        training("runs/first")
     with pytest.raises(InputError, match="at least one panel"):
         training()
     with pytest.raises(InputError, match="no row at a multiple of 7 steps"):

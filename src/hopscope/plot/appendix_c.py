@@ -23,7 +23,7 @@ _SIDE = 0.95
 _ACROSS = 8
 _PALE = 0.25
 
-Heads = Collection[tuple[int, int]]
+SilentHeads = Collection[tuple[int, int]]
 """Layer and head, from 0."""
 
 
@@ -32,7 +32,7 @@ def appendix_c(
     problem: RetrievalProblem,
     circuit: Circuit | None = None,
     *,
-    silent: Heads = frozenset(),
+    silent: SilentHeads = frozenset(),
 ) -> Figure:
     """Mean attention by role, a panel for each head, layers downward.
 
@@ -63,7 +63,7 @@ def appendix_c(
     return figure
 
 
-def one_prompt(patterns: Float[Tensor, "layer head query key"], *, silent: Heads = frozenset()) -> Figure:
+def one_prompt(patterns: Float[Tensor, "layer head query key"], *, silent: SilentHeads = frozenset()) -> Figure:
     """Attention by position on one prompt, a panel for each head, layers downward; `silent` heads are drawn pale."""
     layers, heads = patterns.shape[:2]
     with house():
@@ -77,7 +77,7 @@ def one_prompt(patterns: Float[Tensor, "layer head query key"], *, silent: Heads
     return figure
 
 
-def _grid(layers: int, heads: int, title: str, silent: Heads) -> tuple[Figure, list[list[Axes]]]:
+def _grid(layers: int, heads: int, title: str, silent: SilentHeads) -> tuple[Figure, list[list[Axes]]]:
     """A panel for every head; layers of one head each are wrapped into rows, so that the figure is not a ribbon."""
     columns = heads if heads > 1 else min(layers, _ACROSS)
     rows = layers if heads > 1 else -(-layers // columns)
@@ -93,7 +93,7 @@ def _grid(layers: int, heads: int, title: str, silent: Heads) -> tuple[Figure, l
     return figure, [[axes] for axes in flat[:layers]]
 
 
-def _panel(axes: Axes, values: NDArray[Any], layer: int, head: int, silent: Heads) -> None:
+def _panel(axes: Axes, values: NDArray[Any], layer: int, head: int, silent: SilentHeads) -> None:
     share = _PALE if (layer, head) in silent else 1.0
     axes.imshow(values, cmap=_MAP, vmin=0, vmax=1, interpolation="nearest", aspect="equal", alpha=share)
     axes.set_title(f"{layer + 1}.{head + 1}", fontsize=6, pad=2, alpha=max(share, 0.4))
