@@ -73,7 +73,7 @@ def test_each_evaluator_knows_its_own_sequences_alone() -> None:
 
 def test_what_was_asked_for_longest_ago_goes_first(monkeypatch: pytest.MonkeyPatch, passes: list[int]) -> None:
     errors = torch.zeros(12, PROBLEM.hops)
-    monkeypatch.setattr(known, "KEPT", 2 * errors.nbytes)
+    monkeypatch.setattr(known, "KEPT", 2 * (errors.nbytes + 128))
     evaluator, programs = made(), [{ONE: form} for form in (UNIFORM, IDENTITY, one_hot(0))]
     for number in (0, 1, 0, 2, 0, 1):  # the third takes the place of the second
         evaluator.errors([programs[number]])

@@ -174,15 +174,15 @@ class Evaluator(ABC):
             self._check(program)
         known, forms = (self._whole or self)._known, [by_layer(program, self.shape.layers) for program in programs]
         keys = [known.key(one, self.sequences) for one in forms]
-        new = {key: number for number, key in enumerate(keys) if known.of(key, self.sequences) is None}
-        shares = self.shares_for([programs[number] for number in new.values()])
-        measured = [share._errors_at_once([forms[number] for number in new.values()]) for share in shares if new]
-        found = dict(zip(new, torch.cat(measured, dim=1), strict=True)) if new else {}
-        errors = [found[key] if key in found else known.of(key, self.sequences) for key in keys]
-        for key, one in found.items():
-            known.keep(key, one)
+        found = {key: known.of(key, self.sequences) for key in keys}
+        if new := {key: number for number, key in enumerate(keys) if found[key] is None}:
+            shares = self.shares_for([programs[number] for number in new.values()])
+            measured = [share._errors_at_once([forms[number] for number in new.values()]) for share in shares]
+            for key, errors in zip(new, torch.cat(measured, dim=1), strict=True):
+                found[key] = errors
+                known.keep(key, errors)
         self._evaluations += len(programs)
-        return torch.stack([one for one in errors if one is not None])
+        return torch.stack([errors for key in keys if (errors := found[key]) is not None])
 
     def _errors_at_once(self, forms: Sequence[list[LayerForms]]) -> Float[Tensor, "program sequence hop"]:
         """Errors of all sequences in one pass, for as many programs, layer by layer, as go through together."""

@@ -30,11 +30,11 @@ def sufficiency(evidence: Evidence) -> Part:
     does not do what the circuit is said to explain; of the circuit, with its forms imposed, and in the natural sense
     with the model's own patterns too, also where its rows at their mean attend to their own chain as they do to any
     other, and those of which it says no more than that they are as they are, helpers among them: what they bring of
-    their own chain would be the work of paths that it does not name. So would what rows that are off
-    gather of it, uniform or at a mean, and in both senses they write then what they gather on average while the
-    values of one pair go round all chains (`circuits.rewired`), for each pair in turn. In the strict sense
-    it passes only if every row in use is imposed and has a path, and no other row is at its mean. `least_bar` is the
-    lowest bar at which its losses would still pass.
+    their own chain would be the work of paths that it does not name. So would what rows that are off gather of it,
+    uniform or at a mean, and in both senses they write then what they gather on average while the values of one pair go
+    round all chains (`circuits.rewired`), for each pair in turn. In the strict sense it passes only if every row in use
+    is imposed and has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses would
+    still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))
