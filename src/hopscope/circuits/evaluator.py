@@ -21,7 +21,6 @@ from hopscope.circuits.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_
 from hopscope.circuits.coordinates import Sequences, coordinates
 from hopscope.circuits.elsewhere import Elsewhere
 from hopscope.circuits.form import Form, Program
-from hopscope.circuits.known import KnownErrors
 from hopscope.circuits.rewired import Rewired
 from hopscope.circuits.role_maps import RoleMaps, joined, role_maps
 from hopscope.errors import InputError
@@ -68,7 +67,6 @@ class Evaluator(ABC):
         self._checked: dict[Row, Form] = {}
         self._trunk: list[LayerForms] = [{} for _ in range(self.shape.layers)]
         self._streams: dict[int, Stream] = {}
-        self._known = KnownErrors()
 
     @property
     @abstractmethod
@@ -169,27 +167,24 @@ class Evaluator(ABC):
 
     @torch.no_grad()
     def errors(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
-        """Squared errors under each program, by sequence and hop asked for. What is known is not measured again."""
+        """Squared errors under each program, by sequence and hop asked for."""
+        shares = self.shares_for(programs)
+        if shares == (self,):
+            found = self._errors_at_once(programs)
+        else:
+            found = torch.cat([share.errors(programs) for share in shares], dim=1)
+        self._evaluations += len(programs)
+        return found
+
+    def _errors_at_once(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
+        """Errors of all sequences in one pass, for as many programs at a time as go through together."""
         for program in programs:
             self._check(program)
-        known, forms = (self._whole or self)._known, [by_layer(program, self.shape.layers) for program in programs]
-        keys = [known.key(one, self.sequences) for one in forms]
-        found = {key: known.of(key, self.sequences) for key in keys}
-        if new := {key: number for number, key in enumerate(keys) if found[key] is None}:
-            shares = self.shares_for([programs[number] for number in new.values()])
-            measured = [share._errors_at_once([forms[number] for number in new.values()]) for share in shares]
-            for key, errors in zip(new, torch.cat(measured, dim=1), strict=True):
-                found[key] = errors
-                known.keep(key, errors)
-        self._evaluations += len(programs)
-        return torch.stack([errors for key in keys if (errors := found[key]) is not None])
-
-    def _errors_at_once(self, forms: Sequence[list[LayerForms]]) -> Float[Tensor, "program sequence hop"]:
-        """Errors of all sequences in one pass, for as many programs, layer by layer, as go through together."""
+        forms = [by_layer(program, self.shape.layers) for program in programs]
         starts = [min(self._shared(one), self.shape.layers - 1) for one in forms]
-        order = sorted(range(len(forms)), key=lambda number: starts[number])
+        order = sorted(range(len(programs)), key=lambda number: starts[number])
         at_once = max(1, self._positions_at_once // self.where.role.numel())
-        results: list[Tensor | None] = [None] * len(forms)
+        results: list[Tensor | None] = [None] * len(programs)
         for first in range(0, len(order), at_once):
             threads.look()
             chosen = order[first : first + at_once]
