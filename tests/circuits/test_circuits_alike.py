@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -11,10 +13,13 @@ from hopscope.circuits import evaluator
 from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike, errors_rewired
 from hopscope.circuits.apply import Drawer
 from hopscope.circuits.certificate import Evidence, certify
+from hopscope.circuits.certificate.circuit_alone import sufficiency
 from hopscope.circuits.certificate.harness import harness
+from hopscope.circuits.certificate.places import _moved
 from hopscope.circuits.chains import ChainsSeen
 from hopscope.circuits.coordinates import coordinates
 from hopscope.circuits.form import ALIKE, KEEP, POSITIONAL, UNIFORM, one_hot
+from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
@@ -236,6 +241,27 @@ def test_a_row_at_its_positional_mean_is_averaged_over_all_sequences_where_few_g
     assert float(wanted.mean()) > 0.1
     for found in (errors_alike(few, program, {}), errors_rewired(few, program, {}, [], 1)):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+    off = [row for row in whole.live_rows if program[row] == UNIFORM]
+    for some in (program, host.circuit):
+        gathered = [errors_rewired(one, some, {}, off, 1) for one in (few, whole)]
+        torch.testing.assert_close(*gathered, rtol=1e-4, atol=1e-6)
+    moved = [[one.rise.mean for one in _moved(_judged(host, program), model, program)] for model in (few, whole)]
+    assert moved[0] == pytest.approx(moved[1], abs=1e-5)
+
+
+def _judged(host: Host, program: Draft) -> Evidence:
+    return Evidence(host.evaluator, host.units.hypotheses, program, host.bar, 1, calibration.QUICK)
+
+
+def test_a_row_off_at_its_positional_mean_may_not_tie_a_pair_by_a_loud_look_below_what_is_named(host: Host) -> None:
+    """The value stands right behind its name, so that by place it is its own."""
+    asked = Evidence(host.evaluator, host.units.hypotheses, host.circuit, host.bar, 1, calibration.QUICK)
+    row = min(row for row in asked.outside if row.query == 1 and host.units.hypotheses.chainless(row))
+    positional = replace(host, circuit={**host.circuit, row: POSITIONAL})
+    asked = _judged(positional, positional.circuit)
+    assert (asked.background, asked.as_they_are[row]) == ([row], ())
+    assert asked.blinded == asked.base
+    assert sufficiency(asked).numbers["alike_mse"] < host.bar
 
 
 def test_a_head_that_ties_pairs_may_be_off_at_its_positional_mean_where_it_looks_back_from_names(host: Host) -> None:

@@ -141,9 +141,13 @@ def test_its_circuit_is_found_and_certified() -> None:
 
 
 def test_a_head_that_is_not_what_it_is_said_to_be_is_seen() -> None:
-    """An `untrain` that does nothing: the circuit is as good with heads said to be untrained."""
+    """An `untrain` that does next to nothing: the circuit is as good with heads said to be untrained."""
+
+    def hardly(gpt: Any, layer: int, head: int) -> None:
+        gpt.blocks[layer].attention.out.weight.add_(1e-4)
+
     witness = disguised_witness(1)
-    model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, lambda gpt, layer, head: None)
+    model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, hardly)
     circuit = model.circuit(effort=FEW, proof=PROOF)
     assert circuit.certificate.failed == ("untrained",)
 
@@ -312,14 +316,32 @@ def test_answers_read_off_other_positions_are_refused() -> None:
 def test_parts_of_the_original_where_those_of_a_copy_are_asked_for_are_refused() -> None:
     """Else the untrained heads of a copy would be asked of the original, and a true circuit refused."""
     gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
-    patterns = parts(gpt).patterns
     for other in (
-        lambda it: replace(parts(it), patterns=patterns),
-        lambda it: replace(parts(it), blocks=gpt.blocks),
+        lambda it: replace(parts(it), blocks=gpt.blocks, patterns=parts(gpt).patterns),
+        lambda it: replace(parts(it), blocks=[one.forward for one in gpt.blocks], patterns=parts(gpt).patterns),
     ):
         assert hs.Model.from_torch(gpt, PROBLEM, other).loss > 0  # no copy is asked for
-        with pytest.raises(InputError, match="here a copy, and found another's"):
+        with pytest.raises(InputError, match="see that parts finds those of the module that it is given"):
             hs.Model.from_torch(gpt, PROBLEM, other, untrain)
+    with pytest.raises(InputError, match="and that untrain changes a head in place"):
+        hs.Model.from_torch(gpt, PROBLEM, parts, lambda it, layer, head: None)
+
+
+def test_what_ties_pairs_beside_the_patterns_is_refused_where_queries_see_nothing_of_it() -> None:
+    class Tied(nn.Module):
+        def __init__(self, block: Any) -> None:
+            super().__init__()
+            self.block, self.attention = block, block.attention
+
+        def forward(self, x: Tensor) -> Tensor:
+            before = nn.functional.pad(x, (0, 0, 1, 0))[:, :-1]
+            before[:, -PROBLEM.chains :] = 0
+            return self.block(x) + 0.1 * before
+
+    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
+    gpt.blocks[0] = Tied(gpt.blocks[0])
+    with pytest.raises(InputError, match="the stream changes by a share of"):
+        hs.Model.from_torch(gpt, PROBLEM, parts)
 
 
 def test_state_that_is_no_tensor_and_attention_without_a_graph() -> None:

@@ -216,7 +216,7 @@ def test_a_path_whose_role_there_is_none_is_refused() -> None:
     ("changed", "says"),
     [
         ({"causal": False}, "has causal=False, and .* causal=True"),
-        ({"reads": 1}, "answers at 1 positions, and .* asks at"),
+        ({"reads": 1}, "answers 1 queries, and .* has 4"),
         ({"d_input": 7}, "takes 7 numbers a position, and .* has"),
     ],
 )

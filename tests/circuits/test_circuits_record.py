@@ -281,7 +281,9 @@ def test_drawing(tmp_path: Path) -> None:
     pale = appendix_c(seen.role_maps().same[0], spare.problem, silent=silent_heads(seen))
     assert [axes.images[0].get_alpha() for axes in pale.axes] == [1.0, 0.25, 1.0, 0.25]
     title = pale.get_suptitle()
-    assert title == "Mean attention by role; 2 heads that write nothing, such as pruned ones, pale"
+    assert title == "Mean attention by role\npale: heads that write nothing, such as pruned ones"
     patterns = witness.transformer.patterns(evaluator.batch.inputs[None])
-    save(one_prompt(torch.stack([pattern[0, 0] for pattern in patterns])), tmp_path / "prompt")
+    prompt = torch.stack([pattern[0, 0] for pattern in patterns])
+    save(one_prompt(prompt), tmp_path / "prompt")
+    assert one_prompt(prompt, silent={(1, 0)}).axes[prompt.shape[1]].images[0].get_alpha() == 0.25
     assert len(list(tmp_path.glob("*.png"))) == 4

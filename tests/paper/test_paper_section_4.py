@@ -188,4 +188,4 @@ def test_a_models_name_reaches_nobodys_terminal_or_table_as_it_is() -> None:
     (line,) = [line for line in markdown({"mine": complete([found])}).splitlines() if line.startswith("| C14")]
     assert row.reason.startswith("acceptable answers to 1.0% of equations, D = 1")
     assert "inconclusive: acceptable answers to 1.0% of equations, D = 1 " in line
-    assert "\\<b\\>\ufffd\\[31m\ufffdred\\|y" in line
+    assert "\\<b\\>\ufffd\\[31m\ufffdred\\|y:8b\\) |" in line

@@ -40,13 +40,14 @@ def errors_rewired(
         inner = ChainsAlike(share.edit(program), named, share.where)
         if not isinstance(model := share.transformer, Readable):
             return OtherChains(inner, off, share.where)
-        theres = []
-        for by in range(share.problem.chains):
+
+        def there(by: int) -> There:
             rewired = share.rewired(pair, by)
-            there = rewired.sequences
-            asked = ChainsAlike(there.edit(program), named, there.where)
-            theres.append(There(model.embed(there.batch.inputs[None]), asked, there.where, rewired.at))
-        return GatheredThere(model, inner, off, share.where, theres)
+            other = rewired.sequences
+            asked = ChainsAlike(other.edit(program), named, other.where)
+            return There(model.embed(other.batch.inputs[None]), asked, other.where, rewired.at)
+
+        return GatheredThere(model, inner, off, share.where, map(there, range(share.problem.chains)))
 
     return _errors(evaluator, program, edit)
 

@@ -107,7 +107,7 @@ class Evaluator(ABC):
 
     @abstractmethod
     def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
-        """The same model and symbols, but each chain's value of a pair (from 1) is that of so many chains on."""
+        """The same model and symbols, but each chain's value of a pair, from 1, is that of one `by` further on."""
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:

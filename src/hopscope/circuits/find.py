@@ -126,7 +126,7 @@ def _see_problem(shape: Architecture, problem: RetrievalProblem) -> None:
     for has, asks, what in (
         (shape.d_input, problem.input_dim, "takes {} numbers a position, and {} has {}"),
         (shape.d_output, problem.target_dim, "gives {} numbers, and {} asks for {}"),
-        (shape.reads, problem.chains, "answers at {} positions, and {} asks at {}"),
+        (shape.reads, problem.chains, "answers {} queries, and {} has {}"),
         (shape.causal, problem.causal, "has causal={}, and {} causal={}"),
     ):
         if has != asks:

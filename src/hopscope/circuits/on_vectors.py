@@ -62,7 +62,7 @@ class OnVectors(Evaluator):
         return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
 
     def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
-        """The same model on the same symbols, but each chain's value of a pair is that of so many chains on."""
+        """The same model on the same symbols, but each chain's value of a pair is that of the chain `by` further on."""
         there = values_rewired(self.problem, self.batch, pair, by)
         return Rewired(self.on(there.sequences), there.at)
 

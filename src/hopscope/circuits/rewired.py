@@ -11,7 +11,7 @@ which are none.) Interchange interventions, Geiger et al. 2021.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -42,7 +42,7 @@ class Rewired(Generic[S]):
 
 
 def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int = 1) -> Rewired[Batch]:
-    """Sequences of vectors in which each chain's value of a pair (or fact) is a next chain's. Distractors stay.
+    """Sequences of vectors in which each chain's value of a pair (or fact) is another chain's. Distractors stay.
 
         >>> problem = hs.RetrievalProblem(hops=2)
         >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
@@ -55,7 +55,7 @@ def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int =
         problem: the problem that the sequences are of.
         batch: the sequences, with one leading axis.
         pair: the pair (or fact) whose values are others, counted from 1 in the order of look-up.
-        by: how many chains on.
+        by: how many chains further on that one stands; 0 for the sequences as they are.
     """
     last = len(problem.facts.steps[pair - 1].keys)
     (value,) = (role for role, one in enumerate(problem.facts.places) if (one.step, one.member) == (pair, last))
@@ -95,15 +95,15 @@ class GatheredThere(Edit):
     """
 
     def __init__(
-        self, model: Readable, inner: Edit, rows: Iterable[Row], where: Coordinates, theres: Sequence[There]
+        self, model: Readable, inner: Edit, rows: Iterable[Row], where: Coordinates, theres: Iterable[There]
     ) -> None:
         self._inner, self._rows, self._where = inner, [*rows], where
         self._gathered: dict[int, Stream] = {}
-        for there in theres:
-            self._gather(model, there, 1 / len(theres))
+        count = sum(self._gather(model, there) for there in theres)
+        self._gathered = {layer: wrote / count for layer, wrote in self._gathered.items()}
 
-    def _gather(self, model: Readable, there: There, share: float) -> None:
-        """Add a share of what the rows write there."""
+    def _gather(self, model: Readable, there: There) -> int:
+        """Add what the rows write there; gives 1, for one more."""
         x = there.inputs
         for layer in range(1 + max((row.layer for row in self._rows), default=-1)):
             seen = Recorder(there.edit)
@@ -111,9 +111,10 @@ class GatheredThere(Edit):
             if any(row.layer == layer for row in self._rows):
                 alone = seen.patterns[0].masked_fill(~self._elsewhere(layer, there.where, seen.patterns[0]), 0.0)
                 wrote = model.written_of(layer, alone, x) - model.written_of(layer, torch.zeros_like(alone), x)
-                wrote = share * wrote.gather(2, there.at[None, :, :, None].expand_as(wrote))
+                wrote = wrote.gather(2, there.at[None, :, :, None].expand_as(wrote))
                 self._gathered[layer] = self._gathered[layer] + wrote if layer in self._gathered else wrote
             x = after
+        return 1
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern of the inner edit; these rows look at nothing but their own position."""

@@ -58,7 +58,7 @@ OF_A_PATH: Mapping[str, Callable[[int], Form]] = {"knock_out": knock_out, "moved
 """What it can do to one key of a row, by name: mask it, or look at it in other chains instead."""
 
 _BESIDE = 1e-4
-"""Largest share of the stream that another order of summation may change."""
+"""Largest share of the stream, or of the answers, that another order of summation may change."""
 
 SEQUENCES = 256
 """How many sequences a model is measured on."""
@@ -237,14 +237,19 @@ class ForeignModel(Subject):
             raise InputError("the module gives answers that are not finite; see that its weights are")
         seen = Foreign.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
 
-        def read(x: Stream) -> torch.Tensor:
+        def stream(x: Stream) -> torch.Tensor:
+            return x
+
+        def read_out(x: Stream) -> torch.Tensor:
             return seen.answers(x[:, :, -problem.chains :])
 
-        if not (beside := reach_beside(seen, batch.inputs, batch.inputs.flip(0), read)) <= _BESIDE:
-            raise InputError(
-                "its positions reach one another beside the patterns that are shown (its answers change by a share of "
-                f"{beside:.2g} where all look at themselves), and a circuit would not show it; give a pattern for all"
-            )
+        for what, read in (("the stream changes", stream), ("its answers change", read_out)):
+            if not (beside := reach_beside(seen, batch.inputs, batch.inputs.flip(0), read)) <= _BESIDE:
+                raise InputError(
+                    f"its positions reach one another beside the patterns that are shown ({what} by a share of "
+                    f"{beside:.2g} where all look at themselves), and a circuit would not show it; give a pattern for "
+                    "all"
+                )
         return cls(seen, problem)
 
     def __repr__(self) -> str:

@@ -48,7 +48,7 @@ def taken_from_elsewhere(
     It is taken at all positions but those of the rows that move. See `hopscope.circuits.elsewhere`.
 
     Args:
-        evaluator: the model and its sequences, at most as many as go through at once.
+        evaluator: the model and its sequences, of which some six copies of a pattern are held at once.
         program: the program that the model runs under, here and there.
         pair: the pair whose rows are moved, from 1.
         layers: the layers whose attention is taken, from 0; None for all.

@@ -36,7 +36,7 @@ class Exhibit:
         transformer: the model at the last checkpoint, without the others of its run; None without finite weights.
         result: the result of the run; None where it is not finished or its result cannot be read.
         missing: what is missing and how to get it, a sentence each.
-        damaged: of these, what is there and cannot be read.
+        damaged: of these, what cannot be read, or should be there and is not.
     """
 
     run: RunFolder

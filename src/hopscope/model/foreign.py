@@ -123,11 +123,6 @@ class Foreign:
             raise InputError(
                 f"there must be a pattern for each block, got {len(found.patterns)} for {len(found.blocks)} blocks"
             )
-        if untrain is not None:  # heads of a copy will be untrained
-            copied = parts(deepcopy(module))
-            mine, theirs = ({*map(id, (*one.patterns, *one.blocks))} for one in (found, copied))
-            if mine & theirs:
-                raise InputError("parts must find those of the module it is given, here a copy, and found another's")
         with resting(module):
             stream = _stream(found.embed(inputs), "embed")
         shape = Architecture(
@@ -151,6 +146,13 @@ class Foreign:
                 "the parts, run one after the other, do not give what the module gives (last positions "
                 f"{tuple(answers.shape)} and {tuple(own.shape)}); see that embed, blocks and read leave nothing out"
             )
+        if untrain is not None:
+            mixed = some.with_untrained([(0, 0)], seed=0)
+            if torch.equal(mixed.run(stream[None], stop=1), some.run(stream[None], stop=1)):
+                raise InputError(
+                    "initial weights in head 1 of a copy do not change what its first block does; see that parts finds "
+                    "those of the module that it is given, and that untrain changes a head in place"
+                )
         again = some.run(stream[None], edit=_Uniform(), reads=reads)
         if _close(some.answers(again)[0], own):
             raise InputError("patterns changed where they are said to pass change no answer")

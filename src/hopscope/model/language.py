@@ -275,22 +275,21 @@ class LanguageModel:
         if not (more := self._beyond_a_sum(entering, patterns)) <= _SAME:
             raise InputError(
                 f"what attention of {family} writes is not the sum of what its rows bring (it is off by a share of "
-                f"{more:.2g}, as where a norm follows the heads), so that no circuit could say what a row does"
+                f"{more:.2g}, as where a norm stands between heads and output), so no circuit could say what a row does"
             )
 
     def _beyond_a_sum(self, entering: Stream, patterns: Sequence[Pattern]) -> float:
         """How much what is written under patterns differs from the sum of what it is under parts of them, at most."""
-        x, worst = entering, 0.0
+        x, shares_off = entering, []
         for layer, pattern in enumerate(patterns):
             odd = torch.arange(pattern.shape[-1], device=pattern.device) % 2 == 1
             shares = [pattern.masked_fill(one, 0.0) for one in (odd, ~odd)]
             none, whole, *parts = (
                 self.written_of(layer, one, x) for one in (torch.zeros_like(pattern), pattern, *shares)
             )
-            off = float((sum(parts) - none - whole).abs().max())
-            worst = max(worst, off / max(1.0, float(whole.abs().max())))
+            shares_off.append((sum(parts) - none - whole).abs().max() / whole.abs().max().clamp(min=1.0))
             x = self.run(x, start=layer, stop=layer + 1)
-        return worst
+        return float(torch.stack(shares_off).max())
 
 
 class _Compared(Recorder):

@@ -31,7 +31,7 @@ def markdown(tables: Mapping[str, Sequence[Claim]]) -> str:
 
 def _cell(claim: Claim) -> str:
     if claim.verdict in ("inconclusive", "not run"):
-        return claim.verdict + (f": {markdown_text(claim.reason.partition(':')[0])}" if claim.reason else "")
+        return claim.verdict + (f": {markdown_text(claim.reason.partition(': ')[0])}" if claim.reason else "")
     return f"**{claim.verdict}**, n = {claim.n}"
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from hopscope.circuits.record import Circuit
 from hopscope.plot.style import INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +42,7 @@ def appendix_c(
         problem: the problem whose roles there are.
         circuit: the circuit whose paths are framed; None for no frames.
         silent: layer and head, from 0, of heads that write nothing, such as those that training removed; drawn pale.
+            `hopscope.circuits.certificate.silent.silent_heads(model.evaluator)` tells them.
     """
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]
@@ -83,8 +83,7 @@ def _grid(layers: int, heads: int, title: str, silent: SilentHeads) -> tuple[Fig
     rows = layers if heads > 1 else -(-layers // columns)
     figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * 1.12 + 0.5)
     panels = figure.subplots(rows, columns, squeeze=False)
-    pale = f"; {counted(len(silent), 'head')} that write nothing, such as pruned ones, pale" if silent else ""
-    figure.suptitle(f"{title}{pale}", fontsize=8)
+    figure.suptitle(title + ("\npale: heads that write nothing, such as pruned ones" if silent else ""), fontsize=8)
     if heads > 1:
         return figure, panels.tolist()
     flat = panels.ravel().tolist()

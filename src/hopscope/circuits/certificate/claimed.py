@@ -17,6 +17,7 @@ from hopscope.circuits.form import (
     CHOSEN,
     IDENTITY,
     KEEP,
+    POSITIONAL,
     UNIFORM,
     ZERO,
     Form,
@@ -115,9 +116,11 @@ class Claimed(Sampling):
 
     @cached_property
     def as_they_are(self) -> Mapping[Row, tuple[int, ...]]:
-        """The rows in use whose own pattern is all that the circuit says of them, and the keys that it names."""
+        """The rows in use whose own pattern is all that the circuit says of them, and the keys that it names; and those
+        off at their positional mean, of which it names none."""
         rows = (row for row in self.rows if self.program[row] == KEEP)
-        return {row: tuple(path.key for path in self.paths if path.row == row) for row in rows}
+        named = {row: tuple(path.key for path in self.paths if path.row == row) for row in rows}
+        return named | {row: () for row in self.background if self.program[row] == POSITIONAL}
 
     @cached_property
     def outside(self) -> list[Row]:

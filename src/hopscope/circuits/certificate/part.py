@@ -39,8 +39,9 @@ all that it looks at is scaled then, so that what is left on itself does not tel
 they rest, by which it refused circuits of models that a head without its rest confuses. 13: each key must be needed
 also where its row looks at the same role of other chains instead; else a row that rests at a key of its own chain,
 where it reads nothing, or the same in every chain, was needed for it. 14: rows at their mean or positional mean gather
-in rewired sequences as uniform ones do, and all of them write the average of what they gather while the values of a
-pair go round all chains, which says nothing; the next chain's alone say something false.
+in rewired sequences as uniform ones do, and what all of them write is the average while the values of a pair go round
+all chains: it says nothing of any chain, where the next chain's values would say something false; rows at their
+positional mean look at all chains alike where those at their mean do.
 """
 
 

@@ -161,7 +161,7 @@ def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
 
 
 def words_rewired(batch: TextBatch, pair: int, by: int = 1) -> Rewired[TextBatch]:
-    """Questions in which each chain's line of a pair has the value that a next chain's has here.
+    """Questions in which each chain's line of a pair has the value that another chain's has here.
 
     A value moves token for token, with what links it to its name; one that is longer than the value it replaces pushes
     those behind it back.
@@ -169,7 +169,7 @@ def words_rewired(batch: TextBatch, pair: int, by: int = 1) -> Rewired[TextBatch
     Args:
         batch: the questions.
         pair: the pair whose values are others, from 1.
-        by: how many chains on.
+        by: how many chains further on that one stands, among those that have a value; 0 for the questions as they are.
     """
     value, hops, moved = second_member(pair), (batch.place.shape[-1] - 3) // 4, []
     for line, place in zip(batch.line.tolist(), batch.place.tolist(), strict=True):
@@ -197,7 +197,8 @@ def _with_others(line: list[int], values: Sequence[range], by: int) -> tuple[lis
         For every position where its token stood before, then for every position before where the part that stood there
         is now (the last tokens of two values are the same part, and so on from there), then the line of every position.
     """
-    others = {mine.start: (mine, new) for mine, new in zip(values, [*values[by:], *values[:by]], strict=True)}
+    turn = by % max(1, len(values))
+    others = {mine.start: (mine, new) for mine, new in zip(values, [*values[turn:], *values[:turn]], strict=True)}
     stood, lines, at, here = list[int](), list[int](), [0] * len(line), 0
     while here < len(line):
         mine, new = others.get(here, (range(here, here + 1), range(here, here + 1)))

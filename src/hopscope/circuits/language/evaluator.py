@@ -87,7 +87,7 @@ class TextEvaluator(Evaluator):
         return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
 
     def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
-        """The same model and words, but each chain's line of a pair has the value of so many chains on."""
+        """The same model and words, but each chain's line of a pair has the value of the chain `by` further on."""
         there = words_rewired(self.batch, pair, by)
         return Rewired(self.on(there.sequences), there.at)
 
