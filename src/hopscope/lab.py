@@ -107,8 +107,8 @@ class Model(Subject):
                 module. Without it no circuit can be certified, since one part of the certificate needs it.
 
         Raises:
-            InputError: it is not a module or does not take such inputs, the parts do not make up the module, or
-                patterns do not pass where they are said to.
+            InputError: it is not a module or does not take such inputs, the parts do not make up the module or are not
+                those of a copy, or patterns do not pass where they are said to, one a block.
         """
         return ForeignModel.of(module, problem, parts, untrain)
 
