@@ -10,7 +10,7 @@ from tokenizers_made import tokenizer
 from hopscope.circuits.alike import errors_alike, errors_rewired
 from hopscope.circuits.form import KEEP, UNIFORM, one_hot
 from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.language.batch import TextTask, text_batch, words_rewired
+from hopscope.circuits.language.batch import TextTask, _with_others, text_batch, words_rewired
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.rewired import GatheredThere, There, values_rewired
 from hopscope.problem.retrieval import RetrievalProblem
@@ -142,3 +142,13 @@ def test_rows_in_use_that_are_as_they_are_look_at_all_chains_alike_meanwhile() -
     kept: Draft = dict.fromkeys(ROWS[:2], UNIFORM) | {Row(1, 1, 4): KEEP}
     plain, alike = (errors_rewired(evaluator, kept, named, ROWS[:2], 1) for named in ({}, {Row(1, 1, 4): ()}))
     assert float((plain - alike).abs().max()) > 1e-2
+
+
+def test_values_go_round_those_that_there_are() -> None:
+    """Where a tokenizer gives a chain no value of its own, three take turns of four."""
+    line, values = [*range(10, 20)], [range(1, 2), range(4, 6), range(7, 8)]
+    turns = [_with_others(line, values, by)[0] for by in range(4)]
+    assert turns[0] == turns[3] == [*range(10)]
+    assert turns[1] == [0, 4, 5, 2, 3, 7, 6, 1, 8, 9]
+    assert turns[2] == [0, 7, 2, 3, 1, 6, 4, 5, 8, 9]
+    assert _with_others(line, [], 2)[0] == [*range(10)]
