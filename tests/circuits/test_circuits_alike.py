@@ -262,6 +262,8 @@ def test_a_row_off_at_its_positional_mean_may_not_tie_a_pair_by_a_loud_look_belo
     assert (asked.background, asked.as_they_are[row]) == ([row], ())
     assert asked.blinded == asked.base
     assert sufficiency(asked).numbers["alike_mse"] < host.bar
+    name = min(row for row in asked.outside if row.query == 0 and host.units.hypotheses.chainless(row))
+    assert _judged(host, {**host.circuit, name: POSITIONAL}).as_they_are == {}
 
 
 def test_a_head_that_ties_pairs_may_be_off_at_its_positional_mean_where_it_looks_back_from_names(host: Host) -> None:

@@ -41,7 +41,7 @@ also where its row looks at the same role of other chains instead; else a row th
 where it reads nothing, or the same in every chain, was needed for it. 14: rows at their mean or positional mean gather
 in rewired sequences as uniform ones do, and what all of them write is the average while the values of a pair go round
 all chains: it says nothing of any chain, where the next chain's values would say something false; rows at their
-positional mean look at all chains alike where those at their mean do.
+positional mean behind another role of their line look at all chains alike, as those at their mean do.
 """
 
 
