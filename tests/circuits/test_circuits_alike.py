@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
@@ -13,7 +11,6 @@ from hopscope.circuits import evaluator
 from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike, errors_rewired
 from hopscope.circuits.apply import Drawer
 from hopscope.circuits.certificate import Evidence, certify
-from hopscope.circuits.certificate.circuit_alone import sufficiency
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.certificate.places import _moved
 from hopscope.circuits.chains import ChainsSeen
@@ -251,19 +248,6 @@ def test_a_row_at_its_positional_mean_is_averaged_over_all_sequences_where_few_g
 
 def _judged(host: Host, program: Draft) -> Evidence:
     return Evidence(host.evaluator, host.units.hypotheses, program, host.bar, 1, calibration.QUICK)
-
-
-def test_a_row_off_at_its_positional_mean_may_not_tie_a_pair_by_a_loud_look_below_what_is_named(host: Host) -> None:
-    """The value stands right behind its name, so that by place it is its own."""
-    asked = Evidence(host.evaluator, host.units.hypotheses, host.circuit, host.bar, 1, calibration.QUICK)
-    row = min(row for row in asked.outside if row.query == 1 and host.units.hypotheses.chainless(row))
-    positional = replace(host, circuit={**host.circuit, row: POSITIONAL})
-    asked = _judged(positional, positional.circuit)
-    assert (asked.background, asked.as_they_are[row]) == ([row], ())
-    assert asked.blinded == asked.base
-    assert sufficiency(asked).numbers["alike_mse"] < host.bar
-    name = min(row for row in asked.outside if row.query == 0 and host.units.hypotheses.chainless(row))
-    assert _judged(host, {**host.circuit, name: POSITIONAL}).as_they_are == {}
 
 
 def test_a_head_that_ties_pairs_may_be_off_at_its_positional_mean_where_it_looks_back_from_names(host: Host) -> None:

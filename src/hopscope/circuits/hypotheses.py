@@ -98,11 +98,6 @@ class Hypotheses:
         own = [mean[role if role == row.query else roles + role] for role in range(roles)]
         return Form(Intervention.MEAN, (), (*own, *mean[roles:]))
 
-    def in_its_line(self, row: Row) -> bool:
-        """Whether a row may attend to another role of its own pair, or fact."""
-        fact = self._problem.fact_of(row.query)
-        return fact > 0 and any(self._problem.fact_of(key) == fact for key in self._others(row))
-
     def weights(self, row: Row) -> list[float]:
         """Mean weight of a row on every role of its own chain."""
         weights: list[float] = self._maps.same[0, row.layer, row.head, row.query].double().tolist()

@@ -17,7 +17,6 @@ from hopscope.circuits.form import (
     CHOSEN,
     IDENTITY,
     KEEP,
-    POSITIONAL,
     UNIFORM,
     ZERO,
     Form,
@@ -116,13 +115,9 @@ class Claimed(Sampling):
 
     @cached_property
     def as_they_are(self) -> Mapping[Row, tuple[int, ...]]:
-        """The rows in use whose own pattern is all that the circuit says of them, and the keys that it names; and those
-        off at their positional mean whose line has another role before them, of which it names none: that one they know
-        by place, and of what stands in other lines places tell nothing, as lines are shuffled."""
+        """The rows in use whose own pattern is all that the circuit says of them, and the keys that it names."""
         rows = (row for row in self.rows if self.program[row] == KEEP)
-        named = {row: tuple(path.key for path in self.paths if path.row == row) for row in rows}
-        places = [row for row in self.background if self.program[row] == POSITIONAL]
-        return named | {row: () for row in places if self.hypotheses.in_its_line(row)}
+        return {row: tuple(path.key for path in self.paths if path.row == row) for row in rows}
 
     @cached_property
     def outside(self) -> list[Row]:

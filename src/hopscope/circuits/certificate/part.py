@@ -40,8 +40,7 @@ they rest, by which it refused circuits of models that a head without its rest c
 also where its row looks at the same role of other chains instead; else a row that rests at a key of its own chain,
 where it reads nothing, or the same in every chain, was needed for it. 14: rows at their mean or positional mean gather
 in rewired sequences as uniform ones do, and what all of them write is the average while the values of a pair go round
-all chains: it says nothing of any chain, where the next chain's values would say something false; rows at their
-positional mean behind another role of their line look at all chains alike, as those at their mean do.
+all chains: it says nothing of any chain, where the next chain's values would say something false.
 """
 
 
