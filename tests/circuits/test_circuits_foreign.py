@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
+from plain_gpt2 import PlainGPT2, parts, untrain
 from small_models import disguised_witness, random_model
 from torch import Tensor, nn
 
@@ -19,100 +18,11 @@ from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.subject import ABLATIONS
 from hopscope.errors import InputError
-from hopscope.model.transformer import Transformer
 from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
 
 FEW = Budget(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
 PROOF = Proof(sequences=64, deciding=64, few=16, rough=4, draws=40, halves=4)
-
-
-class PlainAttention(nn.Module):
-    """As a tutorial has it: one product for queries, keys and values."""
-
-    def __init__(self, width: int, heads: int, inner: int) -> None:
-        super().__init__()
-        self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * inner), nn.Linear(inner, width)
-        self.pattern, self.causal = nn.Identity(), True
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in self.qkv(x).chunk(3, dim=-1))
-        scores = q @ k.mT / math.sqrt(q.shape[-1])
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1) & self.causal
-        pattern = self.pattern(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1))
-        return self.out((pattern @ v).transpose(1, 2).flatten(2))
-
-    def reset(self, head: int) -> None:
-        inner = self.out.in_features
-        here = slice(head * inner // self.heads, (head + 1) * inner // self.heads)
-        for part in range(3):
-            self.qkv.weight.view(3, inner, -1)[part, here].normal_(std=0.02)
-            self.qkv.bias.view(3, inner)[part, here] = 0
-        self.out.weight[:, here].normal_(std=0.02)
-
-
-class PlainBlock(nn.Module):
-    def __init__(self, norm: Callable[[], nn.Module], width: int, heads: int, inner: int, mlp: bool) -> None:
-        super().__init__()
-        self.first, self.attention = norm(), PlainAttention(width, heads, inner)
-        self.second = norm() if mlp else None
-        self.up, self.down = (nn.Linear(width, 4 * width), nn.Linear(4 * width, width)) if mlp else (None, None)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attention(self.first(x))
-        if self.second is None or self.up is None or self.down is None:
-            return x
-        return x + self.down(F.gelu(self.up(self.second(x)), approximate="tanh"))
-
-
-class PlainGPT2(nn.Module):
-    """A GPT-2 on vectors with the weights of one of ours."""
-
-    def __init__(self, ours: Transformer) -> None:
-        super().__init__()
-        shape = ours.shape
-        norm = (lambda: nn.LayerNorm(shape.d_model)) if shape.layer_norm else nn.Identity
-        inner = shape.heads * shape.d_head
-        self.embed, self.reads = nn.Linear(shape.d_input, shape.d_model), shape.reads
-        self.blocks = nn.ModuleList(
-            PlainBlock(norm, shape.d_model, shape.heads, inner, shape.mlp) for _ in range(shape.layers)
-        )
-        self.norm, self.read = norm(), nn.Linear(shape.d_model, shape.d_output)
-        self.requires_grad_(False)
-        _copy(self.embed, ours.embed)
-        _copy(self.norm, ours.norm)
-        _copy(self.read, ours.read)
-        for mine, theirs in zip(self.blocks, ours.blocks, strict=True):
-            _copy(mine.first, theirs.attention_norm)
-            qkv = [getattr(theirs.attention, name) for name in ("query", "key", "value")]
-            mine.attention.qkv.weight.copy_(torch.cat([one.weight[0].T for one in qkv]))
-            mine.attention.qkv.bias.copy_(torch.cat([one.bias[0, 0] for one in qkv]))
-            _copy(mine.attention.out, theirs.attention.out)
-            if mine.second is not None:
-                _copy(mine.second, theirs.mlp_norm)
-                _copy(mine.up, theirs.mlp.up)
-                _copy(mine.down, theirs.mlp.down)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        x = self.embed(inputs)
-        for block in self.blocks:
-            x = block(x)
-        return self.read(self.norm(x[:, -self.reads :]))
-
-
-def _copy(mine: Any, theirs: Any) -> None:
-    if not isinstance(mine, nn.Identity):
-        mine.weight.copy_(theirs.weight[0].T.squeeze(1))
-        mine.bias.copy_(theirs.bias[0, 0])
-
-
-def parts(gpt: Any) -> hs.Parts:
-    patterns = [block.attention.pattern for block in gpt.blocks]
-    return hs.Parts(gpt.embed, gpt.blocks, lambda x: gpt.read(gpt.norm(x)), patterns)
-
-
-def untrain(gpt: Any, layer: int, head: int) -> None:
-    gpt.blocks[layer].attention.reset(head)
 
 
 PROBLEM = hs.RetrievalProblem(hops=2)

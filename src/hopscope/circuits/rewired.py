@@ -99,11 +99,14 @@ class GatheredThere(Edit):
     ) -> None:
         self._inner, self._rows, self._where = inner, [*rows], where
         self._gathered: dict[int, Stream] = {}
-        count = sum(self._gather(model, there) for there in theres)
+        count = 0
+        for there in theres:
+            self._gather(model, there)
+            count += 1
         self._gathered = {layer: wrote / count for layer, wrote in self._gathered.items()}
 
-    def _gather(self, model: Readable, there: There) -> int:
-        """Add what the rows write there; gives 1, for one more."""
+    def _gather(self, model: Readable, there: There) -> None:
+        """Add what the rows write there."""
         x = there.inputs
         for layer in range(1 + max((row.layer for row in self._rows), default=-1)):
             seen = Recorder(there.edit)
@@ -114,7 +117,6 @@ class GatheredThere(Edit):
                 wrote = wrote.gather(2, there.at[None, :, :, None].expand_as(wrote))
                 self._gathered[layer] = self._gathered[layer] + wrote if layer in self._gathered else wrote
             x = after
-        return 1
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern of the inner edit; these rows look at nothing but their own position."""
