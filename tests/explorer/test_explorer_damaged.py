@@ -1,0 +1,116 @@
+"""What is damaged, or of something else, is left out of a page; the page says so, and so does the shell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+from explored import witness_recipes
+from known_run import circuit_json
+from page_reader import Reader, told
+
+from hopscope.cli.explore import command
+from hopscope.explorer.gather import exhibit
+from hopscope.explorer.page import build
+from hopscope.training.run import RunFolder
+from hopscope.training.run_records import ModelResult, Result
+
+
+@pytest.fixture(autouse=True)
+def _witness_architecture():
+    with witness_recipes():
+        yield
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("emergence.json", lambda text: text[:-40], "emergence.json is not readable"),
+        ("emergence.json", lambda text: text.replace('"seed": 0', '"seed": 1', 1), "emergence.json is damaged"),
+        ("emergence-maps.json", lambda text: text.replace('"layers": 3', '"layers": 2'), "maps.json is damaged"),
+        ("circuit.json", lambda text: text.replace('"bar": 0.05', '"bar": "low"'), "circuit.json is damaged"),
+        ("circuit.json", lambda text: text.replace('"seed": 0', '"seed": 9'), "The circuit beside the run is of an"),
+        ("metrics.jsonl", lambda text: "{}\n" + text, "metrics.jsonl"),
+    ],
+)  # fmt: skip
+def test_what_is_damaged_is_left_out_and_said(run, tmp_path, name, damage, words):
+    hurt = tmp_path / "hurt"
+    shutil.copytree(run.path, hurt)
+    text = (hurt / name).read_text()
+    assert damage(text) != text
+    (hurt / name).write_text(damage(text))
+    one = exhibit(RunFolder(hurt), 0)
+    assert words in " ".join(one.missing)
+    page = build([one])
+    assert words.split(":")[0] in Reader(page.html).text
+    assert page.damaged == one.damaged
+    assert (words in " ".join(one.damaged)) == ("is of an" not in words)
+
+
+def test_damage_is_said_in_the_shell_too_with_the_path_as_it_is_written(run, tmp_path, monkeypatch):
+    """Who writes a page from a script never sees what the page says."""
+    shutil.copytree(run.path, tmp_path / "hurt")
+    (tmp_path / "hurt" / "circuit.json").write_bytes(b"\xff\xfe")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(command, ["hurt"])
+    assert done.exit_code == 0
+    assert done.stdout.strip() == "hurt/explorer.html"
+    assert "left out: hurt/circuit.json is not readable" in done.stderr
+
+
+def test_without_metrics_the_steps_are_those_of_the_result(run, tmp_path):
+    """The recipe's are only the most, where a run ends once it has learned."""
+    finished = RunFolder(shutil.copytree(run.path, tmp_path / "finished"))
+    last = max(finished.checkpoints)
+    finished.finish(Result(last, 64, (ModelResult(0, 0, "0", 0.1, (0.1,) * 3, 0.2, 0.1, (0.1,) * 3),)))
+    (finished.path / "metrics.jsonl").write_text("{}")
+    assert exhibit(RunFolder(finished.path), 0).steps == last
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.write_text(path.read_text()[:-40]), "result.json is not readable"),
+        (lambda path: path.write_text("[]"), "result.json is not the result of a finished run"),
+        (lambda path: (path.unlink(), path.mkdir()), "result.json"),
+        (lambda path: None, "result.json is not of the models of this run"),
+        (None, ""),
+    ],
+)
+def test_a_damaged_result_is_left_out_and_said(run, tmp_path, damage, words):
+    finished = RunFolder(shutil.copytree(run.path, tmp_path / "finished"))
+    seed = 7 if "models" in words else finished.seeds[0]
+    finished.finish(Result(600, 64, (ModelResult(0, seed, "0", 0.1, (0.1,) * 3, 0.2, 0.1, (0.1, 0.2, 0.3)),)))
+    if damage is not None:
+        damage(finished.path / "result.json")
+    one = exhibit(RunFolder(finished.path), 0)
+    reader = Reader(build([one]).html)
+    if damage is None:
+        assert told(reader)["models"][0]["held_out"] == {"n": 64, "loss": 0.2, "partial": [0.1, 0.2, 0.3]}
+        assert one.missing == ()
+    else:
+        assert words in " ".join(one.missing)
+        assert words in reader.text
+        assert told(reader)["models"][0]["held_out"] is None
+
+
+def test_a_circuit_of_the_same_seed_and_shape_by_another_recipe_is_not_shown(run, tmp_path):
+    """As of a run with other steps or another learning rate, copied here."""
+    other = tmp_path / "other"
+    shutil.copytree(run.path, other)
+    circuit_json(RunFolder(other), other / "circuit.json", model="0123456789abcdef")
+    one = exhibit(RunFolder(other), 0)
+    assert one.circuit is None
+    assert "The circuit beside the run is of another model" in " ".join(one.missing)
+
+
+def test_an_emergence_of_another_circuit_is_not_shown(run, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(run.path, other)
+    record = json.loads((other / "circuit.json").read_text())
+    circuit_json(RunFolder(other), other / "circuit.json", paths=record["paths"][:-1])
+    one = exhibit(RunFolder(other), 0)
+    assert one.emergence is None
+    assert "not of this circuit" in " ".join(one.missing)
