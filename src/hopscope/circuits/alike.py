@@ -4,6 +4,7 @@ the former look at all chains alike, and the latter gather in rewired sequences.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 
 import torch
 from jaxtyping import Float
@@ -80,6 +81,16 @@ class ChainsAlike(Edit):
         self._named: dict[tuple[int, int], dict[int, Collection[int]]] = {}
         for row, keys in named.items():
             self._named.setdefault((row.layer, row.head), {})[row.query] = keys
+
+    def among(self, layer: int, heads: Sequence[int]) -> Edit | None:
+        """The same of some heads of a layer, where the edit before can be had so."""
+        inner, some = self._inner.among(layer, heads), copy(self)
+        if inner is None:
+            return None
+        some._inner = inner
+        named = {at: self._named.get((layer, head)) for at, head in enumerate(heads)}
+        some._named = {(layer, at): keys for at, keys in named.items() if keys is not None}
+        return some
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern of the edit before, with chains alike in the rows that are asked for."""

@@ -8,7 +8,8 @@ key's relation to it. Only `alike` and `moved` compare a query's keys with each 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
 from functools import cached_property
 
 import torch
@@ -169,6 +170,12 @@ class _Layer:
                     out[at, :, head] = self._changed(pattern[at, :, head], forms)
         return out
 
+    def among(self, heads: Sequence[int]) -> _Layer:
+        """The same of some heads alone."""
+        some = copy(self)
+        some._variants = [self._variants[head] for head in heads]
+        return some
+
     def fixed(self) -> FixedRows | None:
         """All that the programs put in place; None if any of it depends on the model's own patterns."""
         rows = {}
@@ -227,11 +234,11 @@ def factors(form: Form, query: int, roles: int) -> Float[Tensor, " relation"]:
     return factor
 
 
-def by_layer(program: Program, layers: int) -> list[LayerForms]:
-    """A program's forms, layer by layer and head by head; rows that are kept are left out."""
+def by_layer(program: Program, layers: int, skipped: Collection[tuple[int, int]] = frozenset()) -> list[LayerForms]:
+    """A program's forms, layer by layer and head by head; rows that are kept, or of a skipped head, are left out."""
     split: list[dict[int, list[tuple[int, Form]]]] = [{} for _ in range(layers)]
     for row, form in program.items():
-        if form.kind is not Intervention.KEEP:
+        if form.kind is not Intervention.KEEP and (row.layer, row.head) not in skipped:
             split[row.layer].setdefault(row.head, []).append((row.query, form))
     # Query roles of one head are all different, so forms are never compared.
     return [{head: tuple(sorted(rows)) for head, rows in heads.items()} for heads in split]
@@ -248,8 +255,14 @@ class ProgramEdit(Edit):
     """
 
     def __init__(self, programs: Sequence[Sequence[LayerForms]], heads: int, drawer: Drawer) -> None:
-        self._layers = [_Layer(forms, heads, drawer) for forms in zip(*programs, strict=True)]
+        self._layers = dict(enumerate(_Layer(forms, heads, drawer) for forms in zip(*programs, strict=True)))
         self._candidates = len(programs)
+
+    def among(self, layer: int, heads: Sequence[int]) -> Edit:
+        """What the programs do to some heads of a layer."""
+        some = copy(self)
+        some._layers = {layer: self._layers[layer].among(heads)}
+        return some
 
     def fixed(self, layer: int) -> FixedRows | None:
         """What the programs put in place, if that is all they do; else None."""

@@ -122,6 +122,11 @@ class Evaluator(ABC):
         """The same batch under a model in which some heads, given as (layer, head) from 0, have initial weights."""
 
     @property
+    def skipped(self) -> frozenset[tuple[int, int]]:
+        """Layer and head of those that write nothing and are not computed; what a program makes of them is all one."""
+        return frozenset()
+
+    @property
     def sequences(self) -> int:
         """How many sequences the batch has."""
         return self.batch.inputs.shape[0]
@@ -180,7 +185,7 @@ class Evaluator(ABC):
         """Errors of all sequences in one pass, for as many programs at a time as go through together."""
         for program in programs:
             self._check(program)
-        forms = [by_layer(program, self.shape.layers) for program in programs]
+        forms = [by_layer(program, self.shape.layers, self.skipped) for program in programs]
         starts = [min(self._shared(one), self.shape.layers - 1) for one in forms]
         order = sorted(range(len(programs)), key=lambda number: starts[number])
         at_once = max(1, self._positions_at_once // self.where.role.numel())
@@ -223,7 +228,7 @@ class Evaluator(ABC):
 
     def depart_from(self, program: Program) -> None:
         """Make `program` the one (the trunk) whose layers are computed once; candidates near it are then cheap."""
-        forms = by_layer(program, self.shape.layers)
+        forms = by_layer(program, self.shape.layers, self.skipped)
         same = self._shared(forms)
         self._trunk = forms
         self._streams = {layer: x for layer, x in self._streams.items() if layer <= same}

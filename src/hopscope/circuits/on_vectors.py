@@ -13,6 +13,7 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.rewired import Rewired, values_rewired
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Seam, Stream
+from hopscope.model.fast import FastTransformer
 from hopscope.model.initial_weights import AS_TORCH, InitialWeights
 from hopscope.model.transformer import Transformer
 from hopscope.model.untrained import with_untrained_heads
@@ -97,6 +98,11 @@ class VectorEvaluator(OnVectors):
         """The model."""
         return self._transformer
 
+    @property
+    def skipped(self) -> frozenset[tuple[int, int]]:
+        """The heads that write nothing, if this transformer knows of them."""
+        return self.transformer.skipped if isinstance(self.transformer, FastTransformer) else frozenset()
+
     def on(self, batch: Batch) -> VectorEvaluator:
         """The same model on another batch."""
         return VectorEvaluator(self.transformer, self.problem, batch, self.initial)
@@ -125,4 +131,6 @@ def single(transformer: Transformer, model: int) -> Transformer:
         raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
     alone = type(transformer)(transformer.shape, 1)
     alone.load_state_dict({name: tensor[model : model + 1] for name, tensor in transformer.state_dict().items()})
+    if isinstance(alone, FastTransformer):
+        alone.compute_those_that_write()
     return alone.requires_grad_(False)

@@ -11,7 +11,8 @@ which are none.) Interchange interventions, Geiger et al. 2021.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -113,10 +114,26 @@ class GatheredThere(Edit):
             after = model.run(x, start=layer, stop=layer + 1, edit=seen)
             if any(row.layer == layer for row in self._rows):
                 alone = seen.patterns[0].masked_fill(~self._elsewhere(layer, there.where, seen.patterns[0]), 0.0)
-                wrote = model.written_of(layer, alone, x) - model.written_of(layer, torch.zeros_like(alone), x)
+                nothing = model.written_of(
+                    layer, torch.zeros_like(alone[:, :1]), x[:, :1]
+                )  # the same for all sequences
+                wrote = model.written_of(layer, alone, x) - nothing
                 wrote = wrote.gather(2, there.at[None, :, :, None].expand_as(wrote))
                 self._gathered[layer] = self._gathered[layer] + wrote if layer in self._gathered else wrote
             x = after
+
+    def among(self, layer: int, heads: Sequence[int]) -> Edit | None:
+        """The same of some heads of a layer, where the inner edit can be had so."""
+        inner, some = self._inner.among(layer, heads), copy(self)
+        if inner is None:
+            return None
+        some._inner = inner
+        some._rows = [
+            Row(layer, heads.index(row.head), row.query)
+            for row in self._rows
+            if (row.layer == layer and row.head in heads)
+        ]
+        return some
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern of the inner edit; these rows look at nothing but their own position."""

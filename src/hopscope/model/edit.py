@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -38,6 +38,13 @@ class FixedRows:
 class Edit:
     """What is changed on the way through: nothing here; subclasses override what they change. Layers are numbered from
     0."""
+
+    def among(self, layer: int, heads: Sequence[int]) -> Edit | None:
+        """The same edit of a layer of which some heads alone, from 0, are computed, since the others write nothing.
+
+        None, as here, where it must see the patterns of all.
+        """
+        return None
 
     def fixed(self, layer: int) -> FixedRows | None:
         """All that `pattern` does to a layer, where this is known beforehand; None where it must see the pattern."""

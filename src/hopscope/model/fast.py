@@ -9,16 +9,14 @@ forward pass are those of `transformer.py`; tests check that values and gradient
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import groupby
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
-from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
 from hopscope.model.kernels import attention as attention_kernels
 from hopscope.model.kernels import fused_attention, fused_block, gpu_products
@@ -27,6 +25,7 @@ from hopscope.model.kernels.gelu import gelu
 from hopscope.model.kernels.products import Bias, Flat, Weight, affine
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.precision import DTYPES, Precision
+from hopscope.model.some_heads import Present, SomeColumns, SomeHeads
 from hopscope.model.transformer import Attention, Block, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -45,15 +44,14 @@ class FastBlock(Block):
     """The precision in which a stream goes through `fused_block.py`, where that takes its sizes and nothing inside is
     asked for; None for never."""
 
-    present: Int[Tensor, " inner"] | None = None
-    """The columns of queries, keys and values, head after head, that are computed, where the other heads write nothing;
-    None for all."""
+    present: Present | None = None
+    """The heads that are computed, where the others write nothing; None for all."""
 
     def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
         """See `Block.forward`."""
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
-        attention = self._computed(edit)
+        attention, edit = self._computed(edit)
         rows = query_rows = x.flatten(1, 2)
         if last != positions:
             x = x[:, :, -last:]
@@ -61,7 +59,8 @@ class FastBlock(Block):
         small = not attention.held and attention_kernels.fits(positions, attention.d_head, rows.device)
         fixed = self._fixed(edit, rows) if small and edit is not None else None
         if not attention.heads:
-            written = attention.out.bias.to(rows.dtype)  # else the stream would become fp32 here
+            bias = attention.out.bias.to(rows.dtype)  # else the stream would become fp32 here
+            written = bias.expand_as(query_rows)
         elif small and (fixed is not None or (self.fused and edit is None)):
             written = self._fused(attention, rows, query_rows, batch, fixed)
         else:
@@ -77,23 +76,36 @@ class FastBlock(Block):
             out = out + _affine(hidden, self.mlp.down.weight, self.mlp.down.bias)
         return out.view(x.shape)
 
-    def _computed(self, edit: Edit | None) -> Attention | _Present:
-        """The heads to compute: without an edit, only those that write something."""
-        if self.present is None or edit is not None or self.attention.held:
-            return self.attention
-        return _Present.of(self.attention, self.present)
+    def _computed(self, edit: Edit | None) -> tuple[Attention | SomeHeads, Edit | None]:
+        """The heads to compute, only those that write something unless an edit must see all, and what it does to
+        them."""
+        present = self.present
+        if present is None or self.attention.held or not present.holds_of(self.attention):
+            return self.attention, edit
+        among = None if edit is None else edit.among(self.layer, present.heads)
+        if edit is not None and among is None:
+            return self.attention, edit
+        return SomeHeads.of(self.attention, present), among
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        """The heads that are not computed unless an edit must see them."""
+        attention, _ = self._computed(None)
+        if attention is self.attention or self.present is None:
+            return ()
+        return tuple(head for head in range(self.attention.heads) if head not in self.present.heads)
 
     def goes_whole(self, x: Stream) -> bool:
         """Whether a stream goes through `fused_block.py` where nothing inside is asked for."""
-        silent = self.present is not None and not len(self.present)
+        silent = self.present is not None and not self.present.heads
         if self.whole is None or x.dtype != DTYPES[self.whole] or silent or self.attention.held:
             return False
         return fused_block.fits(self.whole, x.shape[2], x.shape[3], self.attention.d_head)
 
     def parts(self) -> fused_block.BlockParts:
         """The sizes and weights of this block, without heads that write nothing."""
-        attention = self._computed(None)
-        maps: list[Linear | _Map] = [attention.query, attention.key, attention.value, attention.out]
+        attention, _ = self._computed(None)
+        maps: list[Linear | SomeColumns] = [attention.query, attention.key, attention.value, attention.out]
         norms = [self.attention_norm]
         if self.mlp is not None:
             maps += [self.mlp.up, self.mlp.down]
@@ -108,7 +120,7 @@ class FastBlock(Block):
 
     def _attend(
         self,
-        attention: Attention | _Present,
+        attention: Attention | SomeHeads,
         rows: Flat,
         query_rows: Float[Tensor, "model query_row d_in"],
         batch: int,
@@ -132,7 +144,7 @@ class FastBlock(Block):
 
     def _fused(
         self,
-        attention: Attention | _Present,
+        attention: Attention | SomeHeads,
         rows: Flat,
         query_rows: Float[Tensor, "model query_row d_in"],
         batch: int,
@@ -140,7 +152,7 @@ class FastBlock(Block):
     ) -> Float[Tensor, "model query_row d_model"]:
         """What attention writes to the stream, computed without keeping its pattern."""
 
-        def made(rows: Flat, *maps: Linear | _Map) -> Float[Tensor, "sequence pos made"]:
+        def made(rows: Flat, *maps: Linear | SomeColumns) -> Float[Tensor, "sequence pos made"]:
             flat = self._made(attention, rows, *maps)
             return flat.view(rows.shape[0] * batch, -1, flat.shape[-1])
 
@@ -158,7 +170,7 @@ class FastBlock(Block):
         return _affine(brought.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(
-        self, attention: Attention | _Present, rows: Flat, *maps: Linear | _Map
+        self, attention: Attention | SomeHeads, rows: Flat, *maps: Linear | SomeColumns
     ) -> Float[Tensor, "model row made"]:
         """The normalised rows through each map, side by side: one product for all, so that rows are read once."""
         weights, biases = [one.weight for one in maps], [one.bias for one in maps]
@@ -168,44 +180,12 @@ class FastBlock(Block):
         return _after(self.attention_norm, rows, torch.cat(weights, dim=-1), torch.cat(biases, dim=-1))
 
     def _heads(
-        self, attention: Attention | _Present, rows: Flat, batch: int, *maps: Linear | _Map
+        self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns
     ) -> tuple[Heads, ...]:
         """The normalised rows through each map, cut into heads."""
         made = self._made(attention, rows, *maps)
         made = made.view(rows.shape[0] * batch, -1, made.shape[-1])
         return tuple(_cut(part, attention) for part in torch.chunk(made, len(maps), dim=-1))
-
-
-class _Map(NamedTuple):
-    """Some columns or rows of a linear map."""
-
-    weight: Weight
-    bias: Bias
-
-
-class _Present(NamedTuple):
-    """Some heads of an attention, as if there were no others."""
-
-    heads: int
-    d_head: int
-    causal: bool
-    held: tuple[HeldHead, ...]
-    mask: Callable[[int, Heads], Float[Tensor, "query key"]]
-    query: _Map
-    key: _Map
-    value: _Map
-    out: _Map
-
-    @classmethod
-    def of(cls, attention: Attention, numbers: Int[Tensor, " inner"]) -> _Present:
-        """The heads to which these columns belong."""
-        query, key, value = (
-            _Map(one.weight.index_select(2, numbers), one.bias.index_select(2, numbers))
-            for one in (attention.query, attention.key, attention.value)
-        )
-        out = _Map(attention.out.weight.index_select(1, numbers), attention.out.bias)
-        heads = len(numbers) // attention.d_head
-        return cls(heads, attention.d_head, attention.causal, (), attention.mask, query, key, value, out)
 
 
 class FastTransformer(Transformer):
@@ -217,8 +197,21 @@ class FastTransformer(Transformer):
         """Skip the heads that no model has left. They must write nothing; answers and gradients then stay the same."""
         for block, heads in zip(self.blocks, left.any(dim=0), strict=True):
             assert isinstance(block, FastBlock)
-            numbers = heads.repeat_interleave(block.attention.d_head).nonzero().flatten()
-            block.present = None if heads.all() else numbers.to(block.attention.out.weight.device)
+            block.present = None if heads.all() else Present.of(block.attention, heads)
+
+    def compute_those_that_write(self) -> None:
+        """Skip the heads whose output weights are zero, as those of pruned ones are, until weights are written to."""
+        blocks = [block for block in self.blocks if isinstance(block, FastBlock)]
+        outs = [block.attention.out.weight.view(self.models, self.shape.heads, -1) for block in blocks]
+        self.compute_only(torch.stack([out.any(dim=2) for out in outs], dim=1).cpu())
+        for block in blocks:
+            block.present = block.present and block.present.until_written_to(block.attention)
+
+    @property
+    def skipped(self) -> frozenset[tuple[int, int]]:
+        """Layer and head, from 0, of those that are skipped unless an edit must see them."""
+        blocks = [block for block in self.blocks if isinstance(block, FastBlock)]
+        return frozenset((block.layer, head) for block in blocks for head in block.skipped)
 
     def fuse(self) -> None:
         """Send attention through the kernels of the device that holds the weights, if this machine has any."""
@@ -253,14 +246,14 @@ class FastTransformer(Transformer):
         return _after(self.norm, x.flatten(1, 2), self.read.weight, self.read.bias).view(*x.shape[:3], -1)
 
 
-def _write(attention: Attention | _Present, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:
+def _write(attention: Attention | SomeHeads, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:
     models, batch = pattern.shape[:2]
     brought = (pattern.flatten(0, 2) @ value).view(models, batch, attention.heads, -1, attention.d_head)
     rows = brought.transpose(2, 3).reshape(models, -1, attention.heads * attention.d_head)
     return _affine(rows, attention.out.weight, attention.out.bias)
 
 
-def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention | _Present) -> Heads:
+def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention | SomeHeads) -> Heads:
     x = x.view(*x.shape[:2], attention.heads, attention.d_head)
     return x.transpose(1, 2).reshape(-1, x.shape[1], attention.d_head)
 

@@ -35,7 +35,8 @@ def appendix_c(
 ) -> Figure:
     """Mean attention by role, a panel for each head, layers downward.
 
-    Rows are queries and columns keys, in the order of the sequence. What a row lacks to 1 goes to other chains.
+    Rows are queries and columns keys, in the order of the sequence; those on the left and at the bottom are named. What
+    a row lacks to 1 goes to other chains.
 
     Args:
         maps: mean attention, with roles by number, as from `hs.Model.attention()`.
@@ -50,12 +51,15 @@ def appendix_c(
     layers, heads = maps.shape[:2]
     with house():
         figure, grid = _grid(layers, heads, "Mean attention by role", silent)
+        lowest = _lowest(grid)
         for layer in range(layers):
             for head in range(heads):
                 axes = grid[layer][head]
                 _panel(axes, maps[layer, head][roles][:, roles].detach().numpy(), layer, head, silent)
-                axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
-                axes.set_yticks(range(len(names)), names, fontsize=4)
+                if axes.get_subplotspec().is_first_col():  # type: ignore[union-attr]
+                    axes.set_yticks(range(len(names)), names, fontsize=4)
+                if axes in lowest:
+                    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
                 for row, query in enumerate(names):
                     for column, key in enumerate(names):
                         if (layer + 1, head + 1, query, key) in framed:
@@ -72,8 +76,6 @@ def one_prompt(patterns: Float[Tensor, "layer head query key"], *, silent: Silen
             for head in range(heads):
                 axes = grid[layer][head]
                 _panel(axes, patterns[layer, head].detach().numpy(), layer, head, silent)
-                axes.set_xticks([])
-                axes.set_yticks([])
     return figure
 
 
@@ -92,11 +94,20 @@ def _grid(layers: int, heads: int, title: str, silent: SilentHeads) -> tuple[Fig
     return figure, [[axes] for axes in flat[:layers]]
 
 
+def _lowest(grid: list[list[Axes]]) -> list[Axes]:
+    """The panels below which there is none."""
+    flat = [axes for row in grid for axes in row]
+    columns = flat[0].get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
+    return flat[-columns:]
+
+
 def _panel(axes: Axes, values: NDArray[Any], layer: int, head: int, silent: SilentHeads) -> None:
     share = _PALE if (layer, head) in silent else 1.0
     axes.imshow(values, cmap=_MAP, vmin=0, vmax=1, interpolation="nearest", aspect="equal", alpha=share)
     axes.set_title(f"{layer + 1}.{head + 1}", fontsize=6, pad=2, alpha=max(share, 0.4))
     axes.grid(False)
+    axes.set_xticks([])
+    axes.set_yticks([])
     axes.tick_params(length=0, pad=1)
     for spine in axes.spines.values():
         spine.set_visible(True)

@@ -171,7 +171,8 @@ def save(figure: Figure, stem: Path | str) -> list[Path]:
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in FORMATS]
     for path in paths:
         write(figure, path)
-        figure.set_layout_engine("none")  # laid out now; a second time would widen the margins again
+        # Laid out now; a second time would widen the margins again. With any engine, "none" too, all is drawn twice.
+        figure.set_layout_engine(None)
     return paths
 
 

@@ -131,8 +131,12 @@ class Claimed(Sampling):
 
         A head that was pruned in training still attends somewhere; a random circuit of such heads would be no rival.
         """
-        silent = silent_heads(self.rough)
-        return [row for row in self.evaluator.live_rows if (row.layer, row.head) not in silent]
+        return [row for row in self.evaluator.live_rows if (row.layer, row.head) not in self._silent]
+
+    @cached_property
+    def _silent(self) -> frozenset[tuple[int, int]]:
+        """Layer and head of those that write nothing."""
+        return silent_heads(self.rough)
 
     @cached_property
     def free(self) -> list[Row]:
@@ -141,8 +145,10 @@ class Claimed(Sampling):
 
     @cached_property
     def gathering(self) -> list[Row]:
-        """The rows that are off and still gather from other positions: all but those at zero or at themselves."""
-        return [row for row in self.outside if self.program[row] not in (ZERO, IDENTITY)]
+        """The rows that are off and still gather from other positions, of heads that write something: all but those at
+        zero or at themselves."""
+        off = [row for row in self.outside if self.program[row] not in (ZERO, IDENTITY)]
+        return [row for row in off if (row.layer, row.head) not in self._silent]
 
     @cached_property
     def idle(self) -> Draft:

@@ -1,0 +1,122 @@
+"""Heads that write nothing are skipped where no edit must see them, and every number stays what it was."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from small_models import PROBLEM, random_model
+
+from hopscope.circuits.alike import errors_alike, errors_rewired
+from hopscope.circuits.form import ALIKE, IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Program, one_hot
+from hopscope.circuits.on_vectors import VectorEvaluator, single
+from hopscope.model.edit import Edit, Recorder
+from hopscope.model.fast import FastTransformer
+from hopscope.model.initial_weights import AS_TORCH
+from hopscope.model.untrained import with_untrained_heads
+from hopscope.theory.path import Row
+from hopscope.training.data import held_out
+
+HEADS, LAYERS = 4, 3
+SILENT = {(0, 0), (0, 3), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3)}
+"""Some of the first layer's, one of the second's, all of the last one's."""
+
+FORMS: list[Form] = [KEEP, UNIFORM, ZERO, IDENTITY, RESAMPLE, POSITIONAL, ALIKE, one_hot(2)]
+
+
+def _model(silent=SILENT) -> FastTransformer:
+    """Random weights, output weights of the silent heads zero; every head is computed."""
+    plain = random_model(PROBLEM, layers=LAYERS, heads=HEADS)
+    model = FastTransformer(plain.shape)
+    model.load_state_dict(plain.state_dict())
+    model.requires_grad_(False)
+    for layer, head in silent:
+        _out(model, layer, head).zero_()
+    return model
+
+
+def _out(model: FastTransformer, layer: int, head: int) -> torch.Tensor:
+    width = model.shape.d_head
+    return model.blocks[layer].attention.out.weight[:, head * width : (head + 1) * width]
+
+
+def _evaluators(silent=SILENT) -> tuple[VectorEvaluator, VectorEvaluator]:
+    """All heads computed; the same model, with those skipped that write nothing."""
+    whole, batch = _model(silent), held_out(PROBLEM, 12, 0, "skipped")
+    return VectorEvaluator(whole, PROBLEM, batch), VectorEvaluator(single(whole, 0), PROBLEM, batch)
+
+
+def _programs(count: int, forms: list[Form] = FORMS) -> list[Program]:
+    """Programs in which every row has a form, among others those of silent heads."""
+    drawn, rows = torch.Generator().manual_seed(0), [*product(range(LAYERS), range(HEADS), range(5))]
+    numbers = torch.randint(len(forms), (count, len(rows)), generator=drawn).tolist()
+    return [{Row(*row): forms[one] for row, one in zip(rows, some, strict=True)} for some in numbers]
+
+
+@pytest.mark.parametrize("forms", [FORMS, [UNIFORM, ZERO, IDENTITY, one_hot(2)], [KEEP, POSITIONAL]])
+def test_losses_under_programs_are_the_same(forms: list[Form]) -> None:
+    every, some = _evaluators()
+    assert every.skipped == frozenset()
+    assert some.skipped == SILENT
+    programs = _programs(6, forms)
+    torch.testing.assert_close(some.errors(programs), every.errors(programs), rtol=1e-4, atol=1e-5)
+    for evaluator in (every, some):
+        evaluator.depart_from(programs[0])
+    changed = [programs[0] | {Row(1, head, 4): UNIFORM} for head in range(HEADS)]
+    torch.testing.assert_close(some.errors(changed), every.errors(changed), rtol=1e-4, atol=1e-5)
+    assert len({*map(float, some.errors(changed).mean(dim=(1, 2)))}) > 1  # it matters which head a form is of
+
+
+def test_losses_where_rows_look_at_all_chains_alike_and_gather_in_rewired_sequences_are_the_same() -> None:
+    every, some = _evaluators()
+    program = _programs(1, [KEEP, UNIFORM, one_hot(2)])[0]
+    named = {row: (2,) for row, form in program.items() if form == KEEP}
+    off = [row for row, form in program.items() if form == UNIFORM]
+    assert any((row.layer, row.head) in SILENT for row in named)
+    torch.testing.assert_close(
+        errors_alike(some, program, named), errors_alike(every, program, named), rtol=1e-4, atol=1e-5
+    )
+    for pair in (1, 2):
+        both = [errors_rewired(one, program, named, off, pair) for one in (some, every)]
+        torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
+
+
+def test_who_must_see_a_pattern_sees_that_of_every_head() -> None:
+    every, some = _evaluators()
+    program = _programs(1)[0]
+    torch.testing.assert_close(some.role_maps(program).same, every.role_maps(program).same, rtol=1e-4, atol=1e-5)
+    seen = Recorder()
+    some.transformer.run(some.transformer.embed(some.batch.inputs[None]), edit=seen)
+    assert [pattern.shape[2] for pattern in seen.patterns] == [HEADS] * LAYERS
+
+
+def test_without_heads_a_layer_adds_its_bias_whatever_is_changed_there() -> None:
+    every, some = _evaluators({(1, head) for head in range(HEADS)})
+    for one in (every, some):
+        one.transformer.blocks[1].attention.out.bias += 1.0
+    programs = _programs(3)
+    torch.testing.assert_close(some.errors(programs), every.errors(programs), rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_that_is_written_to_afterwards_is_computed_again() -> None:
+    every, some = _evaluators()
+    for one in (every, some):
+        _out(one.transformer, 0, 3).add_(1.0)
+    assert {layer for layer, _ in some.skipped} == {1, 2}
+    programs = _programs(3)
+    torch.testing.assert_close(some.errors(programs), every.errors(programs), rtol=1e-4, atol=1e-5)
+    mixed = with_untrained_heads(single(_model(), 0), [(0, 0)], 0, AS_TORCH)
+    assert isinstance(mixed, FastTransformer)
+    assert (0, 0) not in mixed.skipped
+
+
+def test_an_edit_that_says_nothing_of_some_heads_alone_gets_them_all() -> None:
+    class Zeroed(Edit):
+        def pattern(self, layer, pattern):
+            assert pattern.shape[2] == HEADS
+            return torch.zeros_like(pattern)
+
+    every, some = _evaluators()
+    ways = [one.transformer.run(one.transformer.embed(one.batch.inputs[None]), edit=Zeroed()) for one in (every, some)]
+    torch.testing.assert_close(*ways)
