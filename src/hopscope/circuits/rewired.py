@@ -114,10 +114,8 @@ class GatheredThere(Edit):
             after = model.run(x, start=layer, stop=layer + 1, edit=seen)
             if any(row.layer == layer for row in self._rows):
                 alone = seen.patterns[0].masked_fill(~self._elsewhere(layer, there.where, seen.patterns[0]), 0.0)
-                nothing = model.written_of(
-                    layer, torch.zeros_like(alone[:, :1]), x[:, :1]
-                )  # the same for all sequences
-                wrote = model.written_of(layer, alone, x) - nothing
+                bias = model.written_of(layer, torch.zeros_like(alone[:, :1]), x[:, :1])  # the same for all sequences
+                wrote = model.written_of(layer, alone, x) - bias
                 wrote = wrote.gather(2, there.at[None, :, :, None].expand_as(wrote))
                 self._gathered[layer] = self._gathered[layer] + wrote if layer in self._gathered else wrote
             x = after
@@ -128,11 +126,8 @@ class GatheredThere(Edit):
         if inner is None:
             return None
         some._inner = inner
-        some._rows = [
-            Row(layer, heads.index(row.head), row.query)
-            for row in self._rows
-            if (row.layer == layer and row.head in heads)
-        ]
+        here = [row for row in self._rows if row.layer == layer and row.head in heads]
+        some._rows = [Row(layer, heads.index(row.head), row.query) for row in here]
         return some
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:

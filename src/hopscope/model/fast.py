@@ -79,21 +79,23 @@ class FastBlock(Block):
     def _computed(self, edit: Edit | None) -> tuple[Attention | SomeHeads, Edit | None]:
         """The heads to compute, only those that write something unless an edit must see all, and what it does to
         them."""
-        present = self.present
-        if present is None or self.attention.held or not present.holds_of(self.attention):
-            return self.attention, edit
-        among = None if edit is None else edit.among(self.layer, present.heads)
-        if edit is not None and among is None:
+        present = self._writing
+        among = None if edit is None or present is None else edit.among(self.layer, present.heads)
+        if present is None or (edit is not None and among is None):
             return self.attention, edit
         return SomeHeads.of(self.attention, present), among
 
     @property
+    def _writing(self) -> Present | None:
+        """The heads that are to be computed unless an edit must see all; None for all."""
+        present = self.present
+        return None if self.attention.held or not (present and present.holds_of(self.attention)) else present
+
+    @property
     def skipped(self) -> tuple[int, ...]:
         """The heads that are not computed unless an edit must see them."""
-        attention, _ = self._computed(None)
-        if attention is self.attention or self.present is None:
-            return ()
-        return tuple(head for head in range(self.attention.heads) if head not in self.present.heads)
+        present = self._writing
+        return () if present is None else tuple({*range(self.attention.heads)}.difference(present.heads))
 
     def goes_whole(self, x: Stream) -> bool:
         """Whether a stream goes through `fused_block.py` where nothing inside is asked for."""

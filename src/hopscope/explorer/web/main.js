@@ -76,7 +76,8 @@ async function start() {
     side(now, one, look);
     redraw($("time"), timePicture(one, look, Math.max(300, room($("time")))), slider(now, one));
     redraw($("heads"), (one.maps && one.arrays) || look.live ? headsPicture(one, { ...look, chosen: now.h >= 0 ? now.h : now.p >= 0 ? one.paths[now.p].layer * one.shape.heads + one.paths[now.p].head : -1, pick: (h) => go({ h, p: -1, q: -1 }) }, room($("heads")))
-      : el("p", { class: "empty" }, one.arrays ? "Neither weights nor role maps are here to show heads by." : "unpacking…"));
+      : el("p", { class: "empty" }, one.arrays ? "Neither weights nor role maps are here to show heads by." : "unpacking…"),
+      one.gone.length ? el("p", { class: "hint" }, "pale: taken away in training; they write nothing in the end") : null);
     controls(now);
     document.querySelectorAll(".static").forEach((section) => (section.hidden = Number(section.dataset.model) !== now.m));
     own = toHash(now);
