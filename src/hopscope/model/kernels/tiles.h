@@ -136,12 +136,27 @@ ALWAYS void finish_lines(Right right, int row, int rows, int column, const float
     }
 }
 
-/* Up to twice sixteen rows and columns of a product. */
+/* Sums of up to twice sixteen rows and columns, which are put where they belong while the next ones are made: products
+   and what comes after them do not wait for one another. */
+typedef struct { int tall, wide, row, column; float sums[4][SIDE * SIDE] ALIGNED; } Made;
+
+ALWAYS void finish_made(int rows, int columns, Right right, const Made *made) {
+    for (int low = 0; low <= made->tall; low++) {
+        const int from = made->row + low * SIDE;
+        if (made->wide && right.kind == ROUND && made->column + 2 * SIDE <= columns)
+            finish_lines(right, from, rows, made->column, made->sums[2 * low], made->sums[2 * low + 1]);
+        else
+            for (int aside = 0; aside <= made->wide; aside++)
+                finish_tile(right, from, rows, made->column + aside * SIDE, columns, made->sums[2 * low + aside]);
+    }
+}
+
+/* Up to twice sixteen rows and columns of a product; and the sums made before are finished. */
 ALWAYS void some_tiles(
     int tall, int wide, int rows, int columns, int words, Left left, const Word *panel, Right right, int row,
-    int column) {
+    int column, const Made *before, Made *made) {
     Square one, two, three, four;
-    float sums[4][SIDE * SIDE] ALIGNED;
+    float (*sums)[SIDE * SIDE] = made->sums;
     WRITTEN;
     FROM_SUMS(0, row, column)
     if (wide) FROM_SUMS(1, row, column + SIDE)
@@ -157,29 +172,26 @@ ALWAYS void some_tiles(
         if (tall) _tile_dpbf16ps(2, 5, 6);
         if (tall && wide) _tile_dpbf16ps(3, 5, 7);
     }
+    if (before) finish_made(rows, columns, right, before);
     TO_SUMS(0, row, column)
     if (wide) TO_SUMS(1, row, column + SIDE)
     if (tall) TO_SUMS(2, row + SIDE, column)
     if (tall && wide) TO_SUMS(3, row + SIDE, column + SIDE)
-    for (int low = 0; low <= tall; low++) {
-        const int from = row + low * SIDE;
-        if (wide && right.kind == ROUND && column + 2 * SIDE <= columns)
-            finish_lines(right, from, rows, column, sums[2 * low], sums[2 * low + 1]);
-        else
-            for (int aside = 0; aside <= wide; aside++)
-                finish_tile(right, from, rows, column + aside * SIDE, columns, sums[2 * low + aside]);
-    }
+    made->tall = tall, made->wide = wide, made->row = row, made->column = column;
 }
 
 /* left times panels: so many rows and columns, sums of so many words. */
 static void multiply(int rows, int columns, int words, Left left, const Word *panels, Right right) {
+    Made turns[2], *before = 0, *made = turns;
     for (int row = 0; row < rows; row += 2 * SIDE)
         for (int column = 0; column < columns; column += 2 * SIDE) {
             const Word *panel = panels + (int64_t)(column / PANEL) * words * PANEL + column % PANEL;
             const int tall = row + SIDE < rows, wide = column + SIDE < columns;
-            if (tall && wide) some_tiles(1, 1, rows, columns, words, left, panel, right, row, column);
-            else if (tall) some_tiles(1, 0, rows, columns, words, left, panel, right, row, column);
-            else if (wide) some_tiles(0, 1, rows, columns, words, left, panel, right, row, column);
-            else some_tiles(0, 0, rows, columns, words, left, panel, right, row, column);
+            if (tall && wide) some_tiles(1, 1, rows, columns, words, left, panel, right, row, column, before, made);
+            else if (tall) some_tiles(1, 0, rows, columns, words, left, panel, right, row, column, before, made);
+            else if (wide) some_tiles(0, 1, rows, columns, words, left, panel, right, row, column, before, made);
+            else some_tiles(0, 0, rows, columns, words, left, panel, right, row, column, before, made);
+            before = made, made = made == turns ? turns + 1 : turns;
         }
+    if (before) finish_made(rows, columns, right, before);
 }
