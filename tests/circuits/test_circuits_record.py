@@ -280,6 +280,11 @@ def test_drawing(tmp_path: Path) -> None:
     seen = VectorEvaluator(spare.transformer, spare.problem, held_out(spare.problem, 8))
     pale = appendix_c(seen.role_maps().same[0], spare.problem, silent=silent_heads(seen))
     assert [axes.images[0].get_alpha() for axes in pale.axes] == [1.0, 0.25, 1.0, 0.25]
+    named = [(bool(axes.get_yticklabels()), bool(axes.get_xticklabels())) for axes in pale.axes]
+    assert named == [(True, False), (False, False), (True, True), (False, True)], "roles are named at the edge"
+    wrapped = appendix_c(torch.rand(11, 1, 3, 3), spare.problem)  # eight panels in a row, then three
+    assert [bool(axes.get_xticklabels()) for axes in wrapped.axes[:11]] == [False] * 3 + [True] * 8
+    assert [number for number, axes in enumerate(wrapped.axes[:11]) if axes.get_yticklabels()] == [0, 8]
     title = pale.get_suptitle()
     assert title == "Mean attention by role\npale: heads that write nothing, such as pruned ones"
     patterns = witness.transformer.patterns(evaluator.batch.inputs[None])

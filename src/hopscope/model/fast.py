@@ -202,7 +202,10 @@ class FastTransformer(Transformer):
             block.present = None if heads.all() else Present.of(block.attention, heads)
 
     def compute_those_that_write(self) -> None:
-        """Skip the heads whose output weights are zero, as those of pruned ones are, until weights are written to."""
+        """Skip the heads whose output weights are zero, as those of pruned ones are, until weights are written to.
+
+        What is written by way of a tensor's `.data` is not seen: torch does not count it.
+        """
         blocks = [block for block in self.blocks if isinstance(block, FastBlock)]
         outs = [block.attention.out.weight.view(self.models, self.shape.heads, -1) for block in blocks]
         self.compute_only(torch.stack([out.any(dim=2) for out in outs], dim=1).cpu())
