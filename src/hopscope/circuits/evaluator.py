@@ -185,7 +185,8 @@ class Evaluator(ABC):
         """Errors of all sequences in one pass, for as many programs at a time as go through together."""
         for program in programs:
             self._check(program)
-        forms = [by_layer(program, self.shape.layers, self.skipped) for program in programs]
+        skipped = self.skipped
+        forms = [by_layer(program, self.shape.layers, skipped) for program in programs]
         starts = [min(self._shared(one), self.shape.layers - 1) for one in forms]
         order = sorted(range(len(programs)), key=lambda number: starts[number])
         at_once = max(1, self._positions_at_once // self.where.role.numel())

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from hopscope.circuits.record import Circuit
 from hopscope.emergence.history import Emergence
@@ -18,7 +17,8 @@ from hopscope.explorer import live
 from hopscope.explorer.arrays import Chunk, pack
 from hopscope.explorer.gather import Exhibit
 from hopscope.explorer.story import story
-from hopscope.model.transformer import Block, Transformer
+from hopscope.model.some_heads import those_that_write
+from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes
 from hopscope.records import plain
@@ -90,8 +90,7 @@ def _gone(transformer: Transformer | None) -> list[int]:
     """Heads that write nothing in the end, numbered layer after layer from 0: training has removed them."""
     if transformer is None:
         return []
-    outs = [block.attention.out.weight[0] for block in transformer.blocks if isinstance(block, Block)]
-    writes = torch.stack([out.reshape(transformer.shape.heads, -1).any(dim=1) for out in outs]).flatten()
+    writes = those_that_write(transformer)[0].flatten()
     return [number for number, some in enumerate(writes.tolist()) if not some]
 
 

@@ -25,7 +25,7 @@ from hopscope.model.kernels.gelu import gelu
 from hopscope.model.kernels.products import Bias, Flat, Weight, affine
 from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.precision import DTYPES, Precision
-from hopscope.model.some_heads import Present, SomeColumns, SomeHeads
+from hopscope.model.some_heads import Present, SomeColumns, SomeHeads, those_that_write
 from hopscope.model.transformer import Attention, Block, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -99,7 +99,8 @@ class FastBlock(Block):
 
     def goes_whole(self, x: Stream) -> bool:
         """Whether a stream goes through `fused_block.py` where nothing inside is asked for."""
-        silent = self.present is not None and not self.present.heads
+        present = self._writing
+        silent = present is not None and not present.heads
         if self.whole is None or x.dtype != DTYPES[self.whole] or silent or self.attention.held:
             return False
         return fused_block.fits(self.whole, x.shape[2], x.shape[3], self.attention.d_head)
@@ -206,10 +207,9 @@ class FastTransformer(Transformer):
 
         What is written by way of a tensor's `.data` is not seen: torch does not count it.
         """
-        blocks = [block for block in self.blocks if isinstance(block, FastBlock)]
-        outs = [block.attention.out.weight.view(self.models, self.shape.heads, -1) for block in blocks]
-        self.compute_only(torch.stack([out.any(dim=2) for out in outs], dim=1).cpu())
-        for block in blocks:
+        self.compute_only(those_that_write(self))
+        for block in self.blocks:
+            assert isinstance(block, FastBlock)
             block.present = block.present and block.present.until_written_to(block.attention)
 
     @property

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.model.held import HeldHead
 from hopscope.model.kernels.products import Bias, Weight
-from hopscope.model.transformer import Attention
+from hopscope.model.transformer import Attention, Block, Transformer
+
+
+def those_that_write(transformer: Transformer) -> Bool[Tensor, "model layer head"]:
+    """The heads whose output weights are not all zero, as those of pruned ones are; on the CPU."""
+    blocks = [block for block in transformer.blocks if isinstance(block, Block)]
+    outs = [block.attention.out.weight.reshape(transformer.models, transformer.shape.heads, -1) for block in blocks]
+    return torch.stack([out.any(dim=2) for out in outs], dim=1).cpu()
 
 
 class Present(NamedTuple):

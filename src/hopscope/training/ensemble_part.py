@@ -12,6 +12,7 @@ from torch import Tensor
 from hopscope.model.fast import FastTransformer
 from hopscope.model.initial import initialise
 from hopscope.model.pruning import Left
+from hopscope.model.some_heads import those_that_write
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -196,8 +197,7 @@ class EnsemblePart:
             for moment in MOMENTS:
                 self._state[parameter][moment].copy_(state[f"{moment}.{name}"])
         if self._recipe.prune_every is not None and left is None:  # a pruned head writes nothing
-            writes = [_by_head(out, self.left.shape[2]).any(dim=2) for out in self._outs]
-            left = torch.stack(writes, dim=1)
+            left = those_that_write(self.transformer)
         if left is not None:
             self._leave(left.cpu())
 
