@@ -11,7 +11,6 @@ import pytest
 from unchecked import unchecked
 
 from hopscope.circuits.certificate import Proof
-from hopscope.circuits.describe import describe
 from hopscope.circuits.find import circuit_of_run, find_circuit
 from hopscope.circuits.form import one_hot
 from hopscope.circuits.on_vectors import VectorEvaluator
@@ -128,10 +127,10 @@ def test_the_record_says_which_were_tried_and_is_not_made_twice(
     none = circuit_of_run(run, bar=(0.1, 0.05), **few)
     assert (none.found, none.bar) == (False, 0.1)
     assert [(one["bar"], one["paths"]) for one in none.search["bars"]] == [(0.05, 0), (0.1, 0)]
-    assert "searched for at 0.05 (none), 0.1 (none)" in describe(none)
+    assert "searched for at 0.05 (none), 0.1 (none)" in str(none)
     told = ", ".join(f"{name} {getattr(LITTLE, name)} ({usual})" for name, usual in vars(Proof()).items())
-    assert f"on less than the usual proof: {told}" in describe(none)
-    assert "usual proof" not in describe(replace(none, search=none.search | {"proof": vars(Proof())}))
+    assert f"on less than the usual proof: {told}" in str(none)
+    assert "usual proof" not in str(replace(none, search=none.search | {"proof": vars(Proof())}))
     monkeypatch.setattr("hopscope.circuits.find.search_at", lambda *_: pytest.fail("it is there"))
     assert circuit_of_run(run, bar=(0.05, 0.1), **few) == none
 

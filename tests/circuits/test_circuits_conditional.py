@@ -12,14 +12,12 @@ from small_models import random_model, some_batch
 from hopscope.circuits.certificate import Certificate, Evidence, Part, Proof
 from hopscope.circuits.certificate.flow import deliverability
 from hopscope.circuits.certificate.harness import harness
-from hopscope.circuits.describe import describe
 from hopscope.circuits.elements import CircuitPath
 from hopscope.circuits.form import UNIFORM, one_hot
 from hopscope.circuits.mechanism import first_head_ties_pairs
 from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.strategy import strategy
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.explorer.gather import exhibits
@@ -103,8 +101,8 @@ def test_a_record_names_its_own_roles(tmp_path: Path) -> None:
     one.save(tmp_path / "circuit.json")
     assert Circuit.load(tmp_path / "circuit.json") == one
     assert one.to_json()["paths"][-1]["key"] == ">3"
-    assert "i? -> >3" in describe(one)
-    assert "functions, 3 layers x 3" in describe(one)
+    assert "i? -> >3" in str(one)
+    assert "functions, 3 layers x 3" in str(one)
 
 
 def test_a_role_of_a_chain_is_none_of_a_graph(tmp_path: Path) -> None:
@@ -115,8 +113,8 @@ def test_a_role_of_a_chain_is_none_of_a_graph(tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_chains_is_said_of_graphs() -> None:
-    assert strategy(circuit(*PATHS)) == "serial"
-    assert strategy(circuit(*PATHS, "L2.H3 >a -> >3")) == "doubling"
+    assert circuit(*PATHS).strategy == "serial"
+    assert circuit(*PATHS, "L2.H3 >a -> >3").strategy == "doubling"
     assert first_head_ties_pairs(circuit(*PATHS))
     assert not first_head_ties_pairs(circuit("L1.H1 i? -> f?", *PATHS[5:]))
 

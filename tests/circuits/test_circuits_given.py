@@ -11,7 +11,6 @@ from circuit_command import call
 from planted_models import LITTLE, witness
 
 import hopscope as hs
-from hopscope.circuits.describe import describe
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.form import KEEP, Intervention
 from hopscope.circuits.given import certify_given
@@ -48,7 +47,7 @@ def test_the_built_in_circuit_is_certified_whoever_gives_it() -> None:
     assert certified(list(MADE.circuit)) == circuit  # typed values, as well as text
     again = certified(circuit)  # a record
     assert again == circuit
-    assert "given, not searched for" in describe(circuit)
+    assert "given, not searched for" in str(circuit)
     assert Circuit.to_json(circuit)["search"]["given"] is True
 
 

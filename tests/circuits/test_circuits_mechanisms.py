@@ -10,9 +10,7 @@ from circuit_records import DOUBLING, SERIAL, made
 
 from hopscope.circuits.census import census
 from hopscope.circuits.compare import compare
-from hopscope.circuits.describe import describe_census
 from hopscope.circuits.mechanism import first_head_ties_pairs, mechanism
-from hopscope.circuits.strategy import strategy
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.orders import best_order
 from hopscope.theory.schedule import shortest_schedule
@@ -44,27 +42,27 @@ def test_different_mechanisms() -> None:
     assert comparison.step_overlap == pytest.approx(5 / 7)
     assert "x0? -> >x3" not in comparison.shared_steps
     assert "x0? -> >x2" in comparison.shared_steps
-    assert strategy(made(*SERIAL)) == "serial"
-    assert strategy(made(*DOUBLING)) == "doubling"
-    assert strategy(made()) == "none"
+    assert made(*SERIAL).strategy == "serial"
+    assert made(*DOUBLING).strategy == "doubling"
+    assert made().strategy == "none"
 
 
 def test_line_by_line_is_no_doubling() -> None:
     """Each layer adds one pair: a pair jumps to its neighbour when that has jumped; twice the same jump is one."""
     ties = ((1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
     one_by_one = made(*ties, (2, 1, ">x2", ">x3"), (3, 1, ">x1", ">x2"), (4, 1, "x0?", ">x1"))
-    assert strategy(one_by_one) == "line by line"
-    assert strategy(made(*ties, (2, 1, ">x1", ">x2"), (3, 1, ">x1", ">x2"), (4, 1, "x0?", ">x1"))) == "doubling"
-    assert strategy(made(*ties, (2, 1, ">x2", ">x3"), (2, 1, ">x1", ">x2"), (3, 1, "x0?", ">x1"))) == "doubling"
+    assert one_by_one.strategy == "line by line"
+    assert made(*ties, (2, 1, ">x1", ">x2"), (3, 1, ">x1", ">x2"), (4, 1, "x0?", ">x1")).strategy == "doubling"
+    assert made(*ties, (2, 1, ">x2", ">x3"), (2, 1, ">x1", ">x2"), (3, 1, "x0?", ">x1")).strategy == "doubling"
 
 
 def test_four_pairs_line_by_line() -> None:
     """By pairs that wait for their neighbour, and by one head that joins all neighbours, again and again."""
     ties = tuple((1, 1, f">x{k}", f"x{k - 1}>") for k in range(1, 5))
     waiting = ((2, 1, ">x3", ">x4"), (3, 1, ">x2", ">x3"), (4, 1, ">x1", ">x2"), (5, 1, "x0?", ">x1"))
-    assert strategy(made(*ties, *waiting, hops=4)) == "line by line"
+    assert made(*ties, *waiting, hops=4).strategy == "line by line"
     again = tuple((layer, 1, f">x{k}", f">x{k + 1}") for layer in (2, 3, 4) for k in (1, 2, 3))
-    assert strategy(made(*ties, *again, (5, 1, "x0?", ">x1"), hops=4)) == "line by line"
+    assert made(*ties, *again, (5, 1, "x0?", ">x1"), hops=4).strategy == "line by line"
 
 
 def orders(hops: int) -> list[RetrievalProblem]:
@@ -82,27 +80,27 @@ def test_the_schedules_of_the_theory_double(hops: int) -> None:
     for problem in orders(hops):
         for one_place in (False, True):
             schedule = shortest_schedule(problem, one_place=one_place)
-            assert strategy(made(*(path.names(problem.roles) for path in schedule), hops=hops)) == "doubling"
+            assert made(*(path.names(problem.roles) for path in schedule), hops=hops).strategy == "doubling"
 
 
 def test_stretches_that_are_joined_with_layers_to_spare_still_double() -> None:
     problem = RetrievalProblem(7, order="1,3,4,7,6,2,5")
     paths = [path.names(problem.roles) for path in shortest_schedule(problem, one_place=True)]
     assert (3, 1, ">x5", ">x6") in paths
-    assert strategy(made(*paths, (5, 1, "x0?", ">x5"), hops=7)) == "doubling"
+    assert made(*paths, (5, 1, "x0?", ">x5"), hops=7).strategy == "doubling"
 
 
 @pytest.mark.parametrize("hops", range(1, 9))
 def test_the_query_alone_walks_the_chain(hops: int) -> None:
     ties = [(1, 1, f">x{k}", f"x{k - 1}>") for k in range(1, hops + 1)]
-    assert strategy(made(*ties, *((k + 1, 1, "x0?", f">x{k}") for k in range(1, hops + 1)), hops=hops)) == "serial"
+    assert made(*ties, *((k + 1, 1, "x0?", f">x{k}") for k in range(1, hops + 1)), hops=hops).strategy == "serial"
 
 
 @pytest.mark.parametrize("hops", range(3, 10))
 def test_the_doubling_circuits_of_the_theory_double(hops: int) -> None:
     witness = build_witness(hops)
     paths = [path.names(witness.problem.roles) for path in witness.circuit]
-    assert strategy(made(*paths, hops=hops)) == "doubling"
+    assert made(*paths, hops=hops).strategy == "doubling"
 
 
 def test_depth_of_steps() -> None:
@@ -129,7 +127,7 @@ def test_census() -> None:
     assert counted.strategies == {"doubling": 1, "serial": 2}
     assert [mechanism.count for mechanism in counted.mechanisms] == [2, 1]
     assert (counted.heads, counted.paths) == ({4: 3}, {6: 3})
-    text = describe_census(counted)
+    text = str(counted)
     assert "3 of 4 models have a circuit" in text
     assert "  2 x >x1 -> x0> (1), " in text
 

@@ -20,7 +20,6 @@ from hopscope.circuits.certificate import RULES, Certificate, Part, Proof
 from hopscope.circuits.certificate.part import PART_NAMES
 from hopscope.circuits.compare import compare
 from hopscope.circuits.coordinates import coordinates
-from hopscope.circuits.describe import describe, describe_comparison
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
 from hopscope.circuits.language.asked import Asked
@@ -81,7 +80,7 @@ def test_a_record_of_before_says_by_which_rules_it_was_certified(tmp_path: Path)
     (tmp_path / "circuit.json").write_text(json.dumps(old))
     one = Circuit.load(tmp_path / "circuit.json")
     assert one == by_rules(found(), 1)
-    assert describe(one).startswith(f"certified (natural, strict, by rules 1; rules {RULES} ask otherwise) ")
+    assert str(one).startswith(f"certified (natural, strict, by rules 1; rules {RULES} ask otherwise) ")
     one.save(str(tmp_path / "again.json"))
     assert Circuit.load(str(tmp_path / "again.json")).rules == 1
 
@@ -228,7 +227,7 @@ def test_half_a_file(tmp_path: Path) -> None:
 
 
 def test_text_says_what_is_there() -> None:
-    text = describe(found())
+    text = str(found())
     assert text.startswith("certified (natural, strict) circuit: model w2")
     assert re.search(r"2 +1 +x0\? -> >x1 +1\.00", text)
     assert "K of layer 2 (x0? -> >x1)" in text
@@ -236,13 +235,13 @@ def test_text_says_what_is_there() -> None:
     bars = re.findall(r"would hold at any bar from (\S+) to (\S+); the bar is 0.05", text)
     assert [float(least) < 0.05 < float(most) for least, most in bars] == [True, True]  # natural and strict
     of_text = replace(found(), text=Asked("own", "equations", floor=0.25, lowest=0.9))
-    assert describe(of_text).startswith("certified (natural, strict) circuit: own, D = 2, ")
+    assert str(of_text).startswith("certified (natural, strict) circuit: own, D = 2, ")
     none = replace(
         made(), certificate=Certificate("natural", {"sufficiency": Part(False, "it does not solve the problem", {})})
     )
-    assert describe(none).startswith("no circuit: model m")
-    assert "FAIL  sufficiency" in describe(none)
-    assert "different mechanisms" in describe_comparison(("a", "b"), compare(made(*SERIAL), made(*DOUBLING)))
+    assert str(none).startswith("no circuit: model m")
+    assert "FAIL  sufficiency" in str(none)
+    assert "different mechanisms" in compare(made(*SERIAL), made(*DOUBLING)).as_text("a", "b")
 
 
 def test_drawing(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.smallest import tried
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.strategy import strategy
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -109,7 +108,7 @@ def test_why_each_path_is_there() -> None:
         assert (path.ablation_mse < 0.05) == (path.path.layer == 0)
         assert path.natural_mse > 0.2
         assert path.interval[0] <= path.ablation_mse <= path.interval[1]
-    assert strategy(circuit) == "doubling"
+    assert circuit.strategy == "doubling"
 
 
 def test_a_witness_without_a_layer_has_no_circuit() -> None:

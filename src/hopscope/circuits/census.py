@@ -10,7 +10,8 @@ from typing import Any, TypeVar, get_args
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.mechanism import StepAt, first_head_ties_pairs, mechanism
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.strategy import Strategy, strategy
+from hopscope.circuits.strategy import Strategy
+from hopscope.words import counted
 
 T = TypeVar("T", bound=str | int)
 
@@ -60,6 +61,22 @@ class Census:
     first_head_ties_pairs: int
     mechanisms: tuple[CountedMechanism, ...]
 
+    def __str__(self) -> str:
+        """The counts in a few lines, as `hopscope circuit census` prints them."""
+        have = "has" if self.models == 1 else "have"
+        lines = [
+            f"{self.with_circuit} of {counted(self.models, 'model')} {have} a circuit, {self.certified['natural']} "
+            f"certified in the natural reading, {self.certified['strict']} in the strict one; in "
+            f"{self.first_head_ties_pairs} the first layer in use ties the members of pairs"
+        ]
+        for name in ("heads", "layers", "paths", "strategies"):
+            counts = ", ".join(f"{value}: {count}" for value, count in getattr(self, name).items())
+            lines.append(f"  {name:<11} {counts or '-'}")
+        for one in self.mechanisms:
+            steps = ", ".join(f"{step.query} -> {step.key} ({step.depth})" for step in one.steps)
+            lines.append(f"  {one.count} x {steps}")
+        return "\n".join(lines)
+
     def to_json(self) -> dict[str, Any]:
         """The census as plain values: numbers of heads, layers and paths as words, steps as objects."""
         told = {name: value for name, value in vars(self).items() if name != "mechanisms"}
@@ -86,7 +103,7 @@ def census(circuits: Sequence[Circuit]) -> Census:
         heads=_counted(len(circuit.used_heads) for circuit in found),
         layers=_counted(len({one.path.layer for one in circuit.paths}) for circuit in found),
         paths=_counted(len(circuit.paths) for circuit in found),
-        strategies=_counted(strategy(circuit) for circuit in found),
+        strategies=_counted(circuit.strategy for circuit in found),
         first_head_ties_pairs=sum(first_head_ties_pairs(circuit) for circuit in found),
         mechanisms=tuple(CountedMechanism(steps, tuple(names)) for steps, names in by_frequency),
     )

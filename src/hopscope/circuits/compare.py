@@ -33,6 +33,26 @@ class Comparison:
     shared_steps: tuple[str, ...]
     step_overlap: float
 
+    def as_text(self, first: str, second: str) -> str:
+        """The comparison in a few lines, of two circuits of these names."""
+        if self.identical:
+            sameness = "the same circuit"
+        elif self.same_order:
+            sameness = "the same up to layer and head numbers"
+        elif self.same_mechanism:
+            sameness = "the same mechanism, laid out otherwise"
+        else:
+            sameness = "different mechanisms"
+        lines = [f"{first} and {second}: {sameness}; {self.step_overlap:.0%} of their steps are shared"]
+        for title, paths in (
+            ("both", self.shared),
+            (f"only {first}", self.only_first),
+            (f"only {second}", self.only_second),
+            ("steps of both, wherever they stand", self.shared_steps),
+        ):
+            lines += [f"  {title}:", *(f"    {path}" for path in paths)] if paths else []
+        return "\n".join(lines)
+
 
 def compare(first: Circuit, second: Circuit) -> Comparison:
     """Compare two circuits."""

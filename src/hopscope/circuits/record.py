@@ -1,29 +1,4 @@
-"""The record of a circuit: `circuit.json`, which outlives the program.
-
-schema       version of this record, 3; records of schema 1 have no strict reading, those before 3 do not say by which
-             rules they were certified, and all can still be read
-kind         "hopscope circuit"
-model        hash of the model; `seed` and `number` say which model of its run it is
-problem      the problem, every field
-hops         D
-layers, heads  the model's number of layers, and of heads in each
-found        whether there is a circuit in the natural reading; without one `paths` is empty, the certificate says why
-certified    in which senses all parts of the certificate are there and passed: `natural`, `strict`
-bar          the loss that the circuit may have at most
-losses       those of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
-             model's own patterns in its rows (`natural`), everything else switched off, and of nothing (`nothing`); on
-             fresh sequences
-paths        layer and head from 1, query and key as roles, form, weight, ablation_mse and interval (the imposed
-             circuit without this path), natural_mse (the natural one without it), feeds
-program      every row that is not uniform, so that the circuit can be replayed
-others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
-search       the search's settings, seed, minimality, evaluations and share of the room that it could use; `bars`, where
-             it was done at several: for each, the number of paths, the circuit's loss, the least loss without a row
-rules        version of what the parts of its certificates ask, see `hopscope.circuits.certificate.part.RULES`
-certificate  parts by name, each with `passed`, its numbers and its seed
-strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
-text         for a language model, what was asked and how well it answers (`circuits.language.asked`); else null
-"""
+"""A circuit that was found in one model, kept as `circuit.json` (`record_fields`)."""
 
 from __future__ import annotations
 
@@ -33,18 +8,27 @@ from typing import Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.certificate.part import RULES, Certificate, Sense
+from hopscope.circuits.describe import (
+    certificate_as_text,
+    others_as_text,
+    paths_as_text,
+    search_as_text,
+    strict_as_text,
+)
 from hopscope.circuits.elements import CircuitPath, Helper, OtherCircuit
 from hopscope.circuits.form import CHOSEN
 from hopscope.circuits.hypotheses import Draft
 from hopscope.circuits.language.asked import Asked
-from hopscope.circuits.naming import named, numbered
 from hopscope.circuits.programs import from_json
+from hopscope.circuits.record_fields import FORM, with_names, with_numbers
+from hopscope.circuits.strategy import Strategy, strategy
 from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
-from hopscope.records import RecordForm, convert, plain
+from hopscope.records import convert, plain
 from hopscope.theory.path import AttentionPath, NamedPath, Row
+from hopscope.words import counted
 
 
 @dataclass(frozen=True)
@@ -154,15 +138,31 @@ class Circuit:
 
     def __repr__(self) -> str:
         """One line, for notebooks; `print` shows all of it."""
-        from hopscope.circuits.describe import headline
-
-        return f"<{headline(self)}>"
+        return f"<{self.headline}>"
 
     def __str__(self) -> str:
         """The paths and the certificates as tables, as `hopscope circuit` prints them."""
-        from hopscope.circuits.describe import describe
+        lines = [self.headline, ""]
+        if self.found:
+            lines += [*paths_as_text(self.paths, self.roles), ""]
+        lines += [*certificate_as_text(self.certificate, self.bar), *search_as_text(self.search, self.bar)]
+        lines += others_as_text(self.others)
+        if self.strict:
+            lines += ["", *strict_as_text(self.strict, self.bar)]
+        return "\n".join(lines)
 
-        return describe(self).rstrip("\n")
+    @property
+    def headline(self) -> str:
+        """In a line: whether it is certified, of which model, how many paths, and their loss."""
+        model = self.text.name if self.text else f"model {self.model} (seed {self.seed})"
+        what = f"{model}, {self.problem.named}, {self.layers} layers x {self.heads}"
+        if not self.found:
+            return f"no circuit: {what}, loss {self.losses['full']:.3f}"
+        paths, heads = counted(len(self.paths), "path"), counted(len(self.used_heads), "head")
+        return (
+            f"{self.verdict} circuit: {what}; {paths} in {heads}, {self.strategy}; "
+            f"loss {self.losses['imposed']:.3f} alone, {self.losses['full']:.3f} in the model"
+        )
 
     @property
     def found(self) -> bool:
@@ -200,6 +200,11 @@ class Circuit:
             return "not certified"
         before = "" if self.rules == RULES else f", by rules {self.rules}; rules {RULES} ask otherwise"
         return f"certified ({', '.join(self.certified)}{before})"
+
+    @property
+    def strategy(self) -> Strategy:
+        """How an answer comes about by its paths: pair by pair, by doubling, or by the query alone."""
+        return strategy(self.problem, [one.path for one in self.paths])
 
     @property
     def hops(self) -> int:
@@ -267,40 +272,12 @@ class Circuit:
             raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
     def _fields(self) -> dict[str, Any]:
-        """The fields as on disk: paths by layer and head from 1 and names of roles."""
+        """The fields as on disk."""
         fields = plain(self) | {"certificate": self.certificate.to_json()}
         if self.strict:
             fields["strict"]["certificate"] = self.strict.certificate.to_json()
-        for path in fields["paths"]:
-            path["feeds"] = [named(feed, "reader", self.roles) for feed in path["feeds"]]
-        fields["paths"] = [named(path, "path", self.roles) for path in fields["paths"]]
-        for other in fields["others"]:
-            other["paths"] = [named({"path": path}, "path", self.roles) for path in other["paths"]]
         told = {"found": self.found, "certified": list(self.certified), "rules": self.rules}
-        return {"hops": self.hops, **told, **fields}
-
-
-def _certificate(sense: Sense, parts: Any, rules: int) -> dict[str, Any]:
-    """The fields of a certificate, from its parts in a record."""
-    by_name = convert(parts, dict[str, dict[str, Any]], "certificate")
-    told: dict[str, Any] = plain(Certificate.from_json(sense, by_name, rules))
-    return told
-
-
-def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Bring an older record up to date: schema 1 has no strict reading; both older schemas are of rules 1, unsaid."""
-    return {**fields, "rules": 1} | ({"strict": None} if schema == 1 else {})
-
-
-FORM = RecordForm(
-    dict[str, Any],
-    "hopscope circuit",
-    "the record of a circuit (`hopscope circuit RUN` makes one)",
-    schema=3,
-    upgrade=_upgrade,
-    always_named=True,
-)
-"""The form of circuit.json, whose fields are those of `Circuit` with other names of paths; see `Circuit.load`."""
+        return {"hops": self.hops, **told, **with_names(fields, self.roles)}
 
 
 def _circuit(fields: dict[str, Any]) -> Circuit:
@@ -311,21 +288,8 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
     """
     told: dict[str, Any] = {name: fields[name] for name in ("hops", "found") if name in fields}
     given = {name: value for name, value in fields.items() if name not in (*told, "certified", "rules")}
-    roles = convert(given.get("problem"), RetrievalProblem, "problem").all_roles
-    for name in ("paths", "others"):
-        given[name] = convert(given.get(name), list[dict[str, Any]], name)
-    for number, path in enumerate(given["paths"], start=1):
-        feeds = convert(path.get("feeds"), list[dict[str, Any]], f"feeds of path {number}")
-        path["feeds"] = [numbered(feed, "reader", roles, f"a feed of path {number}") for feed in feeds]
-    given["paths"] = [numbered(path, "path", roles, f"path {n}") for n, path in enumerate(given["paths"], start=1)]
-    for other in given["others"]:
-        paths = convert(other.get("paths"), list[dict[str, Any]], "paths of another circuit")
-        other["paths"] = [numbered(path, "path", roles, "a path of another circuit")["path"] for path in paths]
     rules: int = convert(fields.get("rules"), int, "rules")
-    given["certificate"] = _certificate("natural", given.get("certificate", {}), rules)
-    if isinstance(given.get("strict"), dict):
-        given["strict"]["certificate"] = _certificate("strict", given["strict"].get("certificate", {}), rules)
-    circuit = convert(given, Circuit, "the record")
+    circuit = convert(with_numbers(given, rules), Circuit, "the record")
     for name, value in (("hops", circuit.hops), ("found", circuit.found)):
         if told.get(name) != value:
             raise InputError(f"{name} is {told.get(name)!r}, but {value} by the rest of the record")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from hopscope.circuits.record import Circuit
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import minimum_one_head
 from hopscope.theory.follow import by_layer, follow
@@ -15,17 +15,17 @@ Strategy = Literal["serial", "line by line", "doubling", "none"]
 """How an answer comes about, as `strategy` tells them apart."""
 
 
-def strategy(circuit: Circuit) -> Strategy:
-    """How an answer comes about. A jump is a path between two pairs, or facts; paths from or to the query do not count.
+def strategy(problem: RetrievalProblem, paths: Sequence[AttentionPath]) -> Strategy:
+    """How an answer to a problem comes about by some paths.
 
-    `serial`: the query walks the chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its
-    neighbour after that neighbour has jumped itself, the two then hold one pair more than the longer of them held, and
-    the circuit has more layers than doubling takes in any order (Theorem 4). `doubling`: pairs jump, but not so; those
-    that have jumped are read from further away, so that one look-up covers several hops. `none`: there is no circuit.
+    A jump is a path between two pairs, or facts; paths from or to the query do not count. `serial`: the query walks the
+    chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its neighbour after that neighbour
+    has jumped itself, the two then hold one pair more than the longer of them held, and the circuit has more layers
+    than doubling takes in any order (Theorem 4). `doubling`: pairs jump, but not so; those that have jumped are read
+    from further away, so that one look-up covers several hops. `none`: there are no paths.
     """
-    if not circuit.found:
+    if not paths:
         return "none"
-    problem, paths = circuit.problem, [one.path for one in circuit.paths]
     if not (jumps := [path for path in paths if 0 < problem.fact_of(path.query) != problem.fact_of(path.key) > 0]):
         return "serial"
     if problem.graph != "chain" or len({path.layer for path in paths}) <= minimum_one_head(problem.hops):
@@ -33,7 +33,7 @@ def strategy(circuit: Circuit) -> Strategy:
     return "line by line" if _adds_one_pair(problem, paths, jumps) else "doubling"
 
 
-def _adds_one_pair(problem: RetrievalProblem, paths: list[AttentionPath], jumps: list[AttentionPath]) -> bool:
+def _adds_one_pair(problem: RetrievalProblem, paths: Sequence[AttentionPath], jumps: Sequence[AttentionPath]) -> bool:
     """Whether a jump to a neighbour that has jumped makes the longer of what the two hold longer by one pair alone."""
     scene = text_scene(problem)  # its roles begin with those of vectors
     history = follow(scene, by_layer(paths, scene.roles), waive=True).history

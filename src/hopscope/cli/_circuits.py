@@ -39,7 +39,6 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
     _see_once({name: [_record(name)] for name in runs}, runs)
 
     from hopscope.circuits.compare import compare as side_by_side
-    from hopscope.circuits.describe import describe_comparison
 
     circuits = {name: _load(name) for name in runs}
     _see_comparable(circuits)
@@ -49,7 +48,7 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps(told[0] if len(told) == 1 else told))
         return
     for pair, one in compared.items():
-        click.echo(describe_comparison(pair, one), nl=False)
+        click.echo(one.as_text(*pair))
 
 
 def _see_once(records: Mapping[str, Sequence[Path]], given: Sequence[str]) -> None:
@@ -98,7 +97,6 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
       hopscope circuit census runs/a runs/b --json
     """
     from hopscope.circuits.census import census as count
-    from hopscope.circuits.describe import describe_census
     from hopscope.circuits.record import Circuit
 
     paths = [Path(name) for name in runs]
@@ -115,7 +113,7 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(counts.to_json() | {"without_record": len(without)}))
         return
-    click.echo(describe_census(counts), nl=False)
+    click.echo(counts)
     if without:
         click.echo(f"  {counted(len(without), 'run')} without a record, such as {without[0]}: not counted")
 
@@ -149,7 +147,7 @@ def _records(path: Path) -> list[Path]:
 
 def _is_other(path: Path) -> bool:
     """Whether a path, as `runs/sweep/*` gives some, is neither a run nor a circuit: a folder, or another's record."""
-    from hopscope.circuits.record import FORM
+    from hopscope.circuits.record_fields import FORM
 
     if path.is_dir():
         return not ((path / "run.json").exists() or _records(path))

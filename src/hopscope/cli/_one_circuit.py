@@ -106,9 +106,7 @@ def tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(circuit.to_json()))
         return
-    from hopscope.circuits.describe import describe
-
-    click.echo(describe(circuit), nl=False)
+    click.echo(circuit)
     for path in written:
         click.echo(f"wrote {path}")
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-import hopscope
 from hopscope.errors import InputError
 from hopscope.explorer.gather import Exhibit, exhibits
 from hopscope.explorer.manifest import Arrays, manifest
 from hopscope.explorer.static import static
 from hopscope.files import write_text
 from hopscope.training.run import RunFolder
+from hopscope.version import VERSION
 
 SCRIPTS = (
     "bytes", "network", "prompt", "program", "flow", "state", "model", "worker", "dom", "redraw", "paper", "circuit",
@@ -109,7 +109,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
         title=shown[0].name if len({one.run.path for one in shown}) == 1 else "Trained transformers",
         facts=shown[0].facts,
         policy=Markup(policy),
-        version=hopscope.__version__,
+        version=VERSION,
         css=Markup(css),
         script=Markup(script),
         manifest=told,

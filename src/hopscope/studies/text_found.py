@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from hopscope.circuits.mechanism import kinds_looked_up
 from hopscope.circuits.record import Circuit
-from hopscope.circuits.strategy import strategy
 from hopscope.studies.text_otherwise import HALF_WAY, Otherwise
 from hopscope.theory.path import NamedPath
 
@@ -79,7 +78,7 @@ class Answered:
             losses=circuit.losses,
             certified="natural" in circuit.certified,
             failed=circuit.certificate.failed,
-            strategy=strategy(circuit),
+            strategy=circuit.strategy,
             layers_used=circuit.certificate.number("deliverability", "layers_used") or 0,
             layers_needed=circuit.certificate.number("deliverability", "layers_needed") or 0,
             delivers=circuit.delivers,

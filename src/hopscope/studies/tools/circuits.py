@@ -17,7 +17,6 @@ from hopscope.circuits.kept import circuit_path, require_of
 from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record import Circuit
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.strategy import strategy
 from hopscope.studies.tools.judgements import Judgement
 from hopscope.studies.tools.kept import Models
 from hopscope.studies.tools.work import Work
@@ -116,7 +115,7 @@ class Seen:
             loss=circuit.losses["full"],
             certified=circuit.certified,
             delivers=circuit.delivers,
-            strategy=strategy(circuit),
+            strategy=circuit.strategy,
             paths=paths,
             again=tuple(again),
             strict=tuple(path.where for path in strict.paths) if strict else (),
