@@ -7,6 +7,7 @@ import graphlib
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,14 +131,33 @@ def imported_modules(file: Path, modules: set[str]) -> set[str]:
     return found & modules
 
 
+FILES = {
+    ".".join(["hopscope", *file.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__"): file
+    for file in SOURCE.rglob("*.py")
+}
+IMPORTS = {name: imported_modules(file, set(FILES)) for name, file in FILES.items()}
+
+
 def test_no_file_imports_in_a_circle_not_even_inside_a_function():
-    files = {
-        ".".join(["hopscope", *file.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__"): file
-        for file in SOURCE.rglob("*.py")
-    }
-    graph = {name: imported_modules(file, set(files)) for name, file in files.items()}
-    assert "hopscope.circuits.find" in graph["hopscope.lab"]
-    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the files
+    assert "hopscope.circuits.find" in IMPORTS["hopscope.lab"]
+    graphlib.TopologicalSorter(IMPORTS).prepare()  # raises CycleError, which names the files
+
+
+def test_folders_and_files_side_by_side_import_in_one_direction():
+    """What stands in one folder, files and folders: each imports only what is below it."""
+    beside: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name, imported in IMPORTS.items():
+        for other in imported:
+            mine, theirs = name.split("."), other.split(".")
+            deep = next((deep for deep, ends in enumerate(zip(mine, theirs, strict=False)) if ends[0] != ends[1]), None)
+            if deep is not None:
+                beside[".".join(mine[:deep])][mine[deep]].add(theirs[deep])
+    assert beside["hopscope.circuits"]["certificate"] >= {"evaluate", "journal"}
+    for folder, graph in beside.items():
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            raise AssertionError(f"{folder}: {' <- '.join(error.args[1])}") from None
 
 
 PARTS_OF_QUESTIONS = {"calibration_summary": {"calibration"}, "text": {"text_found", "text_otherwise"},

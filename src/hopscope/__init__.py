@@ -26,7 +26,7 @@ _HOMES = {
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
     "Parts": "hopscope.model.foreign",
-    "Circuit": "hopscope.circuits.record",
+    "Circuit": "hopscope.circuits.record.circuit",
     "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
     "study": "hopscope.asking",
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from hopscope.circuits.certificate.proof import Proof as Proof
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.language.model import TextModel as TextModel
-    from hopscope.circuits.record import Circuit as Circuit
+    from hopscope.circuits.record.circuit import Circuit as Circuit
     from hopscope.circuits.search.budget import Budget as Budget
     from hopscope.emergence.settings import Following as Following
     from hopscope.errors import InputError as InputError

@@ -228,7 +228,7 @@ def _draw(figure: str, found: Any, path: Path) -> str:
 
 def _draw_circuits(version: TextStudy, folder: Path) -> None:
     """Draw the circuits of every arm that has any."""
-    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.record.circuit import Circuit
     from hopscope.plot.style import save
     from hopscope.plot.text_circuits import text_circuits
 

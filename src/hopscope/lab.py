@@ -18,12 +18,12 @@ from torch import nn
 
 from hopscope.checks import check_count, check_new_folder, check_path, check_watch, plain_value
 from hopscope.circuits.certificate import Proof
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.circuits.find import Origin, circuit_of_run, origin_in
-from hopscope.circuits.on_vectors import VectorEvaluator, single
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.journal import SILENT, Watch
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
-from hopscope.circuits.search.journal import SILENT, Watch
 from hopscope.circuits.subject import SEQUENCES, ForeignModel, Subject
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run

@@ -7,17 +7,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.circuits import evaluator
-from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike, errors_rewired
-from hopscope.circuits.apply import Drawer
 from hopscope.circuits.certificate import Evidence, certify
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.certificate.places import _moved
-from hopscope.circuits.chains import ChainsSeen
-from hopscope.circuits.coordinates import coordinates
-from hopscope.circuits.form import ALIKE, KEEP, POSITIONAL, UNIFORM, one_hot
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate import evaluator
+from hopscope.circuits.evaluate.alike import ChainsAlike, OtherChains, errors_alike, errors_rewired
+from hopscope.circuits.evaluate.apply import Drawer
+from hopscope.circuits.evaluate.chains import ChainsSeen
+from hopscope.circuits.evaluate.coordinates import coordinates
+from hopscope.circuits.evaluate.form import ALIKE, KEEP, POSITIONAL, UNIFORM, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.helpers import told_alike

@@ -11,12 +11,12 @@ import pytest
 from unchecked import unchecked
 
 from hopscope.circuits.certificate import Proof
+from hopscope.circuits.evaluate.form import one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.find import circuit_of_run, find_circuit
-from hopscope.circuits.form import one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.search.bars import budgets_at, search_at
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders, Outcome
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError

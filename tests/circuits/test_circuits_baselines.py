@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from small_models import disguised_witness
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import UNIFORM
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.budget import Budget

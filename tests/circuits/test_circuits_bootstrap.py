@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import bootstrap
 
-from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.evaluate.bootstrap import intervals
 
 
 def test_bootstrap_intervals_hold_what_they_say() -> None:

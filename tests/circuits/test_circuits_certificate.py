@@ -22,10 +22,10 @@ from planted_models import (
 )
 from small_models import random_model
 
-from hopscope.circuits import apply
 from hopscope.circuits.certificate import PARTS, Evidence, certify
-from hopscope.circuits.form import IDENTITY, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate import apply
+from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.model.edit import Recorder
 from hopscope.model.fast import FastTransformer

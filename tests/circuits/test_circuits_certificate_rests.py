@@ -21,8 +21,8 @@ from planted_models import (
 
 from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, circuit_alone, no_circuit
 from hopscope.circuits.certificate.losses import Measured
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM
 from hopscope.errors import InputError
 from hopscope.theory.path import Row
 

@@ -7,7 +7,7 @@ import torch
 from planted_models import LAST_OF_TWO, attention, cancelling_heads, columns, copy_head, evidence_of, louder, witness
 
 from hopscope.circuits.certificate import PARTS, Evidence
-from hopscope.circuits.form import IDENTITY, POSITIONAL, UNIFORM, ZERO, one_hot
+from hopscope.circuits.evaluate.form import IDENTITY, POSITIONAL, UNIFORM, ZERO, one_hot
 from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 

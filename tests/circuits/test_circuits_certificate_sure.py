@@ -16,15 +16,25 @@ from torch import Tensor
 from two_keys import two_keys
 from two_that_cancel import LAYER, at_rest, little_looks
 
-from hopscope.circuits import apply
 from hopscope.circuits.certificate import PARTS, Evidence, certify, claimed
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.places import _Moved
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import ALIKE, IDENTITY, KEEP, POSITIONAL, UNIFORM, Form, Intervention, Program, knock_out
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate import apply
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import (
+    ALIKE,
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    UNIFORM,
+    Form,
+    Intervention,
+    Program,
+    knock_out,
+)
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.theory.path import Row
 
 _LOOKS = (">x1", "x0>"), ("x0?", ">x1"), (">x2", "x1>"), (">x2", "x0>")

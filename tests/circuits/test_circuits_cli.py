@@ -14,9 +14,9 @@ from known_run import certificate, circuit_json, known_run, witness_shape
 from older_rules import by_rules
 
 from hopscope.circuits.find import circuit_of_run
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.journal import Journal
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.search.journal import Journal
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem

@@ -14,7 +14,7 @@ from small_models import disguised_witness
 
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import Origin, find_circuit
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
 
 

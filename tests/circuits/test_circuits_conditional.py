@@ -12,11 +12,11 @@ from small_models import random_model, some_batch
 from hopscope.circuits.certificate import Certificate, Evidence, Part, Proof
 from hopscope.circuits.certificate.flow import deliverability
 from hopscope.circuits.certificate.harness import harness
-from hopscope.circuits.elements import CircuitPath
-from hopscope.circuits.form import UNIFORM, one_hot
+from hopscope.circuits.evaluate.form import UNIFORM, one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.mechanism import first_head_ties_pairs
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.record.elements import CircuitPath
 from hopscope.circuits.search.units import Units
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError

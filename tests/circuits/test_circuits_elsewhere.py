@@ -9,15 +9,15 @@ from planted_models import LITTLE, by_place, evidence_of, witness
 from small_models import random_model
 from tokenizers_made import tokenizer
 
-from hopscope.circuits import taken
 from hopscope.circuits.certificate import PARTS, Evidence
 from hopscope.circuits.certificate import places as module
-from hopscope.circuits.elsewhere import Elsewhere, FromElsewhere, pair_elsewhere
-from hopscope.circuits.form import KEEP
+from hopscope.circuits.evaluate import taken
+from hopscope.circuits.evaluate.elsewhere import Elsewhere, FromElsewhere, pair_elsewhere
+from hopscope.circuits.evaluate.form import KEEP
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.taken import Taken, taken_from_elsewhere
 from hopscope.circuits.language.batch import TextTask, lines_elsewhere, text_batch
-from hopscope.circuits.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.taken import Taken, taken_from_elsewhere
 from hopscope.model.edit import Edit
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

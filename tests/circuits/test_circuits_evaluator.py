@@ -8,9 +8,9 @@ import pytest
 import torch
 from small_models import PROBLEM, random_model, some_batch
 
-from hopscope.circuits.apply import Drawer, ProgramEdit, by_layer
-from hopscope.circuits.coordinates import coordinates
-from hopscope.circuits.form import (
+from hopscope.circuits.evaluate.apply import Drawer, ProgramEdit, by_layer
+from hopscope.circuits.evaluate.coordinates import coordinates
+from hopscope.circuits.evaluate.form import (
     IDENTITY,
     KEEP,
     POSITIONAL,
@@ -20,7 +20,7 @@ from hopscope.circuits.form import (
     Intervention,
     one_hot,
 )
-from hopscope.circuits.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

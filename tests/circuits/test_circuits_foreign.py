@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import hopscope as hs
 from hopscope.circuits.certificate import Proof
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.subject import ABLATIONS
 from hopscope.errors import InputError

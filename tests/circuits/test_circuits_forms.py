@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.hypotheses import Draft, Hypotheses
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft, Hypotheses
 from hopscope.circuits.search.forms import in_forms
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units

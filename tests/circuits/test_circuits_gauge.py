@@ -6,10 +6,10 @@ import pytest
 import torch
 from planted_models import LAST_OF_TWO, shared_answer
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import UNIFORM
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.further import Further, clear, mean_and_error
 from hopscope.circuits.search.gauge import Gauge

@@ -11,13 +11,13 @@ from circuit_command import call
 from planted_models import LITTLE, witness
 
 import hopscope as hs
+from hopscope.circuits.evaluate.form import KEEP, Intervention
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.programs import from_json
 from hopscope.circuits.find import Origin, find_circuit
-from hopscope.circuits.form import KEEP, Intervention
 from hopscope.circuits.given import certify_given
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.programs import from_json
-from hopscope.circuits.record import Circuit
-from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.journal import Journal
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.model.fast import FastTransformer
 from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import PROBLEM, random_model, some_batch
 
-from hopscope.circuits.apply import Drawer, LayerForms, ProgramEdit, by_layer
-from hopscope.circuits.coordinates import Coordinates, coordinates
-from hopscope.circuits.form import (
+from hopscope.circuits.evaluate.apply import Drawer, LayerForms, ProgramEdit, by_layer
+from hopscope.circuits.evaluate.coordinates import Coordinates, coordinates
+from hopscope.circuits.evaluate.form import (
     IDENTITY,
     KEEP,
     UNIFORM,

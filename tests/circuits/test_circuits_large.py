@@ -13,21 +13,22 @@ from planted_models import shared_answer
 from small_models import disguised_witness
 
 from hopscope.benchmark.own_model.text import make_tokenizer
-from hopscope.circuits import evaluator as evaluators
+from hopscope.circuits import forecast
 from hopscope.circuits.certificate import Evidence, Proof, certify
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Program, one_hot
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate import evaluator as evaluators
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import KEEP, POSITIONAL, UNIFORM, Program, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.role_maps import role_maps
+from hopscope.circuits.forecast import Forecast, check_memory, memory_needed
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.role_maps import role_maps
-from hopscope.circuits.search import down, forecast, gradients
+from hopscope.circuits.search import down, gradients
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.search.forecast import Forecast, check_memory, memory_needed
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.gradients import estimated_order, head_order, row_scores
-from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError

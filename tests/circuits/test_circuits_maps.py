@@ -6,10 +6,10 @@ import pytest
 import torch
 from small_models import random_model, some_batch
 
-from hopscope.circuits.coordinates import coordinates, visible_roles
-from hopscope.circuits.form import one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.role_maps import role_maps
+from hopscope.circuits.evaluate.coordinates import coordinates, visible_roles
+from hopscope.circuits.evaluate.form import one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.role_maps import role_maps
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 from hopscope.theory.scene import place_in_sequence

@@ -15,16 +15,16 @@ from circuit_records import DOUBLING, SERIAL, made
 from older_rules import by_rules
 from small_models import disguised_witness
 
-from hopscope.circuits.apply import check
 from hopscope.circuits.certificate import RULES, Certificate, Part, Proof
 from hopscope.circuits.certificate.part import PART_NAMES
 from hopscope.circuits.compare import compare
-from hopscope.circuits.coordinates import coordinates
+from hopscope.circuits.evaluate.apply import check
+from hopscope.circuits.evaluate.coordinates import coordinates
+from hopscope.circuits.evaluate.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
+from hopscope.circuits.evaluate.programs import from_json, to_json
 from hopscope.circuits.find import Origin, find_circuit
-from hopscope.circuits.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
-from hopscope.circuits.language.asked import Asked
-from hopscope.circuits.programs import from_json, to_json
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.asked import Asked
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
@@ -246,7 +246,7 @@ def test_text_says_what_is_there() -> None:
 
 def test_drawing(tmp_path: Path) -> None:
     from hopscope.circuits.certificate.silent import silent_heads
-    from hopscope.circuits.on_vectors import VectorEvaluator
+    from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
     from hopscope.plot.appendix_c import appendix_c, one_prompt
     from hopscope.plot.figure_5 import arrows, figure_5
     from hopscope.plot.style import INK, save

@@ -11,11 +11,11 @@ from small_models import disguised_witness
 
 from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.find import find_circuit
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.kept import kept_circuit
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.bars import budgets_at
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.search.journal import Journal
 from hopscope.errors import InputError
 
 BUDGET = Budget(orders=1, growing=0, sequences=16, confirming=16, deciding=16)

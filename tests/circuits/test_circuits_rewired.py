@@ -7,12 +7,12 @@ import torch
 from small_models import PROBLEM, random_model
 from tokenizers_made import tokenizer
 
-from hopscope.circuits.alike import errors_alike, errors_rewired
-from hopscope.circuits.form import KEEP, UNIFORM, one_hot
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.alike import errors_alike, errors_rewired
+from hopscope.circuits.evaluate.form import KEEP, UNIFORM, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.rewired import GatheredThere, There, values_rewired
 from hopscope.circuits.language.batch import TextTask, _with_others, text_batch, words_rewired
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.rewired import GatheredThere, There, values_rewired
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
 from hopscope.problem.text.tokens import spans, written

@@ -11,15 +11,15 @@ import torch
 from small_models import disguised_witness, random_model, some_batch
 
 from hopscope.circuits.certificate import Proof
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import KEEP, UNIFORM
+from hopscope.circuits.evaluate.hypotheses import Hypotheses
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.find import find_circuit
-from hopscope.circuits.form import KEEP, UNIFORM
-from hopscope.circuits.hypotheses import Hypotheses
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.journal import Journal
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gradients import estimated_order, row_scores
-from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.smallest import tried
 from hopscope.circuits.search.strict_orders import StrictOrders

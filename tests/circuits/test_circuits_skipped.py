@@ -8,9 +8,20 @@ import pytest
 import torch
 from small_models import PROBLEM, random_model
 
-from hopscope.circuits.alike import errors_alike, errors_rewired
-from hopscope.circuits.form import ALIKE, IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, ZERO, Form, Program, one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.alike import errors_alike, errors_rewired
+from hopscope.circuits.evaluate.form import (
+    ALIKE,
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    RESAMPLE,
+    UNIFORM,
+    ZERO,
+    Form,
+    Program,
+    one_hot,
+)
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.model.edit import Edit, Recorder
 from hopscope.model.fast import FastTransformer
 from hopscope.model.initial_weights import AS_TORCH

@@ -15,16 +15,16 @@ import torch
 from planted_models import LITTLE, attention, columns, copy_head, evidence_of, louder, softer, witness
 from small_models import disguised_witness
 
-from hopscope.circuits.apply import Drawer
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluate.apply import Drawer
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.find import find_circuit
-from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.journal import Journal
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import HeadNumbers, Imposed
-from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.strict import Strict
 from hopscope.circuits.search.strict_orders import FILLS, StrictOrders
 from hopscope.circuits.search.units import Units

@@ -8,9 +8,9 @@ import pytest
 import torch
 from small_models import random_model, some_batch
 
-from hopscope.circuits import threads
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.threads import _PATIENCE, look, yields_cores
+from hopscope.circuits.evaluate import threads
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.threads import _PATIENCE, look, yields_cores
 from hopscope.problem.retrieval import RetrievalProblem
 
 

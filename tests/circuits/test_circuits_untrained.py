@@ -8,8 +8,8 @@ from torch import Tensor
 
 import hopscope as hs
 from hopscope.circuits import find
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.initial import initialise
 from hopscope.model.initial_weights import AS_TORCH, InitialWeights

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_models import answers_with
 
-from hopscope.circuits.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.cli._common import field_options
 from hopscope.errors import InputError
 from hopscope.integrity import check

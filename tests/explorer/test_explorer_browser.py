@@ -12,9 +12,9 @@ import pytest
 from chromium import Tab
 from explored import witness_recipes
 
-from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.on_vectors import VectorEvaluator, single
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.evaluate.form import UNIFORM
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.explorer import live
 from hopscope.explorer.drawing import births

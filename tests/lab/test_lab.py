@@ -15,7 +15,7 @@ import hopscope as hs
 from hopscope import lab
 from hopscope.benchmark.run import ProgramRespondent
 from hopscope.circuits import subject
-from hopscope.circuits.form import UNIFORM, Form, Intervention
+from hopscope.circuits.evaluate.form import UNIFORM, Form, Intervention
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row

@@ -18,15 +18,15 @@ import hopscope as hs
 from hopscope.benchmark.own_model.recipe import TextModelRecipe
 from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.own_model.training import make_model, publish
-from hopscope.circuits.alike import errors_alike
 from hopscope.circuits.certificate import Evidence, Proof, certify
 from hopscope.circuits.certificate.harness import _by_hand
-from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
+from hopscope.circuits.evaluate.alike import errors_alike
+from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import Named, find_text_circuit
-from hopscope.circuits.record import Circuit
-from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.units import Units
 from hopscope.cli import program
 from hopscope.errors import InputError

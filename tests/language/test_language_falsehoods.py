@@ -23,11 +23,11 @@ from planted_falsehoods import (
     through_a_word,
 )
 
-from hopscope.circuits.alike import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.certificate import Certificate, Evidence, Proof, certify
 from hopscope.circuits.certificate.harness import _by_hand
-from hopscope.circuits.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Program, one_hot
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.alike import ChainsAlike, OtherChains, errors_alike
+from hopscope.circuits.evaluate.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Program, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.search.units import Units

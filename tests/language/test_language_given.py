@@ -10,7 +10,7 @@ from planted_text import CIRCUIT
 
 import hopscope as hs
 from hopscope.circuits.certificate import Proof
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.problem.roles import text_role_names

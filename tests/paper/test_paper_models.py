@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hopscope.circuits.certificate import no_circuit
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Studied, read_circuit, read_models

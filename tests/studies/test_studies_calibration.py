@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from tiny_calibration import ONE_HOP, TINY
 
 from hopscope.circuits.certificate import RULES
-from hopscope.circuits.form import UNIFORM, one_hot
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.form import UNIFORM, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.integrity import check

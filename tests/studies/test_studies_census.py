@@ -9,10 +9,10 @@ import pytest
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
 from hopscope.circuits.compare import overlap
-from hopscope.circuits.elements import OtherCircuit
 from hopscope.circuits.mechanism import steps_beyond_first
-from hopscope.circuits.record import Circuit
-from hopscope.circuits.strict_reading import Loss
+from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.record.elements import OtherCircuit
+from hopscope.circuits.record.strict_reading import Loss
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.census import census as figure

@@ -11,7 +11,7 @@ import pytest
 
 import hopscope as hs
 from hopscope.circuits.kept import circuit_path
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.errors import InputError
 from hopscope.paper import presets
 from hopscope.problem.retrieval import RetrievalProblem

@@ -10,8 +10,8 @@ import torch
 from tiny_calibration import TINY
 
 from hopscope.circuits.certificate import Evidence, Sense, certify
-from hopscope.circuits.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from hopscope.circuits.certificate import RULES
 from hopscope.circuits.mechanism import kinds_looked_up
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.cli import program
 from hopscope.studies.text import judge, table
 from hopscope.studies.text_found import Answered, Grown, TextResult

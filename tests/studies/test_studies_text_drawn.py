@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.plot.text_circuits import text_circuits
 
 CIRCUITS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"

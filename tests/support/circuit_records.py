@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from hopscope.circuits.certificate import Certificate, Part
-from hopscope.circuits.elements import CircuitPath
-from hopscope.circuits.form import Form, Intervention, one_hot
-from hopscope.circuits.programs import to_json
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.evaluate.form import Form, Intervention, one_hot
+from hopscope.circuits.evaluate.programs import to_json
+from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.record.elements import CircuitPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath, Row

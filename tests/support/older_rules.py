@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 
 
 def by_rules(circuit: Circuit, rules: int) -> Circuit:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from hopscope.circuits.certificate import Evidence, Proof
-from hopscope.circuits.form import UNIFORM, Form, one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.form import UNIFORM, Form, one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Block, Transformer

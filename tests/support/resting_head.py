@@ -5,8 +5,8 @@ from __future__ import annotations
 from planted_models import LITTLE
 
 from hopscope.circuits.certificate import Evidence
-from hopscope.circuits.form import POSITIONAL, UNIFORM, one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.form import POSITIONAL, UNIFORM, one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.studies.planted import resting as planted
 from hopscope.theory.path import AttentionPath

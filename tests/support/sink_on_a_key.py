@@ -6,8 +6,8 @@ from planted_models import LITTLE, witness
 
 from hopscope.circuits.certificate import Evidence
 from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.form import UNIFORM, Form, one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.form import UNIFORM, Form, one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.studies.planted.sink import Sink, with_sink
 from hopscope.theory.path import AttentionPath

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from hopscope.circuits.certificate import Evidence
 from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.form import UNIFORM, one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.form import UNIFORM, one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.model.transformer import Block
 from hopscope.studies.planted.altered import altered

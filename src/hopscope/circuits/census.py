@@ -9,8 +9,8 @@ from typing import Any, TypeVar, get_args
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.mechanism import StepAt, first_head_ties_pairs, mechanism
-from hopscope.circuits.record import Circuit
-from hopscope.circuits.strategy import Strategy
+from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.record.strategy import Strategy
 from hopscope.words import counted
 
 T = TypeVar("T", bound=str | int)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopscope.circuits.mechanism import mechanism, order
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 
 
 @dataclass(frozen=True)

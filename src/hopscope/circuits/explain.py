@@ -8,8 +8,9 @@ from dataclasses import replace
 from hopscope.circuits.certificate import Evidence, tidy
 from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.certificate.sampling import by_sequence
-from hopscope.circuits.elements import CircuitPath, Feed, Helper
-from hopscope.circuits.patching import Patcher
+from hopscope.circuits.evaluate.feed import Feed
+from hopscope.circuits.evaluate.patching import Patcher
+from hopscope.circuits.record.elements import CircuitPath, Helper
 from hopscope.model.edit import Readable
 from hopscope.theory.path import AttentionPath, Row
 

@@ -11,24 +11,24 @@ import torch
 from hopscope.checks import check_seed
 from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.compare import overlap
-from hopscope.circuits.elements import OtherCircuit
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.foreign import ForeignEvaluator
+from hopscope.circuits.evaluate.on_vectors import OnVectors, VectorEvaluator, single
+from hopscope.circuits.evaluate.programs import to_json
+from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.explain import explained
-from hopscope.circuits.foreign import ForeignEvaluator
+from hopscope.circuits.journal import SILENT, Journal, Watch
 from hopscope.circuits.kept import check_model, circuit_path, kept_circuit, model_hash
-from hopscope.circuits.on_vectors import OnVectors, VectorEvaluator, single
-from hopscope.circuits.programs import to_json
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.record.elements import OtherCircuit
+from hopscope.circuits.record.strict_reading import StrictReading
 from hopscope.circuits.search.bars import Bars, budgets_at, search_at
 from hopscope.circuits.search.budget import ROOM, Budget, Effort
-from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.circuits.search.orders import Found
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
-from hopscope.circuits.strict_reading import StrictReading
-from hopscope.circuits.threads import yields_cores
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.foreign import Foreign

@@ -7,17 +7,17 @@ from dataclasses import asdict, replace
 
 from hopscope.checks import check_seed
 from hopscope.circuits.certificate import Evidence, Proof
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft, Hypotheses
+from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.find import Origin, described_model, judged
-from hopscope.circuits.form import KEEP, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.hypotheses import Draft, Hypotheses
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.place import PlaceInModel, rows_at
-from hopscope.circuits.programs import from_json
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.threads import yields_cores
 from hopscope.errors import InputError
 from hopscope.theory.path import Row
 

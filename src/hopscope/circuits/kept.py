@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_seed
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.journal import SILENT, Journal, Watch
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.interrupted import Interrupted
-from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.records import content_hash
 

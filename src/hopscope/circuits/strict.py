@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import get_args
 
 from hopscope.circuits.certificate import Certificate, Evidence, certify
-from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.form import UNIFORM
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.record.strict_reading import Fill, Loss, StrictPath, StrictReading
 from hopscope.circuits.search.imposed import Imposed
 from hopscope.circuits.search.strict_orders import FILLS
 from hopscope.circuits.search.units import Units
-from hopscope.circuits.strict_reading import Fill, Loss, StrictPath, StrictReading
 
 
 def strict_reading(ends: Sequence[Imposed], heads: Draft, units: Units, evidence: Evidence) -> StrictReading:

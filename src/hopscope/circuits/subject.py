@@ -13,10 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.circuits.certificate import Proof
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.find import Origin, find_circuit, origin_of
-from hopscope.circuits.foreign import ForeignEvaluator
-from hopscope.circuits.form import (
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.foreign import ForeignEvaluator
+from hopscope.circuits.evaluate.form import (
     ALIKE,
     IDENTITY,
     KEEP,
@@ -29,11 +28,12 @@ from hopscope.circuits.form import (
     knock_out,
     moved,
 )
+from hopscope.circuits.find import Origin, find_circuit, origin_of
 from hopscope.circuits.given import GivenCircuit, certify_given
+from hopscope.circuits.journal import SILENT, Journal, Watch
 from hopscope.circuits.place import PlaceInModel, rows_at
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
-from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside
 from hopscope.model.edit import Stream

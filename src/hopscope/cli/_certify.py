@@ -12,7 +12,7 @@ from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress,
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.record.circuit import Circuit
 
 
 @click.command("certify")
@@ -96,7 +96,7 @@ def _of_language_model(
     folder: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, seed: int
 ) -> Circuit:
     from hopscope.circuits.language.model import TextModel, text_circuit_path
-    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.record.circuit import Circuit
 
     task = asked.task
     given = paths or Circuit.load(text_circuit_path(folder, task) if record is None else record)

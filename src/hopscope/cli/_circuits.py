@@ -17,7 +17,7 @@ from hopscope.files import read_json
 from hopscope.words import counted
 
 if TYPE_CHECKING:
-    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.record.circuit import Circuit
 
 
 @click.command("compare")
@@ -97,7 +97,7 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
       hopscope circuit census runs/a runs/b --json
     """
     from hopscope.circuits.census import census as count
-    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.record.circuit import Circuit
 
     paths = [Path(name) for name in runs]
     others = [path for path in paths if _is_other(path)]
@@ -119,7 +119,7 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _load(name: str) -> Circuit:
-    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.record.circuit import Circuit
 
     record = _record(name)
     if Path(name).is_dir() and not record.exists():
@@ -147,7 +147,7 @@ def _records(path: Path) -> list[Path]:
 
 def _is_other(path: Path) -> bool:
     """Whether a path, as `runs/sweep/*` gives some, is neither a run nor a circuit: a folder, or another's record."""
-    from hopscope.circuits.record_fields import FORM
+    from hopscope.circuits.record.fields import FORM
 
     if path.is_dir():
         return not ((path / "run.json").exists() or _records(path))

@@ -14,7 +14,7 @@ from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress,
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.record.circuit import Circuit
     from hopscope.training.run import RunFolder
 
 
@@ -140,7 +140,7 @@ def _of_language_model(
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
     from hopscope.circuits.language.model import TextModel, text_circuit_path
-    from hopscope.circuits.record import Circuit
+    from hopscope.circuits.record.circuit import Circuit
     from hopscope.plot import figure_5, save
 
     task = asked.task
@@ -171,7 +171,7 @@ def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     import torch
 
     from hopscope.circuits.certificate.silent import silent_heads
-    from hopscope.circuits.on_vectors import VectorEvaluator, single
+    from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
     from hopscope.plot import appendix_c, figure_5, one_prompt, save
     from hopscope.training.data import held_out
 

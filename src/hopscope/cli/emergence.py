@@ -49,7 +49,7 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     drawn: list[Path] = []
     if figures:
         from hopscope.circuits.kept import circuit_path
-        from hopscope.circuits.record import Circuit
+        from hopscope.circuits.record.circuit import Circuit
         from hopscope.report.section_9 import save_figures
 
         circuit = Circuit.load(circuit_path(run.path, model))

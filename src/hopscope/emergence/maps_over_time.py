@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.role_maps import RoleMaps
+from hopscope.circuits.evaluate.role_maps import RoleMaps
 from hopscope.errors import InputError
 from hopscope.records import RecordForm
 

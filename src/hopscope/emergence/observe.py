@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.coordinates import Coordinates
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import UNIFORM, Program, knock_out
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.role_maps import RoleMaps, role_maps
+from hopscope.circuits.evaluate.coordinates import Coordinates
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import UNIFORM, Program, knock_out
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.role_maps import RoleMaps, role_maps
 from hopscope.emergence.settings import Ablation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.settings import Following
 from hopscope.emergence.track import track

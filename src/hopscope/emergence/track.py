@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.bootstrap import intervals
+from hopscope.circuits.evaluate.bootstrap import intervals
+from hopscope.circuits.evaluate.on_vectors import single
+from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.kept import belongs_to
-from hopscope.circuits.on_vectors import single
-from hopscope.circuits.record import Circuit
-from hopscope.circuits.threads import yields_cores
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.checkpoints import readable
 from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossings
 from hopscope.emergence.history import Emergence, MeasureHistory, PathHistory

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hopscope.circuits.kept import circuit_path, is_of
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.of_run import emergence_path, maps_over_time_path
@@ -160,7 +160,7 @@ def _weights(run: RunFolder, number: int, missing: list[str], damaged: list[str]
     """The model without the others of its run, as the last checkpoint has it."""
     import torch
 
-    from hopscope.circuits.on_vectors import single
+    from hopscope.circuits.evaluate.on_vectors import single
 
     try:
         transformer = single(run.transformer(), number)

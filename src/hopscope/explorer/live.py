@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from hopscope.circuits.apply import ProgramEdit, by_layer
-from hopscope.circuits.form import KEEP, UNIFORM, Intervention, own_pattern
-from hopscope.circuits.on_vectors import VectorEvaluator
-from hopscope.circuits.programs import from_json
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.evaluate.apply import ProgramEdit, by_layer
+from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Intervention, own_pattern
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.explorer.arrays import Chunk, pack
 from hopscope.model.edit import Recorder
 from hopscope.model.transformer import Transformer

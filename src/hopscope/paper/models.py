@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.kept import circuit_path, model_hash
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.record.strict_reading import StrictReading
 from hopscope.circuits.search.budget import Effort
-from hopscope.circuits.strict_reading import StrictReading
 from hopscope.errors import InputError
 from hopscope.paper.judging import BAR
 from hopscope.studies.tools.work import Work

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.plot.figure_5 import arrows, draw_circuit, explain
 from hopscope.plot.style import PAGE, hop_label, hop_look, house, new_figure

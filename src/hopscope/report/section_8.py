@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.circuits.elements import CircuitPath
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.record.elements import CircuitPath
 from hopscope.paper.section_8 import CircuitResult
 from hopscope.plot.figure_5 import figure_5
 from hopscope.plot.style import save

@@ -22,10 +22,10 @@ from typing import Any, get_args
 import torch
 
 from hopscope.circuits.certificate import RULES, Evidence, Proof, Sense, certify
-from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.on_vectors import VectorEvaluator, single
-from hopscope.circuits.programs import from_json, to_json
+from hopscope.circuits.evaluate.form import UNIFORM
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.programs import from_json, to_json
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.strict_orders import StrictOrders
@@ -233,7 +233,7 @@ class _Kept:
     """What is kept of a trained model: the circuit that was found, cut down to what is clear.
 
     Attributes:
-        program: the circuit, as in `hopscope.circuits.programs`; None where none was found.
+        program: the circuit, as in `hopscope.circuits.evaluate.programs`; None where none was found.
         bar: the bar that it is held to.
         clear: as in `Host`.
     """

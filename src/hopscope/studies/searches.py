@@ -17,10 +17,10 @@ from pathlib import Path
 
 import torch
 
-from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.form import UNIFORM
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.circuits.kept import model_hash
-from hopscope.circuits.on_vectors import VectorEvaluator, single
 from hopscope.circuits.search import orders
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hopscope.circuits.mechanism import kinds_looked_up
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.studies.text_otherwise import HALF_WAY, Otherwise
 from hopscope.theory.path import NamedPath
 
@@ -28,7 +28,7 @@ class Answered:
         losses: of the model (`full`), of the circuit with its patterns imposed and with its own, and of nothing.
         certified: whether all parts of the certificate passed.
         failed: the parts that did not pass.
-        strategy: the strategy of the circuit, see `hopscope.circuits.strategy.strategy`.
+        strategy: the strategy of the circuit, see `hopscope.circuits.record.strategy.strategy`.
         layers_used: the number of layers with a path that matters.
         layers_needed: the number of layers that are needed by theory.
         delivers: whether the paths carry x{D} to where the answer is written, by theory.

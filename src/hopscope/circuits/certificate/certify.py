@@ -15,7 +15,7 @@ from hopscope.circuits.certificate.outside import completeness, families, outsid
 from hopscope.circuits.certificate.part import PART_NAMES, Certificate, Part, tidy
 from hopscope.circuits.certificate.places import places
 from hopscope.circuits.certificate.untrained import untrained
-from hopscope.circuits.search.journal import Journal
+from hopscope.circuits.journal import Journal
 
 _JUDGES: tuple[Callable[[Evidence], Part], ...] = (
     harness, sufficiency, necessity, minimality, random_keys, places, recovery, families, outside, completeness,

@@ -6,12 +6,12 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.alike import errors_alike, errors_rewired, rewirings
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.form import Intervention
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.alike import errors_alike, errors_rewired, rewirings
+from hopscope.circuits.evaluate.form import Intervention
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.theory.depth import minimum_paths
 from hopscope.theory.path import Row
 from hopscope.words import counted
@@ -32,9 +32,9 @@ def sufficiency(evidence: Evidence) -> Part:
     other, and those of which it says no more than that they are as they are, helpers among them: what they bring of
     their own chain would be the work of paths that it does not name. So would what rows that are off gather of it,
     uniform or at a mean, and in both senses they write then what they gather on average while the values of one pair go
-    round all chains (`circuits.rewired`), for each pair in turn. In the strict sense it passes only if every row in use
-    is imposed and has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its losses would
-    still pass.
+    round all chains (`circuits.evaluate.rewired`), for each pair in turn. In the strict sense it passes only if every
+    row in use is imposed and has a path, and no other row is at its mean. `least_bar` is the lowest bar at which its
+    losses would still pass.
     """
     errors = evidence.alone
     full, imposed, natural, nothing = evidence.measured(list(errors.mean(dim=2)))

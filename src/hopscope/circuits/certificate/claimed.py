@@ -10,9 +10,9 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.certificate.sampling import Sampling
 from hopscope.circuits.certificate.silent import silent_heads
-from hopscope.circuits.chains import seen_elsewhere
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import (
+from hopscope.circuits.evaluate.chains import seen_elsewhere
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import (
     ALIKE,
     CHOSEN,
     IDENTITY,
@@ -25,7 +25,7 @@ from hopscope.circuits.form import (
     moved,
     one_hot,
 )
-from hopscope.circuits.hypotheses import Draft, Hypotheses
+from hopscope.circuits.evaluate.hypotheses import Draft, Hypotheses
 from hopscope.theory.path import AttentionPath, Row
 
 _OFTEN = 0.5

@@ -13,9 +13,9 @@ from torch import Tensor
 from hopscope.circuits.certificate.claimed import Claimed
 from hopscope.circuits.certificate.losses import Levels, Lost
 from hopscope.circuits.certificate.sampling import SURE, by_sequence
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import Form
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import Form
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.theory.path import AttentionPath, Row
 
 _Whole = Literal["full", "imposed", "natural", "nothing"]

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.coordinates import Sequences
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import ALIKE, RESAMPLE, Form, Intervention, Program, one_hot
+from hopscope.circuits.evaluate.coordinates import Sequences
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import ALIKE, RESAMPLE, Form, Intervention, Program, one_hot
 from hopscope.model.edit import Edit, Pattern
 from hopscope.theory.path import Row
 

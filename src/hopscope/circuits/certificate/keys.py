@@ -5,8 +5,8 @@ from __future__ import annotations
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.sampling import by_sequence
-from hopscope.circuits.form import one_hot
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.form import one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft
 
 _MOST = 0.9
 """How much of the way from nothing to the model the circuit must keep with a row in its own form."""

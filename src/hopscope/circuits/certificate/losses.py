@@ -7,8 +7,8 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.bootstrap import Interval, intervals
 from hopscope.circuits.certificate.part import tidy
+from hopscope.circuits.evaluate.bootstrap import Interval, intervals
 
 
 class Measured(NamedTuple):

@@ -13,9 +13,9 @@ from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.rivals import rivals
 from hopscope.circuits.certificate.sampling import by_sequence
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Form, knock_out
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Form, knock_out
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.theory.path import AttentionPath, Row
 
 _MOST = 0.9

@@ -12,9 +12,9 @@ from torch import Tensor
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.taken import taken_from_elsewhere
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.taken import taken_from_elsewhere
 
 
 class _Moved(NamedTuple):
@@ -36,10 +36,10 @@ def places(evidence: Evidence) -> Part:
     """The circuit with one layer's attention from sequences in which the rows of one pair stand elsewhere.
 
     This is done for each pair and each layer in turn: by pattern and by what is written, of which the one that costs
-    less counts, and by the choice among what does not move (`circuits.elsewhere`). In the strict sense, where patterns
-    are imposed by role, it is done in the model as it is. Rows hold the same in both sequences, so that only a head
-    that tells them apart by place loses something. Passes if the loss of no hop rises by the bar: the interval ends
-    below. With one chain there is no other place, so this says nothing and does not pass.
+    less counts, and by the choice among what does not move (`circuits.evaluate.elsewhere`). In the strict sense, where
+    patterns are imposed by role, it is done in the model as it is. Rows hold the same in both sequences, so that only a
+    head that tells them apart by place loses something. Passes if the loss of no hop rises by the bar: the interval
+    ends below. With one chain there is no other place, so this says nothing and does not pass.
     """
     program: Draft = evidence.natural if evidence.sense == "natural" else {}
 

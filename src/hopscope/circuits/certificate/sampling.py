@@ -12,8 +12,8 @@ from torch import Tensor
 
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.proof import Proof
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.problem.counter import derive_seed
 
 T = TypeVar("T")

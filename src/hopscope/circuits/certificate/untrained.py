@@ -10,7 +10,7 @@ from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.sampling import by_sequence
-from hopscope.circuits.evaluator import Evaluator
+from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.theory.path import Row
 

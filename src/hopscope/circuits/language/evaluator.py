@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.elsewhere import Elsewhere
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import Program
-from hopscope.circuits.language.asked import Scores
+from hopscope.circuits.evaluate.elsewhere import Elsewhere
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import Program
+from hopscope.circuits.evaluate.rewired import Rewired
 from hopscope.circuits.language.batch import TextBatch, TextTask, lines_elsewhere, text_batch, words_rewired
-from hopscope.circuits.rewired import Rewired
+from hopscope.circuits.record.asked import Scores
 from hopscope.model.edit import Edit, Stream
 from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed

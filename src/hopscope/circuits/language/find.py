@@ -8,18 +8,18 @@ from typing import Any
 
 from hopscope.checks import check_number, check_seed
 from hopscope.circuits.certificate import Certificate, Part, Proof, tidy
+from hopscope.circuits.evaluate.form import UNIFORM, own_pattern
+from hopscope.circuits.evaluate.programs import from_json
 from hopscope.circuits.find import Origin, circuit_in
-from hopscope.circuits.form import UNIFORM, own_pattern
+from hopscope.circuits.forecast import Forecast, check_memory
 from hopscope.circuits.given import GivenCircuit, certify_given
-from hopscope.circuits.language.asked import Asked, Scores
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
-from hopscope.circuits.programs import from_json
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.asked import Asked, Scores
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.bars import budgets_at
 from hopscope.circuits.search.budget import Budget, Effort
-from hopscope.circuits.search.forecast import Forecast, check_memory
-from hopscope.circuits.search.journal import Journal
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed

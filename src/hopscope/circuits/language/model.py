@@ -10,13 +10,13 @@ from typing import Any
 from hopscope.checks import check_path
 from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.given import GivenCircuit
+from hopscope.circuits.journal import SILENT, Journal, Watch
 from hopscope.circuits.kept import kept_circuit
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Effort
-from hopscope.circuits.search.journal import SILENT, Journal, Watch
 from hopscope.model.language import LanguageModel
 from hopscope.model.model_folder import open_model_folder
 from hopscope.model.room import check_words

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.search.budget import Budget
-from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.orders import Orders, Outcome
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError

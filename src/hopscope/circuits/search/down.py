@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import POSITIONAL, UNIFORM
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import POSITIONAL, UNIFORM
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.search.budget import HEADS, LAST, ROUGHLY, ROWS, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.gradients import head_order

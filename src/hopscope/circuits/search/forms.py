@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, Form, Intervention
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import KEEP, Form, Intervention
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.search.budget import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units

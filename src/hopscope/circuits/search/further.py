@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Draft
 
 FIRST, LARGEST = 256, 1024
 """How many sequences are measured first; then as many again as so far, but at most `LARGEST` at once."""

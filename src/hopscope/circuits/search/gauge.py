@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.search.budget import CONFIRM_DOUBT, HOPELESS, JITTERED, ROOM, SCAN_DOUBT, Budget
 from hopscope.circuits.search.further import Further, mean_and_error
 from hopscope.circuits.search.jitter import jitter

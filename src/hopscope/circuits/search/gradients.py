@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluator import BYTES_A_POSITION, Evaluator
-from hopscope.circuits.form import UNIFORM, Program
+from hopscope.circuits.evaluate.evaluator import BYTES_A_POSITION, Evaluator
+from hopscope.circuits.evaluate.form import UNIFORM, Program
 from hopscope.circuits.search.budget import FEW
 from hopscope.model.edit import Edit, Pattern
 from hopscope.statistics import rank_correlation

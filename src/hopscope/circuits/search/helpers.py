@@ -6,8 +6,8 @@ that ties the same pair: later layers count on what it writes, and not on that l
 
 from __future__ import annotations
 
-from hopscope.circuits.form import ALIKE
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.form import ALIKE
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 

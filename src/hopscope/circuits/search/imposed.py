@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hopscope.circuits.form import IDENTITY, UNIFORM, Form, Intervention, Program, one_hot
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, Form, Intervention, Program, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.theory.path import AttentionPath, Row
 
 HeadNumbers = tuple[int, int]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.search.journal import Memory
+from hopscope.circuits.journal import Memory
 from hopscope.errors import InputError
 from hopscope.records import RecordForm, unmarked
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import UNIFORM
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.programs import from_json, to_json
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import UNIFORM
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.programs import from_json, to_json
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.search.budget import LAST, Budget
 from hopscope.circuits.search.down import heads_spared, minimal, one_by_one, rows_spared, trimmed
 from hopscope.circuits.search.forms import simplest
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.helpers import told_alike
-from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.smallest import Minimality, smallest, tried
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.up import grown

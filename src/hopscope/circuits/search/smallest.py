@@ -8,8 +8,8 @@ from typing import Literal
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.search.budget import FEW, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units

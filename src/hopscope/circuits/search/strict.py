@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import ZERO, Form
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import ZERO, Form
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.search.budget import CLEAR, FREE, LAST, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import IDLE, HeadNumbers, Imposed, Looks

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, Form
-from hopscope.circuits.programs import from_json, to_json
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, ZERO, Form
+from hopscope.circuits.evaluate.programs import from_json, to_json
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.search.budget import Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import Imposed
-from hopscope.circuits.search.journal import Journal
 from hopscope.circuits.search.strict import Strict
 from hopscope.circuits.search.units import Units
 from hopscope.problem.counter import derive_seed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import KEEP, UNIFORM, Form
-from hopscope.circuits.hypotheses import Draft, Hypotheses
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Form
+from hopscope.circuits.evaluate.hypotheses import Draft, Hypotheses
 from hopscope.theory.path import AttentionPath, Row
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import Form
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import Form
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.search.budget import FREE, Budget
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import IDLE, HeadNumbers

@@ -1,4 +1,4 @@
-// Interventions by row of attention, as circuits/apply.py does them: normalise(base x factor).
+// Interventions by row of attention, as circuits/evaluate/apply.py does them: normalise(base x factor).
 
 /**
  * @typedef {{kind: string, keys?: number[], weights?: number[], fixed?: Float32Array}} Form  keys are role numbers;
@@ -61,7 +61,7 @@ function editOf(program, prompt, causal) {
     } else for (let k = 0; k < row.length; k++) row[k] = all > 0 ? factor[k] / all : 0;
   }
 
-  /** As much on every role of the own chain as of another one, as in circuits/chains.py. */
+  /** As much on every role of the own chain as of another one, as in circuits/evaluate/chains.py. */
   function lookAlike(q, row, end) {
     const seen = [...Array(end).keys()].filter((k) => k !== q), mine = (k) => chain[k] === chain[q];
     const means = (some) => {

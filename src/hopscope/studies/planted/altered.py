@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.circuits.foreign import ForeignEvaluator
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.foreign import ForeignEvaluator
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.model.foreign import Foreign, Parts
 from hopscope.model.initial_weights import InitialWeights
 from hopscope.model.transformer import Attention, Block, Transformer

@@ -10,9 +10,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from hopscope.circuits.form import IDENTITY, UNIFORM, ZERO, one_hot
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, ZERO, one_hot
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.model.edit import Edit, Queried, Recorder, Stream
 from hopscope.model.transformer import Attention, Block, Transformer

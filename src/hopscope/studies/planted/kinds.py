@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
 from hopscope.circuits.certificate import Sense
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.theory.path import Row
 
 Kind = Literal[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hopscope.circuits.certificate.silent import silent_heads
-from hopscope.circuits.form import IDENTITY, KEEP, UNIFORM, knock_out
+from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM, knock_out
 from hopscope.circuits.search.units import Units
 from hopscope.studies.planted.backup import backup_of
 from hopscope.studies.planted.hosts import MARGIN, Deaf, Host

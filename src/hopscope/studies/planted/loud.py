@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.foreign import ForeignEvaluator
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.foreign import ForeignEvaluator
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.studies.planted.altered import AlteredBlock, altered
 from hopscope.studies.planted.backup import places

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import torch
 
 from hopscope.circuits.certificate.rivals import random_deliverable
-from hopscope.circuits.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
 from hopscope.studies.planted.hosts import Deaf, Host

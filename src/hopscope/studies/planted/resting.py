@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.foreign import ForeignEvaluator
-from hopscope.circuits.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.foreign import ForeignEvaluator
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem

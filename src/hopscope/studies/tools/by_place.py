@@ -10,8 +10,8 @@ each chain's row stands at the next chain's place. One layer's attention is take
 first, at all positions but those of the block, in three ways: its pattern, each weight moved to where its role stands;
 what it writes; and its choice among what does not move. A model that looks rows up by what they hold loses nothing by
 the third and nothing by one of the others; a model that chooses by place loses by the third or by both others (for the
-reasons see `hopscope.circuits.elsewhere`; the test is also part `places` of the certificate). A model that chooses
-within the block itself is not detected.
+reasons see `hopscope.circuits.evaluate.elsewhere`; the test is also part `places` of the certificate). A model that
+chooses within the block itself is not detected.
 
 (At first only the pattern was taken, at the positions that are asked, and a look-up counted as lost above one half.
 That also hits models that rest at a place without reading it. The limit was set when twenty models of three hops had

@@ -15,7 +15,7 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.kept import circuit_path, require_of
 from hopscope.circuits.mechanism import steps_beyond_first
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.studies.tools.judgements import Judgement
 from hopscope.studies.tools.kept import Models
@@ -41,7 +41,7 @@ class Seen:
         loss: the loss of the unchanged model; None where it diverged, and so has no circuit.
         certified: the senses in which its circuit is certified.
         delivers: whether its paths carry x{D} to the query by theory.
-        strategy: the strategy of the circuit, see `hopscope.circuits.strategy.strategy`.
+        strategy: the strategy of the circuit, see `hopscope.circuits.record.strategy.strategy`.
         paths: the paths of the circuit in the natural reading; empty without a circuit.
         again: the paths of the circuits that searches in other orders ended in, one entry for each order.
         strict: the paths of the circuit in the strict reading; empty without one, and where it does not hold the bar.

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean
 
 from hopscope.circuits.compare import overlap
-from hopscope.circuits.record import Circuit
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.studies.tools.circuits import Seen, diverged
 from hopscope.training.run import RunFolder
 

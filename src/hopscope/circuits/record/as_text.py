@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.certificate.part import Certificate
-from hopscope.circuits.elements import CircuitPath, OtherCircuit
-from hopscope.circuits.strict_reading import Fill, StrictReading
+from hopscope.circuits.record.elements import CircuitPath, OtherCircuit
+from hopscope.circuits.record.strict_reading import Fill, StrictReading
 from hopscope.words import counted
 
 

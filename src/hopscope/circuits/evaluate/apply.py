@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from hopscope.circuits.chains import ChainsSeen, SharedKeys
-from hopscope.circuits.coordinates import Coordinates
-from hopscope.circuits.form import Form, Intervention, Program
+from hopscope.circuits.evaluate.chains import ChainsSeen, SharedKeys
+from hopscope.circuits.evaluate.coordinates import Coordinates
+from hopscope.circuits.evaluate.form import Form, Intervention, Program
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit, FixedRows, Pattern

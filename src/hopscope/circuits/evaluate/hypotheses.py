@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.circuits.form import (
+from hopscope.circuits.evaluate.form import (
     ALIKE,
     IDENTITY,
     KEEP,
@@ -19,7 +19,7 @@ from hopscope.circuits.form import (
     one_hot,
     own_pattern,
 )
-from hopscope.circuits.role_maps import RoleMaps
+from hopscope.circuits.evaluate.role_maps import RoleMaps
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hopscope.checks import check_watch
 
 if TYPE_CHECKING:
-    from hopscope.circuits.evaluator import Evaluator
+    from hopscope.circuits.evaluate.evaluator import Evaluator
 
 Watch = Callable[[str, int, int], None]
 """A function called with what is being done, how many stages are finished, and how many there are."""

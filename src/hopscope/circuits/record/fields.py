@@ -22,7 +22,7 @@ search       the search's settings, seed, minimality, evaluations and share of t
 rules        version of what the parts of its certificates ask, see `hopscope.circuits.certificate.part.RULES`
 certificate  parts by name, each with `passed`, its numbers and its seed
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
-text         for a language model, what was asked and how well it answers (`circuits.language.asked`); else null
+text         for a language model, what was asked and how well it answers (`circuits.record.asked`); else null
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hopscope.circuits.certificate.part import Certificate, Sense
-from hopscope.circuits.naming import named, numbered
+from hopscope.circuits.record.naming import named, numbered
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordForm, convert, plain
 

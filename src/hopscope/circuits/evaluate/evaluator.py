@@ -16,13 +16,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits import threads
-from hopscope.circuits.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_layer, check
-from hopscope.circuits.coordinates import Sequences, coordinates
-from hopscope.circuits.elsewhere import Elsewhere
-from hopscope.circuits.form import Form, Program
-from hopscope.circuits.rewired import Rewired
-from hopscope.circuits.role_maps import RoleMaps, joined, role_maps
+from hopscope.circuits.evaluate import threads
+from hopscope.circuits.evaluate.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_layer, check
+from hopscope.circuits.evaluate.coordinates import Sequences, coordinates
+from hopscope.circuits.evaluate.elsewhere import Elsewhere
+from hopscope.circuits.evaluate.form import Form, Program
+from hopscope.circuits.evaluate.rewired import Rewired
+from hopscope.circuits.evaluate.role_maps import RoleMaps, joined, role_maps
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Recorder, Seam, Stream
 from hopscope.problem.retrieval import RetrievalProblem

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hopscope.checks import check_count
-from hopscope.circuits.form import UNIFORM, Form, Intervention
-from hopscope.circuits.hypotheses import Draft
+from hopscope.circuits.evaluate.form import UNIFORM, Form, Intervention
+from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number

@@ -8,21 +8,21 @@ from typing import Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.certificate.part import RULES, Certificate, Sense
-from hopscope.circuits.describe import (
+from hopscope.circuits.evaluate.form import CHOSEN
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.record.as_text import (
     certificate_as_text,
     others_as_text,
     paths_as_text,
     search_as_text,
     strict_as_text,
 )
-from hopscope.circuits.elements import CircuitPath, Helper, OtherCircuit
-from hopscope.circuits.form import CHOSEN
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.language.asked import Asked
-from hopscope.circuits.programs import from_json
-from hopscope.circuits.record_fields import FORM, with_names, with_numbers
-from hopscope.circuits.strategy import Strategy, strategy
-from hopscope.circuits.strict_reading import StrictReading
+from hopscope.circuits.record.asked import Asked
+from hopscope.circuits.record.elements import CircuitPath, Helper, OtherCircuit
+from hopscope.circuits.record.fields import FORM, with_names, with_numbers
+from hopscope.circuits.record.strategy import Strategy, strategy
+from hopscope.circuits.record.strict_reading import StrictReading
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number

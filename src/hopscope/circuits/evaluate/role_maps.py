@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope.circuits.coordinates import Coordinates
+from hopscope.circuits.evaluate.coordinates import Coordinates
 from hopscope.model.edit import Pattern
 
 

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.chains import ChainsSeen, own_chain
-from hopscope.circuits.coordinates import Coordinates
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.hypotheses import Draft
-from hopscope.circuits.rewired import GatheredThere, There
+from hopscope.circuits.evaluate.chains import ChainsSeen, own_chain
+from hopscope.circuits.evaluate.coordinates import Coordinates
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.rewired import GatheredThere, There
 from hopscope.model.edit import Edit, Pattern, Queried, Readable
 from hopscope.theory.path import Row
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import torch
 
-from hopscope.circuits.elements import Feed, Into
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import UNIFORM, Program
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.feed import Feed, Into
+from hopscope.circuits.evaluate.form import UNIFORM, Program
 from hopscope.model.edit import Edit, Pattern, Readable, Stream
 from hopscope.theory.path import AttentionPath, Row
 

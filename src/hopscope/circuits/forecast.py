@@ -8,10 +8,10 @@ from __future__ import annotations
 from math import log2
 
 from hopscope.circuits.certificate.proof import Proof
-from hopscope.circuits.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
+from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
+from hopscope.circuits.journal import Watch
 from hopscope.circuits.search.budget import FEW, Budget
 from hopscope.circuits.search.gradients import BLOCKS, CHECKED, SAVED, SEQUENCES
-from hopscope.circuits.search.journal import Watch
 from hopscope.errors import InputError
 from hopscope.files import free_memory, in_words
 

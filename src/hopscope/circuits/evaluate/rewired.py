@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from hopscope.circuits.coordinates import Coordinates
+from hopscope.circuits.evaluate.coordinates import Coordinates
 from hopscope.model.edit import Edit, Pattern, Queried, Readable, Recorder, Stream
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch

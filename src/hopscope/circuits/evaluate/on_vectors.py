@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.elsewhere import Elsewhere, pair_elsewhere
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.rewired import Rewired, values_rewired
+from hopscope.circuits.evaluate.elsewhere import Elsewhere, pair_elsewhere
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.rewired import Rewired, values_rewired
 from hopscope.errors import InputError
 from hopscope.model.edit import Edit, Seam, Stream
 from hopscope.model.fast import FastTransformer

@@ -1,4 +1,4 @@
-"""A model run with one layer's attention taken from where rows stand elsewhere (see `circuits.elsewhere`)."""
+"""A model run with one layer's attention taken from where rows stand elsewhere (see `circuits.evaluate.elsewhere`)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import torch
 
-from hopscope.circuits.elsewhere import FromElsewhere
-from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.form import Program
+from hopscope.circuits.evaluate.elsewhere import FromElsewhere
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.form import Program
 from hopscope.model.edit import Edit, Queried, Recorder
 
 
@@ -45,7 +45,7 @@ def taken_from_elsewhere(
 ) -> list[Taken]:
     """Take one layer's attention after the other from sequences in which the rows of a pair stand elsewhere.
 
-    It is taken at all positions but those of the rows that move. See `hopscope.circuits.elsewhere`.
+    It is taken at all positions but those of the rows that move. See `hopscope.circuits.evaluate.elsewhere`.
 
     Args:
         evaluator: the model and its sequences, of which some six copies of a pattern are held at once.

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.on_vectors import OnVectors
+from hopscope.circuits.evaluate.on_vectors import OnVectors
 from hopscope.model.edit import Edit
 from hopscope.model.foreign import Foreign
 from hopscope.problem.retrieval import RetrievalProblem
