@@ -221,8 +221,8 @@ def fisher(successes: int, trials: int, others: int, of_others: int) -> float:
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
     """Spearman's rank correlation and its two-sided p-value; 0 and 1 for fewer than three values or constant ones.
 
-    For fewer than twenty values the p-value is by permutation, exact up to seven and by ten thousand draws beyond:
-    Student's t would be far too small there.
+    The p-value is by permutation, exact up to seven values and by ten thousand draws beyond, so at least 0.0002 there:
+    Student's t would be far too small where values are few or tied.
     """
     import numpy as np
     from scipy.stats import permutation_test, rankdata, spearmanr
@@ -230,8 +230,6 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[f
     if len(first) < 3 or len({*first}) < 2 or len({*second}) < 2:
         return 0.0, 1.0
     found = spearmanr(first, second)
-    if len(first) >= _MANY:
-        return float(found.statistic), float(found.pvalue)
     ranks, others = rankdata(first), rankdata(second) - (len(second) + 1) / 2
     by_permutation = permutation_test(  # of what the correlation is a multiple of
         (ranks,), lambda some, axis: (some * others).sum(axis), permutation_type="pairings", vectorized=True,

@@ -180,7 +180,7 @@ def _conditional(rng: Rng, name: str, share: float, asked: str) -> str:
     return verdict_on(asked, conditional.judge(ConditionalResult(0.05, arms, ())))
 
 
-BEYOND, MINIMUM = "8 heads: no run learns a hop", "8 heads, D = 4: trained minimum"
+BEYOND, MINIMUM, OF_SIX = "8 heads: no run learns a hop", *(f"8 heads, D = {hops}: trained minimum" for hops in (4, 8))
 FEWER, MORE, NOTHING = "as many heads as there are chains", "4 chains: with two layers more heads", "2 chains: no model"
 NEVER_TWO, SAVED = "fewer layers than a head a row", "4 hops are answered a layer early"
 OWN = (504, 700, 950, 9000)
@@ -195,6 +195,9 @@ CASES = [
               partial(_depth, asked=BEYOND, below=0.02)),
     StudyCase("depth 2", "1 run in 5 with a layer less learns all", "12 runs", False,
               partial(_depth, asked=MINIMUM, below=0.2)),
+    StudyCase("depth 2", "the same", "6 runs", False, partial(_depth, asked=OF_SIX, below=0.2)),
+    StudyCase("depth 2", "1 run in 6 learns all, there and with a layer less", "6 runs", False,
+              partial(_depth, asked=OF_SIX, below=1 / 6, at=1 / 6)),
     StudyCase("depth 2", "half of those that can tell, 1 run in 6", "12 runs", False,
               partial(_depth, asked=MINIMUM, below=0.5, so_far=1 / 6)),
     StudyCase("depth 2", "learned by 7 in 10 where theory says", "6 runs", True, partial(_depth, asked=MINIMUM)),

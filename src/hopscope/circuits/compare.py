@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hopscope.circuits.mechanism import mechanism, order
 from hopscope.circuits.record.circuit import Circuit
+from hopscope.theory.path import NamedPath
 
 
 @dataclass(frozen=True)
@@ -73,3 +76,34 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
 def overlap(one: set[Any], other: set[Any]) -> float:
     """What both sets have in common, as a share of all that either has; 1 where both are empty."""
     return len(one & other) / len(one | other) if one | other else 1.0
+
+
+def in_common_renamed(first: Sequence[NamedPath], second: Sequence[NamedPath]) -> int:
+    """How many paths two circuits have in common, once the heads of one are renamed, within each layer, to fit best.
+
+        >>> mine = [(1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (2, 1, "x0?", ">x1")]
+        >>> theirs = [(1, 5, ">x2", "x1>"), (1, 6, ">x1", "x0>"), (3, 1, "x0?", ">x1")]
+        >>> in_common_renamed(mine, theirs)
+        2
+
+    Args:
+        first: the paths of one circuit: layer and head from 1, query and key by name.
+        second: those of the other.
+    """
+    import numpy as np
+    from scipy.optimize import linear_sum_assignment
+
+    mine, theirs = (_by_layer_and_head(paths) for paths in (first, second))
+    common = 0
+    for layer in mine.keys() & theirs.keys():
+        shared = np.array([[len(one & other) for other in theirs[layer].values()] for one in mine[layer].values()])
+        common += int(shared[linear_sum_assignment(shared, maximize=True)].sum())
+    return common
+
+
+def _by_layer_and_head(paths: Sequence[NamedPath]) -> dict[int, dict[int, set[tuple[str, str]]]]:
+    """Query and key of the paths, by layer and then by head."""
+    found: dict[int, dict[int, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
+    for layer, head, query, key in paths:
+        found[layer][head].add((query, key))
+    return found

@@ -23,7 +23,8 @@ def survival(found: Arms) -> Figure:
     """The share of seeds that have not learned a hop yet, a panel for each arm, a line for each hop.
 
     Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: the
-    counts themselves are drawn. Lines stand a hair apart, or those of hops that nobody learned would hide one another.
+    counts themselves are drawn. Lines stand a hair apart, as the figure says: those of hops that nobody learned
+    would hide one another.
 
     Raises:
         InputError: no arm has a finished seed.
@@ -41,7 +42,11 @@ def survival(found: Arms) -> Figure:
         for axes in panels[:, 0]:
             axes.set_ylabel("share not yet there")
         longest = max(range(len(arms)), key=lambda place: len(arms[place].hops))
-        figure.legend(*panels.flat[longest].get_legend_handles_labels(), loc="outside upper left", ncols=6)
+        handles, labels = panels.flat[longest].get_legend_handles_labels()
+        apart = "lines moved apart to be seen" if len(labels) > 1 else None
+        figure.legend(
+            handles, labels, ncols=6, title=apart, title_fontsize=7, loc="outside upper left", alignment="left"
+        )
     return figure
 
 

@@ -14,11 +14,14 @@ Rules, for each mask and number of heads:
    does. Else inconclusive.
 2. For each D, the trained minimum depth, the least at which a seed learned all hops, is the theory's. As asked: a seed
    learned all at the theory's depth and none with less, of those that learned what their depth allows, of which the
-   upper 95% Clopper-Pearson bound on how often one would is below one half. Not as asked: one did with less, or none at
-   the theory's depth, and more with more layers (Fisher's exact test, one-sided, p below 5%). Else inconclusive.
+   upper 95% Clopper-Pearson bound on how often one would is below one half, and more at the theory's depth than of
+   these (Fisher's exact test, one-sided, p below 5%). Not as asked: one did with less, or none at the theory's depth,
+   and more with more layers (by the same test). Else inconclusive.
 
 (Rule 2 was content with one shallower run that learned what its depth allows, and with any deeper one that learned all
-where six at the theory's depth had not: that refuted it in a draw of three where one run in six learns all.)
+where six at the theory's depth had not: that refuted it in a draw of three where one run in six learns all. Then it did
+not compare the theory's depth with less, so that one seed of six against none was as asked, which is a draw of five
+where one run in six learns all at either. Three verdicts turned by it, all to inconclusive.)
 
     hopscope study depth results/studies/depth
 """
@@ -160,7 +163,10 @@ def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
         may = sum(arm.learned_what_they_may for arm in found if arm.layers < theory)
         most = clopper_pearson(0, may)[1]
         ours += f"; none of {may} with less that learned what their depth allows (at most {most:.0%} would)"
-        few = "" if most < 0.5 or theory == 1 else "too few with less learned what their depth allows"
+        p = fisher(learned, n, 0, may)
+        ours += f", p = {p:.2g}"
+        few = "" if p < 0.05 or theory == 1 else "seeds at the theory's depth are not told from those with less"
+        few = few if most < 0.5 or theory == 1 else "too few with less learned what their depth allows"
         return Judgement(asked, "inconclusive" if few else "as asked", ours, n, few)
     deeper = [step is not None for arm in found if arm.layers > theory for step in arm.everything()]
     if fisher(sum(deeper), len(deeper), 0, n) < 0.05:

@@ -7,10 +7,12 @@ A spike is a logged validation loss above twice the bar after one below it, once
 
 Rules:
 
-1. The last circuit descends from the first, at either rate. A model's does if half of its paths or more (layer, head,
-   query and key) are paths of the first, and more than are paths of any other seed's last circuit; without another seed
-   nothing is said. As asked: the lower 95% Clopper-Pearson bound on the share of models is above one half. Not as
-   asked: the upper one is below. Else inconclusive.
+1. The last circuit descends from the first, at either rate: the same heads do the same. A model's does if half of its
+   paths or more (layer, head, query and key) are paths of the first, and more than are paths of any other seed's last
+   circuit, whose heads are numbered as by chance, as those of a circuit built anew would be; without another seed
+   nothing is said. (How much those have in common with it once their heads are renamed to fit is told, and no verdict
+   hangs on it: seeds may well do the same by other heads.) As asked: the lower 95% Clopper-Pearson bound on the share
+   of models is above one half. Not as asked: the upper one is below. Else inconclusive.
 2. Spikes rebuild circuits: at the constant rate, two neighbouring checkpoints with a spike between them have less of
    their circuits in common than the last two before and the first two after them without, on average. Neighbours are
    two that hold the bar with no other checkpoint between. As asked: it is so in so many models that the two-sided sign
@@ -137,9 +139,11 @@ def _descends(rate: str, models: Sequence[Followed]) -> Judgement:
         return Judgement(asked, "inconclusive", "", 1, "no other seed to compare it with")
     kept = [one.kept(one.circuits) for one in models]
     by_chance = [max(one.kept(other.circuits[-1:]) for other in models if other is not one) for one in models]
+    renamed = [max(one.kept_renamed(other.circuits[-1:]) for other in models if other is not one) for one in models]
     descends = [share >= 0.5 and share > chance for share, chance in zip(kept, by_chance, strict=True)]
     told = (
-        f"{mean(kept):.0%} of its paths are the first's, {mean(by_chance):.0%} those of the likest other seed; "
+        f"{mean(kept):.0%} of its paths are the first's, {mean(by_chance):.0%} those of the likest other seed "
+        f"({mean(renamed):.0%} with its heads renamed to fit); "
         f"{mean(one.there_at_first for one in models):.0%} attended when the first was there"
     )
     return most_of(asked, descends, told)

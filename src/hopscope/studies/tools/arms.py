@@ -3,7 +3,7 @@
 Each seed is a run of its own that ends at the first logged step at which it has learned all that it is asked for
 (validation loss of every hop below 0.5) or when its budget is spent. A run that never learns a hop is data: it counts
 as not learned within the budget, and so does one that diverged. With other than four chains another loss is asked for
-(`hopscope.training.metrics.learned_below`), but not of those recorded of `plateau` before that was so.
+(`hopscope.training.metrics.learned_below`).
 """
 
 from __future__ import annotations

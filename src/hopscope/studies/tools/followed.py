@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
-from hopscope.circuits.compare import overlap
+from hopscope.circuits.compare import in_common_renamed, overlap
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.studies.tools.circuits import Seen, diverged
 from hopscope.training.run import RunFolder
@@ -46,6 +46,11 @@ class Followed:
         """The share of the last circuit's paths that the first circuit of `of` has too."""
         last = set(self.circuits[-1].paths)
         return len(last & set(of[0].paths)) / len(last)
+
+    def kept_renamed(self, of: Sequence[Seen]) -> float:
+        """As `kept`, once the heads of that circuit are renamed within their layers to have the most in common."""
+        last = self.circuits[-1].paths
+        return in_common_renamed(last, of[0].paths) / len(set(last))
 
     @property
     def there_at_first(self) -> float:
