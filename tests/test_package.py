@@ -197,13 +197,20 @@ def test_every_public_name_is_there():
         (["train", "{}", "--steps", "1e9"], "'1e9' is not a whole number, as in 3200"),
         (["train", "{}", "--learning-rate", "x"], "'x' is not a number"),
         (["train", "{}", "--heads", "3", "--head-dim", "none", "--d-model", "16"], "divisible by heads, got 16 and 3"),
-        (["train", "{}", "--depth", "3"], "No such option"),
+        (["train", "{}", "--depth", "3"], "no such option '--depth'; see `hopscope train --help`"),
         (
             ["train", "{}", "--order", "random"],
             "order must be deepest-first, shallowest-first, or each of the pairs 1 to 3 once",
         ),
         (["train", "{}", "--seeds", "3-1"], "a range of seeds goes upwards, as in 1-3; got '3-1'"),
         (["train", "{}", "--seeds", "0-999999999"], "at most 100000 seeds at once"),
+        (["train", "{}", "--seeds", "0-2,1"], "seeds must be different, got 1 twice in '0-2,1'; name it once"),
+        (["train", "{}", "--seeds", "9" * 30], "seeds must be at most 9223372036854775807, got '999"),
+        (["train", "{}/file/letter.txt"], "letter.txt is a file; give a folder"),
+        (["explore", "{}/run", "--out", "{}/file/mine.html"], "mine.html is not an explorer of hopscope"),
+        (["explore", "{}/run", "--out", "{}/run/figures/x.html"], "run, which is a run; choose a place outside it"),
+        (["theory", "--hops", "3", "--figure", "{}/run/maps.png"], "run, which is a run; choose a place outside it"),
+        (["study", "foo"], "invalid value for 'NAME': 'foo' is not one of"),
         (["train", "{}/file"], "is in use and holds no hopscope run"),
         (["train", "{}", "--device", "abacus"], "abacus"),
         (["sweep", "{}", "--depths", "0-3"], "depths must be"),
@@ -239,7 +246,7 @@ def test_every_public_name_is_there():
         (["explore", "{}/run", "--out", "{}/file/letter.txt/x.html"], "letter.txt is a file; give a folder"),
         (["export", "{}/file", "--to", "huggingface", "--out", "{}/o"], "holds neither a run nor a model of text"),
         (["sample", "equations", "--hops", "7"], "got 7; pass --names extended"),
-        (["explore"], "Missing argument 'RUN...'"),
+        (["explore"], "missing argument 'RUN...'; see `hopscope explore --help`"),
         (["report", "{}/nowhere"], "is not a folder"),
         (["report", "{}"], "whose figures `hopscope sweep` draws"),
         (["sample", "vectors", "--hops", "0"], "hops must be"),
@@ -248,14 +255,43 @@ def test_every_public_name_is_there():
 def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, words, tmp_path, capsys):
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / "letter.txt").write_text("Dear")
+    (tmp_path / "file" / "mine.html").write_text("<p>Dear</p>")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")
     with pytest.raises(SystemExit) as stop:
         main([argument.replace("{}", str(tmp_path)) for argument in arguments])
     assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert words in " ".join(said.split())
-    assert "Traceback" not in said
+    *_, said = capsys.readouterr().err.splitlines()  # what it computes in may be said before
+    assert said.startswith("hopscope: ")
+    assert words in said
+
+
+def test_a_terminal_and_a_notebook_of_another_kind_are_no_trouble(tmp_path):
+    """An encoding without the letters of a table, and the backend of pictures that a notebook's shells inherit."""
+    told = subprocess.run(
+        [sys.executable, "-m", "hopscope", "theory", "--hops", "3", "--show", "--figure", str(tmp_path / "flow.png")],
+        env=os.environ | {"PYTHONIOENCODING": "latin-1", "MPLBACKEND": "module://not_installed.here"},
+        capture_output=True,
+    )  # fmt: skip
+    assert (told.returncode, told.stderr) == (0, b"")
+    assert b"?" in told.stdout
+    assert (tmp_path / "flow.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("verb", "goes_on"),
+    [(["circuit", "run"], True), (["circuit", "certify", "run"], False), (["sample", "vectors"], False), ([], False)],
+)
+def test_that_it_goes_on_is_said_where_it_does(verb, goes_on, monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "main", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main(verb)
+    assert stop.value.code == 130
+    more = "; the same command continues from what is on disk" if goes_on else ""
+    assert capsys.readouterr().err == f"hopscope: interrupted{more}\n"
 
 
 def test_a_reader_that_leaves_is_no_trouble():

@@ -17,26 +17,28 @@ class _BrokenPipe(Exception):
     """A pipe that was written to no longer has a reader."""
 
 
-def run_to_its_end(program: click.Command, name: str, arguments: list[str] | None = None) -> NoReturn:
+def run_to_its_end(
+    program: click.Command, name: str, arguments: list[str] | None = None, *, goes_on: bool = True
+) -> NoReturn:
     """Run a program and exit: 0 on success, 1 on trouble of the machine, 2 on bad input, 130 when interrupted.
 
     Args:
         program: the program to run.
         name: its name in the help.
         arguments: its arguments; None for those of the process.
+        goes_on: whether the same command goes on where it was interrupted.
     """
     try:
         status = _run(program, name, arguments)
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:
-        error.message = readable(error.message)  # type: ignore[misc]
-        error.show()
-        sys.exit(error.exit_code if isinstance(error, click.UsageError) else 2)
+        _tell(error)
+        sys.exit(2)
     except InputError as error:
         _say(_as_options(str(error)))
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        _say("interrupted; the same command continues from what is on disk")
+        _say("interrupted; the same command continues from what is on disk" if goes_on else "interrupted")
         sys.exit(130)
     except _BrokenPipe:
         if _nobody_reads():
@@ -58,6 +60,16 @@ def _run(program: click.Command, name: str, arguments: list[str] | None) -> obje
         return program.main(arguments, prog_name=name, standalone_mode=False)
     except SystemExit:
         raise _BrokenPipe from None
+
+
+def _tell(error: click.ClickException) -> None:
+    """Say in one sentence what is wrong with the arguments, and where the rule is; without any, show the help."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    sentence = error.format_message().rstrip(".")
+    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else None
+    _say(f"{sentence[:1].lower()}{sentence[1:]}" + (f"; see `{command} --help`" if command else ""))
 
 
 def _nobody_reads() -> bool:

@@ -124,11 +124,11 @@ class RecordForm(Generic[T]):
         """The first fields of every file, which name its form."""
         return {"kind": self.kind, "schema": self.schema}
 
-    def check_replaces(self, path: Path) -> None:
-        """Check that a new record would replace no file, or a record of its own kind.
+    def check_replaces(self, path: Path, run: str = "") -> None:
+        """Check that a new record would replace no file, or a record of its own kind, of the same run or of none.
 
         Raises:
-            InputError: the file there is something else, or cannot be read.
+            InputError: the file there is something else, or belongs to another run, or cannot be read.
         """
         if not path.exists():
             return
@@ -137,6 +137,9 @@ class RecordForm(Generic[T]):
             raise InputError(
                 f"{path} is not {self.what}, which would replace it; it was left untouched, choose another place"
             )
+        seal = there.get("seal")
+        if isinstance(seal, dict) and seal.get("run", "") not in ("", run):
+            raise InputError(f"{path} belongs to another run; it was left untouched, choose another place")
 
 
 def row_lines(rows: Iterable[Any], run: str) -> str:

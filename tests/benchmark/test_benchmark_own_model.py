@@ -239,7 +239,7 @@ def test_the_command_shows_its_recipe_and_refuses_in_words(tmp_path: Path) -> No
     assert not (tmp_path / "own").exists()
     without = run()
     assert without.returncode == 2
-    assert "Missing argument 'FOLDER'; only --show does without" in without.stderr
+    assert "missing argument 'FOLDER'; only --show does without" in without.stderr
     (tmp_path / "letter.txt").write_text("Dear")
     nowhere = run(str(tmp_path / "letter.txt" / "own"))
     assert (nowhere.returncode, nowhere.stdout) == (1, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -143,6 +144,42 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
     assert (path.read_bytes(), searched) == (before, [])
     assert call(*other, "--anew") == 0
     assert (Circuit.load(path).bar, searched) == (0.1, [0.1])
+
+
+def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_replaced_where_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "run")
+    path = circuit_json(run, run.path / "circuit.json", certificate=certificate())
+    by_rules(Circuit.load(path), 2).save(path, run.record.content_hash)
+    made, before = replace(Circuit.load(path), seed=run.seeds[0], bar=0.05), path.read_bytes()
+    searched = []
+    monkeypatch.setattr("hopscope.circuits.find.find_circuit", lambda *given, **named: searched.append(1) or made)
+    assert call(str(run.path), "--no-figures", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rules"] == 2
+    for other in (("--seed", "1"), ("--effort", "quick")):
+        assert call(str(run.path), *other, "--no-figures") == 2
+        assert re.search(r"holds a certified circuit, found with .*; pass --anew", capsys.readouterr().err)
+    assert (path.read_bytes(), searched) == (before, [])
+    assert call(str(run.path), "--seed", "1", "--anew", "--no-figures") == 0
+    assert searched == [1]
+
+
+def test_the_circuit_of_a_run_is_not_written_over_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
+    run = known_run(tmp_path / "run")
+    path = circuit_json(run, run.path / "circuit.json", certificate=certificate())
+    found = Circuit.load(path)
+    found.save(path, run.record.content_hash)
+    before = path.read_bytes()
+    for anothers in ("", "another"):
+        with pytest.raises(InputError, match=r"circuit\.json belongs to another run; it was left untouched"):
+            found.save(path, anothers)
+    assert path.read_bytes() == before
+    found.save(path, run.record.content_hash)
+    found.save(path, anew=True)
+    found.save(path, "another")  # a record of no run belongs to nobody
 
 
 def test_a_search_tells_a_log_of_its_stages(

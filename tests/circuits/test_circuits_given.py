@@ -193,7 +193,9 @@ def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsy
     [
         ([], r"circuit\.json does not exist; `hopscope circuit .*` makes it"),
         (["L1.H1 >x1 -> x0>", "--of", "."], "by its paths or by --of a record, not by both"),
-        (["L1.H1 x0?", "--out", "circuit.json"], "is the place of the circuit that is found in the model"),
+        (["L1.H1 x0?", "--out", "circuit.json"], "lies in .*, which is a run"),
+        (["L1.H1 x0?", "--out", "../run/checkpoints/mine.json"], "lies in .*, which is a run"),
+        (["L1.H1 x0?", "--out", "../notes.json"], "is not the record of a circuit"),
         (["L1.H1 x0?", "--model", "7"], "2 models|from 0 to 1"),
         (["L1.H1 x0?", "--checkpoint", "3"], "checkpoint"),
         (["L1.H1 x0?", "--bar", "-1"], "bar"),
@@ -201,6 +203,11 @@ def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsy
 )
 def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) -> None:
     monkeypatch.chdir(run.path)
+    if "--out" in arguments:  # before anything is computed
+        monkeypatch.setattr(
+            "hopscope.circuits.subject.certify_given", lambda *given, **named: pytest.fail("it computes")
+        )
+    (run.path.parent / "notes.json").write_text('{"my": "notes"}')
     assert call("certify", str(run.path), *arguments) == 2
     assert re.search(says, capsys.readouterr().err)
 

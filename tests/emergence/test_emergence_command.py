@@ -83,12 +83,28 @@ def test_what_is_there_is_kept_until_something_changes(tmp_path):
             circuit_json(run, run.path / "circuit.json", losses={"full": 0.0, "imposed": 0.02, "natural": 0.01}),
             ask(run.path, *options),
         )[1],
-        lambda: (run.checkpoints[300].unlink(), ask(run.path, *options))[1],
     ):
         marked.save(record)
         assert json.loads(change()[1].stdout)["losses"] != [9.0] * 7
-    _, result = ask(run.path, *options)
+
+
+def test_a_record_is_not_replaced_by_one_that_knows_less(tmp_path):
+    """Checkpoints are often removed, to save disk, once a run was followed."""
+    run = known_run(tmp_path / "run")
+    circuit_json(run, run.path / "circuit.json")
+    options = ("--no-figures", "--json")
+    known = json.loads(ask(run.path, "--sequences", 8, *options)[1].stdout)
+    before = (run.path / "emergence.json").read_bytes()
+    assert ask(run.path, "--sequences", 4, *options)[1].endswith(
+        "emergence.json is of 8 sequences, not 4; pass --anew (in Python anew=True) to measure again and replace it"
+    )
+    run.checkpoints[300].unlink()
+    assert json.loads(ask(run.path, "--sequences", 8, *options)[1].stdout) == known
+    assert "emergence.json is of 7 checkpoints, not 6; pass --anew" in ask(run.path, "--sequences", 9, *options)[1]
+    assert (run.path / "emergence.json").read_bytes() == before
+    _, result = ask(run.path, "--sequences", 9, "--anew", *options)
     assert "left out: the checkpoint of step 300 is missing" in result.stderr
+    assert json.loads(result.stdout)["sequences"] == 9
 
 
 def test_bad_circuits_are_refused(tmp_path):

@@ -139,7 +139,7 @@ def test_the_story_has_this_runs_numbers_and_says_what_failed(run):
     assert len(story(replace(one, emergence=None))) == 2
 
 
-def test_sizes_are_told_and_bounded(run, monkeypatch):
+def test_sizes_are_told_and_bounded(run, monkeypatch, tmp_path):
     result = CliRunner().invoke(command, [str(run.path), "--json"])
     said = json.loads(result.stdout)
     assert said["bytes"] == Path(said["path"]).stat().st_size < 1_000_000
@@ -147,7 +147,7 @@ def test_sizes_are_told_and_bounded(run, monkeypatch):
     monkeypatch.setattr(pages, "LARGEST", 1000)
     with pytest.raises(InputError, match=r"the page would be 0\.\d\d MB.*--large"):
         explore([run])
-    assert explore([run], run.path / "anyway.html", large=True)[0].exists()
+    assert explore([run], tmp_path / "anyway.html", large=True)[0].exists()
 
 
 def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
@@ -162,6 +162,13 @@ def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
     (tmp_path / "a.html").mkdir()
     with pytest.raises(InputError, match="is a folder"):
         explore([run], tmp_path / "a.html")
+    (tmp_path / "mine.html").write_text("<p>mine</p>")
+    with pytest.raises(InputError, match=r"mine\.html is not an explorer of hopscope"):
+        explore([run], tmp_path / "mine.html")
+    with pytest.raises(InputError, match="which is a run; choose a place outside it"):
+        explore([run], run.path / "figures" / "page.html")
+    for _ in range(2):  # ours is replaced by ours
+        explore([run], tmp_path / "page.html")
     assert (record.read_bytes(), notes.read_text()) == (before, "mine")
     assert not (tmp_path / "small").exists()
 

@@ -18,7 +18,7 @@ from hopscope.circuits.evaluate.programs import to_json
 from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.explain import explained
 from hopscope.circuits.journal import SILENT, Journal, Watch
-from hopscope.circuits.kept import check_model, circuit_path, kept_circuit, model_hash
+from hopscope.circuits.kept import IfCertified, check_model, circuit_path, kept_circuit, model_hash
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.record.elements import OtherCircuit
 from hopscope.circuits.record.strict_reading import StrictReading
@@ -236,6 +236,7 @@ def circuit_of_run(
     proof: Proof | None = None,
     watch: Watch = SILENT,
     anew: bool = False,
+    certified: IfCertified = "replace",
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `circuit_path`).
 
@@ -253,6 +254,7 @@ def circuit_of_run(
         proof: see `find_circuit`.
         watch: called with what is being done, how many stages are finished, and how many there are.
         anew: search again even if there is a record.
+        certified: what is done with a certified circuit that another search found, see `kept_circuit`.
 
     Raises:
         InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a record of
@@ -281,8 +283,8 @@ def circuit_of_run(
 
     path, wanted = circuit_path(run.path, number, step), {"model": origin.model, "bars": bars, "rules": RULES}
     wanted["proof"] = asdict(proof)
-    hashed = run.record.content_hash
-    return kept_circuit(path, _asked(budgets[0], seed) | wanted, find, run=hashed, watch=watch, anew=anew)
+    hashed, wanted = run.record.content_hash, _asked(budgets[0], seed) | wanted
+    return kept_circuit(path, wanted, find, run=hashed, watch=watch, anew=anew, certified=certified)
 
 
 def _asked(budget: Budget, seed: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hopscope.checks import check_seed
 from hopscope.circuits.journal import SILENT, Journal, Watch
@@ -16,6 +16,9 @@ from hopscope.records import content_hash
 
 if TYPE_CHECKING:
     from hopscope.training.run import RunFolder
+
+IfCertified = Literal["replace", "refuse", "return"]
+"""What is done with a certified circuit that is there already, see `kept_circuit`."""
 
 _HOW_FAITHFUL = {"bars": "bar", "faithfulness": "faithfulness"}
 """The settings that say how much a circuit may lose, each with its name for people."""
@@ -119,11 +122,12 @@ def kept_circuit(
     run: str = "",
     watch: Watch = SILENT,
     anew: bool = False,
+    certified: IfCertified = "replace",
 ) -> Circuit:
     """The circuit in `path`, if it is what is asked for; else one is searched for and kept there.
 
     A search that was interrupted goes on where it was. A record of another search, or by rules that have changed
-    since, is replaced, and so is one of another model that is not certified.
+    since, is replaced, if `certified` does not say otherwise, and so is one of another model that is not certified.
 
     Args:
         path: where the record is kept.
@@ -132,10 +136,12 @@ def kept_circuit(
         run: content hash of the run that the model is from; empty if it is from none.
         watch: called with what is being done, how many stages are finished, and how many there are.
         anew: search again even if there is a record.
+        certified: what is done with a certified circuit of the same model that another search found, or older rules
+            certified: it is replaced, refused to be, or returned as it is.
 
     Raises:
         InputError: `wanted["seed"]` is no seed, the record is damaged, or it is of a certified circuit of another
-            model, or of this model at another bar or faithfulness.
+            model, or of this model at another bar or faithfulness, or not to be replaced.
     """
     check_seed(wanted["seed"])  # here too, since a record of seed 1 would match True
     search = Interrupted.beside(path, wanted, run)
@@ -150,8 +156,12 @@ def kept_circuit(
                 f"{path} holds the certified circuit of another model; move it away, or pass --anew (in Python "
                 "anew=True) to search in this one and replace it"
             )
+        if circuit.certified and certified == "return":
+            return circuit
         if circuit.certified:
             _require_as_faithful(path, here, wanted)
+        if circuit.certified and certified == "refuse":
+            raise _found_otherwise(path, here, wanted)
     path.parent.mkdir(exist_ok=True)
     circuit = find(Journal(watch, {} if anew else search.memory(), search.remember))
     circuit.save(path, run, anew=anew)
@@ -173,6 +183,15 @@ def _require_as_faithful(path: Path, here: dict[str, Any], wanted: dict[str, Any
                 f"{path} holds a circuit certified at {word} {_in_words(here.get(name))}, not "
                 f"{_in_words(wanted[name])}; pass --anew (in Python anew=True) to search again and replace it"
             )
+
+
+def _found_otherwise(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -> InputError:
+    """What is said of a certified circuit that is not what is asked for, and is not to be replaced."""
+    other = [f"{name} {here.get(name)}, not {value}" for name, value in wanted.items() if here.get(name) != value]
+    return InputError(
+        f"{path} holds a certified circuit, found with {'; '.join(other[:3])}; pass --anew (in Python anew=True) to "
+        "search again and replace it"
+    )
 
 
 def _in_words(values: Any) -> str:

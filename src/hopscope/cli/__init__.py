@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from importlib import import_module
 
 import click
@@ -27,6 +30,10 @@ VERBS = {
     "sample": "Print examples of the problem, as vectors or as text.",
 }
 """By verb, its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""
+
+
+_GO_ON = {"reproduce", "train", "sweep", "circuit", "study", "benchmark"}
+"""The verbs that go on where they were interrupted."""
 
 
 class Verbs(click.Group):
@@ -66,4 +73,14 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:
         claim()
         raise_on_every_order()
-    run_to_its_end(program, "hopscope", arguments)
+        os.environ["MPLBACKEND"] = "agg"  # a notebook's own, which its shells inherit, need not be installed here
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # what a terminal's encoding lacks
+    run_to_its_end(program, "hopscope", arguments, goes_on=_goes_on(sys.argv[1:] if arguments is None else arguments))
+
+
+def _goes_on(arguments: list[str]) -> bool:
+    """Whether such a command, interrupted, goes on where it was when it is given again."""
+    verb, what, *_ = [*arguments, "", ""]
+    return verb in _GO_ON and not (verb == "circuit" and what in ("certify", "compare", "census"))

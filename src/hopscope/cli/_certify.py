@@ -55,26 +55,33 @@ def certify(
     """
     if paths and record is not None:
         raise InputError("a circuit is given by its paths or by --of a record, not by both")
+    if out is not None:
+        _see_elsewhere(out, Path(run))
     if asked.of_text(Path(run), bar):
         circuit = _of_language_model(Path(run), paths, record, asked, seed)
     else:
-        _see_elsewhere(out, Path(run), asked)
         circuit = _of_run(Path(run), paths, record, asked, bar, seed)
     if out is not None:
         circuit.save(out)
     tell(circuit, [] if out is None else [out], as_json)
 
 
-def _see_elsewhere(out: Path | None, run: Path, asked: AskedModel) -> None:
-    """Check that a record is not written over the circuit that was found in the model.
+def _see_elsewhere(out: Path, model: Path) -> None:
+    """Check, before anything is computed, that a record can be written: in no run, whose circuits are those that were
+    found, nor in the model's folder, and in place of nothing but another record.
 
     Raises:
-        InputError: it would be.
+        InputError: it cannot.
     """
-    from hopscope.circuits.kept import circuit_path
+    from hopscope.circuits.record.fields import FORM
+    from hopscope.files import check_folder
+    from hopscope.outside_runs import check_in_no_run
 
-    if out is not None and out.absolute() == circuit_path(run, asked.number, asked.step).absolute():
-        raise InputError(f"{out} is the place of the circuit that is found in the model; choose another")
+    check_folder(out.parent)
+    check_in_no_run(out)
+    if model.resolve() in out.resolve().parents:
+        raise InputError(f"{out} lies in {model}, the model's own folder; choose a place outside it")
+    FORM.check_replaces(out)
 
 
 def _of_run(

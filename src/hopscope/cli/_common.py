@@ -20,6 +20,8 @@ from hopscope.errors import InputError
 SEED = click.IntRange(0, MOST_SEED)
 """The type of an option that is a seed."""
 
+_DIGITS = len(str(MOST_SEED))
+
 _MOST = 100_000
 """The most numbers in one list; a longer one, by a slip of the finger, would fill the memory."""
 
@@ -79,24 +81,40 @@ def refuse_given(why: str, *names: str) -> None:
             raise InputError(f"{why}; leave {(off or parameter.opts)[0]} out")
 
 
-def numbers(text: str, what: str, least: int = 1) -> list[int]:
+def any_given(*names: str) -> bool:
+    """Whether one of the options with these parameters was given on the command line."""
+    context = click.get_current_context()
+    return any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in names)
+
+
+def numbers(text: str, what: str, least: int = 1, *, different: bool = False) -> list[int]:
     """The whole numbers that `5`, `1-8` or `1,2,4-6` lists, in that order and each once.
 
+    Args:
+        text: the list.
+        what: what is listed.
+        least: the least that each may be.
+        different: whether none may be listed twice.
+
     Raises:
-        InputError: the text is something else, a range falls, a number is below `least`, or there are more than a list
-            is meant for.
+        InputError: the text is something else, a range falls, a number is below `least`, too large or listed twice,
+            or there are more than a list is meant for.
     """
     rule = f"{what} must be whole numbers of at least {least}, a range or a list, as in 5, 1-64 or 1,2,4"
     found: dict[int, None] = {}
     for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,18})(?:\s*-\s*([0-9]{1,18}))?\s*", part)
+        match = re.fullmatch(r"\s*([0-9]+)(?:\s*-\s*([0-9]+))?\s*", part)
         if match is None or int(match[1]) < least:
             raise InputError(f"{rule}; got {text!r}")
+        if max(len(end or "") for end in match.groups()) > _DIGITS or int(match[2] or match[1]) > MOST_SEED:
+            raise InputError(f"{what} must be at most {MOST_SEED}, got {text!r}")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise InputError(f"a range of {what} goes upwards, as in {last}-{first}; got {text!r}")
         if last - first >= _MOST - len(found):
             raise InputError(f"at most {_MOST} {what} at once, got {text!r}; ask for fewer")
+        if different and (again := [one for one in range(first, last + 1) if one in found]):
+            raise InputError(f"{what} must be different, got {again[0]} twice in {text!r}; name it once")
         found.update(dict.fromkeys(range(first, last + 1)))
     return list(found)
 
@@ -107,7 +125,7 @@ def for_people() -> bool:
 
 
 class GivenPath(click.Path):
-    """A path that is not empty: an empty one would mean the current folder."""
+    """A path that is not empty, which would mean the current folder, and no file where a folder is meant."""
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -115,10 +133,12 @@ class GivenPath(click.Path):
         """Convert the path.
 
         Raises:
-            InputError: the path is empty, as from a variable that was not set.
+            InputError: the path is empty, as from a variable that was not set, or a file where a folder is meant.
         """
         named = "a path" if param is None else param.human_readable_name.rstrip(".")
         check_path(param.opts[0] if isinstance(param, click.Option) else named, value)
+        if not self.file_okay and os.path.isfile(value):
+            raise InputError(f"{os.fspath(value)} is a file; give a folder")
         return super().convert(value, param, ctx)
 
 

@@ -9,11 +9,12 @@ import click
 
 from hopscope.cli._certify import certify
 from hopscope.cli._circuits import census, compare
-from hopscope.cli._common import SEED, FieldType, GivenPath, refuse_given
+from hopscope.cli._common import SEED, FieldType, GivenPath, any_given, refuse_given
 from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress, shown_circuit, tell
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
+    from hopscope.circuits.kept import IfCertified
     from hopscope.circuits.record.circuit import Circuit
     from hopscope.training.run import RunFolder
 
@@ -76,7 +77,8 @@ def find(
 
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
-    interrupted search of a run continues. A circuit that is there already is printed, and drawn with --figures.
+    interrupted search of a run continues. A certified circuit that is there already is printed, and drawn with
+    --figures; --anew searches again.
 
     \b
     Strategies, how an answer comes about:
@@ -153,7 +155,8 @@ def _of_language_model(
     before = _written_at(path)
     with search_progress() as watch:
         model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
-        circuit = model.circuit(task.formulation, task.hops, anew=anew, watch=watch, **search)
+        how = {"anew": anew, "watch": watch, "certified": _if_certified()}
+        circuit = model.circuit(task.formulation, task.hops, **how, **search)
     draws = before != _written_at(path) if figures is None else figures
     return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []
 
@@ -164,7 +167,13 @@ def _found(folder: RunFolder, asked: AskedModel, anew: bool, options: dict[str, 
 
     settle()
     with search_progress() as watch:
-        return circuit_of_run(folder, asked.number, asked.step, watch=watch, anew=anew, **options)
+        how = {"watch": watch, "anew": anew, "certified": _if_certified()}
+        return circuit_of_run(folder, asked.number, asked.step, **how, **options)
+
+
+def _if_certified() -> IfCertified:
+    """A certified circuit is shown where no search was described, and not replaced where one was."""
+    return "refuse" if any_given("bar", "effort", "seed", "faithfulness") else "return"
 
 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:

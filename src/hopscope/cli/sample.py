@@ -12,7 +12,7 @@ import click
 
 from hopscope.cli._common import SEED, GivenPath, field_options, given
 from hopscope.errors import InputError, needs_extra
-from hopscope.files import check_file, check_fits, replacing
+from hopscope.files import check_file, check_fits, check_folder, replacing
 from hopscope.outside_runs import check_in_no_run
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
@@ -161,8 +161,7 @@ def _tell(out: Path | None, records: Iterable[dict[str, Any]]) -> None:
 
 def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """Write records as JSON lines or Parquet, by the file's ending."""
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent} is not a folder; make it first, or write elsewhere")
+    check_folder(path.parent)
     check_in_no_run(path)
     if path.suffix == ".jsonl":
         _check_replaces(path, _first_line)

@@ -16,7 +16,7 @@ _ENGINE = ("device", "precision", "compiled")
 
 
 @click.command(epilog="Studies: " + "; ".join(f"{name} ({asks})" for name, asks in QUESTIONS.items()))
-@click.argument("name", type=click.Choice(list(QUESTIONS)))
+@click.argument("name", metavar="NAME", type=click.Choice(list(QUESTIONS)))
 @click.argument("folder", type=GivenPath(file_okay=False, path_type=Path), required=False)
 @click.option("--quick", is_flag=True, help="A few small models, to see in a minute or two that it works.")
 @click.option(

@@ -88,7 +88,7 @@ def command(
     here: dict[str, Any] = {"workers": workers, "device": device}
     on_ray = given(fields, RayCluster)
     _refuse(here if engine == "ray" else on_ray, engine)
-    with_curriculum = tuple(numbers(seeds, "seeds", least=0))
+    with_curriculum = tuple(numbers(seeds, "seeds", least=0, different=True))
     study = DepthStudy(
         scale="sweep",
         recipe=replace(recipes.BY_NAME[name].recipe, **given(fields, Recipe)),
@@ -98,7 +98,7 @@ def command(
         seeds=with_curriculum,
         plain_seeds=()
         if plain_seeds == "none"
-        else tuple(numbers(seeds if plain_seeds is None else plain_seeds, "plain seeds", least=0)),
+        else tuple(numbers(seeds if plain_seeds is None else plain_seeds, "plain seeds", least=0, different=True)),
     )
     setups = study.setups()
     if engine == "here":

@@ -178,8 +178,12 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
     if problem.hops > _MOST_SHOWN:
         raise InputError(f"--show and --figure go up to {_MOST_SHOWN} hops, got {problem.hops}; the table goes further")
     if figure is not None:
+        from hopscope.files import check_folder
+        from hopscope.outside_runs import check_in_no_run
         from hopscope.plot.figure_3 import save_flow
 
+        check_folder(figure.parent)
+        check_in_no_run(figure)
         save_flow(problem, figure)
         if not as_json:
             click.echo(f"wrote {figure}")

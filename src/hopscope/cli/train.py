@@ -74,7 +74,7 @@ def command(
         start,
         problem=replace(start.problem, **given(fields, RetrievalProblem)),
         recipe=replace(start.recipe, **given(fields, Recipe)),
-        seeds=start.seeds if seeds is None else tuple(numbers(seeds, "seeds", least=0)),
+        seeds=start.seeds if seeds is None else tuple(numbers(seeds, "seeds", least=0, different=True)),
     )
 
     from hopscope.cli._progress import training_bar

@@ -8,6 +8,7 @@ emergence-maps.json    role maps of model 0 over time; for model N, `emergence-m
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isclose
 from pathlib import Path
 
 from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
@@ -17,6 +18,9 @@ from hopscope.emergence.settings import Following
 from hopscope.emergence.track import track
 from hopscope.errors import InputError
 from hopscope.training.run import RunFolder
+
+_ROUNDING = 1e-3
+"""By how much a circuit's losses may differ between machines, as a share."""
 
 
 def emergence_of_run(
@@ -30,8 +34,8 @@ def emergence_of_run(
 ) -> Emergence:
     """How the circuit of a model of a run emerged, kept in the run's folder.
 
-    An existing record is returned as it is if it was made of the same circuit, checkpoints and settings and all
-    checkpoints could be used.
+    An existing record is returned as it is if it was made of the same circuit and settings, of all checkpoints that
+    are there (some of its own may be gone since), and all could be used.
 
     Args:
         run: the run, finished or still training.
@@ -42,8 +46,8 @@ def emergence_of_run(
         anew: measure again even if there is a record.
 
     Raises:
-        InputError: there is no such model, no circuit, a circuit of another model, or too few checkpoints, or the run
-            is not of chains.
+        InputError: there is no such model, no circuit, a circuit of another model, or too few checkpoints, the run is
+            not of chains, or a record of the same circuit knows more than one that is made now would.
     """
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
@@ -63,10 +67,13 @@ def emergence_of_run(
             "there is nothing to follow"
         )
     path, maps_path = emergence_path(run.path, number, step), maps_over_time_path(run.path, number)
-    if path.exists() and maps_path.exists() and not anew:
+    if path.exists() and not anew:
         known = Emergence.load(path)
-        if _still_holds(known, run, circuit, settings):
-            return known
+        if _of_the_same(known, run, circuit):
+            measured = known.sequences, known.data_seed, known.ablation
+            if measured == (settings.sequences, settings.seed, settings.ablation):
+                return known
+            _require_no_less(path, known, run, settings)
     emergence, maps = track(run, circuit, settings, watch)
     maps.save(maps_path, run.record.content_hash)
     emergence.save(path)
@@ -84,12 +91,33 @@ def maps_over_time_path(folder: Path, number: int) -> Path:
     return folder / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
 
 
-def _still_holds(known: Emergence, run: RunFolder, circuit: Circuit, settings: Following) -> bool:
+def _of_the_same(known: Emergence, run: RunFolder, circuit: Circuit) -> bool:
+    """Whether a record is of a circuit, at all checkpoints that are there."""
     return (
         known.model == run.model_hashes[circuit.number]
-        and known.steps == tuple(sorted(run.checkpoints))
+        and set(known.steps) >= set(run.checkpoints)
         and not known.troubles
-        and (known.sequences, known.data_seed, known.ablation) == (settings.sequences, settings.seed, settings.ablation)
         and known.follows(circuit)
-        and known.circuit == circuit.losses
+        and known.circuit.keys() == circuit.losses.keys()
+        and all(isclose(known.circuit[name], loss, rel_tol=_ROUNDING) for name, loss in circuit.losses.items())
     )
+
+
+def _require_no_less(path: Path, known: Emergence, run: RunFolder, settings: Following) -> None:
+    """Check that a record is not replaced by one of fewer checkpoints or sequences.
+
+    Raises:
+        InputError: it would be.
+    """
+    less = [
+        f"{have} {what}, not {now}"
+        for what, have, now in (
+            ("checkpoints", len(known.steps), len(run.checkpoints)),
+            ("sequences", known.sequences, settings.sequences),
+        )
+        if have > now
+    ]
+    if less:
+        raise InputError(
+            f"{path} is of {' and '.join(less)}; pass --anew (in Python anew=True) to measure again and replace it"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -118,7 +119,8 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     which = f" --model {number}" if number else ""
     find, follow = f"`hopscope circuit {run.path}{which}`", f"`hopscope emergence {run.path}{which}`"
     never = f"No circuit was looked for: {find}."
-    circuit = _read(circuit_path(run.path, number), Circuit.load, never, missing, damaged)
+    of_run = partial(Circuit.load, run=run.record.content_hash)
+    circuit = _read(circuit_path(run.path, number), of_run, never, missing, damaged)
     transformer = _weights(run, number, missing, damaged)
     if circuit is not None and not is_of(circuit, run, number):
         missing.append(

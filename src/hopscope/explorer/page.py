@@ -18,7 +18,8 @@ from hopscope.errors import InputError
 from hopscope.explorer.gather import Exhibit, exhibits
 from hopscope.explorer.manifest import Arrays, manifest
 from hopscope.explorer.static import static
-from hopscope.files import write_text
+from hopscope.files import read_bytes, write_text
+from hopscope.outside_runs import check_in_no_run
 from hopscope.training.run import RunFolder
 from hopscope.version import VERSION
 
@@ -29,6 +30,12 @@ SCRIPTS = (
 """The sources of the page's program, in their order; all but `boot` only define things."""
 
 STYLES = ("base", "layout", "views", "print")
+
+PAGE = "explorer.html"
+"""The name of a run's own page, in its folder."""
+
+_MADE_HERE, _HEAD = b'<meta name="generator" content="hopscope ', 4096
+"""What pages of ours say of themselves, within so many bytes."""
 
 LARGEST = 25_000_000
 """Bytes beyond which a page is only written on request: browsers open it slowly, and mail does not take it."""
@@ -69,7 +76,7 @@ def explore(
             file cannot be a page.
     """
     shown = exhibits(runs, model)
-    path = out or runs[0].path / "explorer.html"
+    path = out or runs[0].path / PAGE
     check_page(path)
     page = build(shown)
     if len(page.html) > LARGEST and not large:
@@ -81,15 +88,19 @@ def explore(
 
 
 def check_page(path: Path) -> None:
-    """Check that a page can be written to a path: an .html file, so that no file of another kind is overwritten.
+    """Check that a page can be written to a path: a new .html file, or one of hopscope's, and in a run its own alone.
 
     Raises:
-        InputError: the path is a folder, or does not end in .html.
+        InputError: the path is a folder, does not end in .html, is in a run, or is a file that hopscope did not write.
     """
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, as in {path / 'explorer.html'}")
     if path.suffix.lower() != ".html":
         raise InputError(f"a page's name must end in .html, got {path.name!r}")
+    if path.name != PAGE or not (path.parent / "run.json").exists():
+        check_in_no_run(path)
+    if path.exists() and _MADE_HERE not in read_bytes(path, "a page")[:_HEAD]:
+        raise InputError(f"{path} is not an explorer of hopscope, which would replace it; choose another place")
 
 
 def build(shown: Sequence[Exhibit]) -> Page:
@@ -122,7 +133,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
         kind = name.split("-", 1)[1]
         by_name[kind] = by_name.get(kind, 0) + len(chunk.text)
     sizes = {"program and styles": len(script) + len(css), "numbers": len(told), **by_name}
-    return Page(html, sizes, tuple(sentence for one in shown for sentence in one.damaged))
+    return Page(html, sizes, tuple(dict.fromkeys(sentence for one in shown for sentence in one.damaged)))
 
 
 def in_notebook(run: RunFolder) -> str:

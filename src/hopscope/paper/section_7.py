@@ -179,8 +179,9 @@ def _known(study: DepthStudy, folder: Path) -> dict[str, Group]:
     for group in groups:
         if group.made not in asked:
             raise InputError(
-                f"{summary} holds models of {counted(group.layers, 'layer')} and D = {group.hops} that the preset "
-                f"{study.scale} does not train; it was left untouched, name the preset that made it or another folder"
+                f"{summary} holds models of {counted(group.layers, 'layer')} and D = {group.hops} that {study.scale} "
+                "does not train; it was left untouched: ask for these too (by --depths, --hops and --seeds, or the "
+                "preset that made them), or choose another folder"
             )
     return {group.made: group for group in groups}
 

@@ -120,6 +120,8 @@ class EngineChoice:
 
     def __post_init__(self) -> None:
         make_plain(self)
+        if self.precision not in (words := ("auto", *get_args(Precision))):
+            raise InputError(f"precision must be one of {', '.join(words)}, got {self.precision!r}")
         checked = Engine(
             "cpu" if self.device is None else self.device,
             1 if self.threads is None else self.threads,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from hopscope.checks import check_count
+from hopscope.checks import check_count, check_number
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import number_or_null
 from hopscope.words import counted
@@ -178,7 +178,12 @@ class Metrics:
         """By model and hop, the first logged step whose validation partial loss is below `threshold`; None if none.
 
         Without a threshold, below that of a hop that is learned.
+
+        Raises:
+            InputError: the threshold is no number.
         """
+        if threshold is not None:
+            check_number("threshold", threshold, 0.0)
         below = self.partial_losses < (self.learned if threshold is None else threshold)
         hops = range(len(self.hops))
         return tuple(

@@ -11,7 +11,7 @@ from hopscope.checks import check_path
 from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.given import GivenCircuit
 from hopscope.circuits.journal import SILENT, Journal, Watch
-from hopscope.circuits.kept import kept_circuit
+from hopscope.circuits.kept import IfCertified, kept_circuit
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
@@ -88,6 +88,7 @@ class TextModel:
         proof: Proof | None = None,
         anew: bool = False,
         watch: Watch = SILENT,
+        certified: IfCertified = "replace",
     ) -> Circuit:
         """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/` and read again from there.
 
@@ -104,6 +105,7 @@ class TextModel:
             proof: see `find_text_circuit`.
             anew: search again even if there is a record.
             watch: called with what is being done, how many stages are finished, and how many there are.
+            certified: what is done with a certified circuit that another search found, or older rules certified.
 
         Raises:
             InputError: the formulation, tokenizer or a value cannot be used, the record is damaged, or it is of a
@@ -117,7 +119,9 @@ class TextModel:
             return find_text_circuit(self.model, self.tokenizer, task, self.named, **how)
 
         wanted = search | {"model": self.named.content, "rules": RULES, "proof": asdict(proof or TEXT_PROOF)}
-        return kept_circuit(text_circuit_path(self.path, task), wanted, find, watch=watch, anew=anew)
+        return kept_circuit(
+            text_circuit_path(self.path, task), wanted, find, watch=watch, anew=anew, certified=certified
+        )
 
     def certify(
         self,

@@ -249,11 +249,11 @@ class Circuit:
             anew: replace whatever is there.
 
         Raises:
-            InputError: there is something other than a record of a circuit.
+            InputError: there is something other than a record of a circuit, or the circuit of another run.
         """
         path = check_path("the record of a circuit", path)
         if not anew:
-            FORM.check_replaces(path)
+            FORM.check_replaces(path, run)
         FORM.write(path, self._fields(), run)
 
     @classmethod
