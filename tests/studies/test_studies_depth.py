@@ -97,6 +97,23 @@ def test_one_that_came_as_far_as_its_depth_allows_does_not_say_that_none_goes_on
         assert verdicts(found)[4] == verdict
 
 
+def test_a_depth_that_is_not_told_from_a_layer_less_is_no_minimum():
+    """Planted: so many learn all at the theory's depth, and none of so many with a layer less, all of which could."""
+    found = lawful()
+    of_four = {one.layers: place for place, one in enumerate(found) if one.last == 4}
+    for there, less, verdict in (
+        (1, 6, "inconclusive"),
+        (3, 6, "inconclusive"),
+        (4, 6, "as asked"),
+        (2, 30, "as asked"),
+    ):
+        found[of_four[3]] = arm("4/3", found[of_four[3]].setup.problem, learns(4, less, 3), layers=3)
+        found[of_four[4]] = arm(
+            "4/4", found[of_four[4]].setup.problem, learns(4, there) + learns(4, 6 - there, 3), layers=4
+        )
+        assert verdicts(found)[4] == verdict
+
+
 def test_few_seeds_carry_no_never():
     assert verdicts(lawful(seeds=1))[0] == "inconclusive"
 

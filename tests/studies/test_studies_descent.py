@@ -56,6 +56,15 @@ def test_a_circuit_that_is_replaced_does_not():
     assert verdicts(replaced)[0] == "not as asked"
 
 
+def test_the_same_by_other_heads_is_told_and_decides_nothing():
+    """Every seed has the same circuit in heads of its own: they share no path, and all once heads are renamed."""
+    models = steady(12)
+    (found, *_) = descent.judge(DescentResult(tuple(models)))
+    assert "0% those of the likest other seed (100% with its heads renamed to fit)" in found.ours
+    other = followed(99, [moved(SERIAL, 5)])
+    assert models[0].kept_renamed(other.circuits) == models[0].kept_renamed(followed(98, [SERIAL]).circuits) < 1
+
+
 def test_what_every_seed_has_is_no_descent():
     """All models end in one circuit: that the first is alike says nothing of where the last comes from."""
     assert verdicts([followed(seed, [DOUBLING] * 4) for seed in range(12)])[0] == "not as asked"

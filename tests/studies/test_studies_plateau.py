@@ -74,6 +74,16 @@ def test_those_that_never_learn_count():
     assert verdicts(BASE, planted("stuck", 500, 300, never=9))[1] == "as asked"
 
 
+def test_a_ratio_of_times_that_are_cut_off_is_a_bound():
+    """Whose times are cut off says on which side the true ratio lies."""
+    stuck, whole = planted("stuck", 500, 300, never=2), planted("whole", 700, 300)
+    for base, other, word in ((BASE, stuck, "at least "), (stuck, whole, "at most "), (stuck, stuck, "about ")):
+        said = plateau.judge(Arms((base, other)))[1].ours
+        assert said.startswith(word)
+        assert f"| {word}" in plateau.table(Arms((base, other)))
+    assert plateau.judge(Arms((BASE, whole)))[1].ours[0].isdigit()
+
+
 def test_two_seeds_say_nothing_of_a_small_difference():
     pair = planted("unchanged", 500, 300, n=2)
     assert verdicts(pair, planted("a", 700, 300, n=2))[0] == "inconclusive"

@@ -1,4 +1,4 @@
-"""A circuit that was found in one model, kept as `circuit.json` (`record_fields`)."""
+"""A circuit that was found in one model, kept as `circuit.json` (see `circuits.record.fields`)."""
 
 from __future__ import annotations
 
