@@ -162,9 +162,10 @@ def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
     (tmp_path / "a.html").mkdir()
     with pytest.raises(InputError, match="is a folder"):
         explore([run], tmp_path / "a.html")
-    (tmp_path / "mine.html").write_text("<p>mine</p>")
-    with pytest.raises(InputError, match=r"mine\.html is not an explorer of hopscope"):
-        explore([run], tmp_path / "mine.html")
+    for other in ("<p>mine</p>", '<meta name="generator" content="hopscope 0.1.0">the report of a reproduction'):
+        (tmp_path / "mine.html").write_text(other)
+        with pytest.raises(InputError, match=r"mine\.html is not an explorer of hopscope"):
+            explore([run], tmp_path / "mine.html")
     with pytest.raises(InputError, match="which is a run; choose a place outside it"):
         explore([run], run.path / "figures" / "page.html")
     for _ in range(2):  # ours is replaced by ours

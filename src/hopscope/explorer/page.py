@@ -34,8 +34,8 @@ STYLES = ("base", "layout", "views", "print")
 PAGE = "explorer.html"
 """The name of a run's own page, in its folder."""
 
-_MADE_HERE, _HEAD = b'<meta name="generator" content="hopscope ', 4096
-"""What pages of ours say of themselves, within so many bytes."""
+_MADE_HERE, _HEAD = (b'<meta name="generator" content="hopscope ', b"worker-src blob:"), 4096
+"""What these pages, and no others of ours, say of themselves within so many bytes."""
 
 LARGEST = 25_000_000
 """Bytes beyond which a page is only written on request: browsers open it slowly, and mail does not take it."""
@@ -99,7 +99,8 @@ def check_page(path: Path) -> None:
         raise InputError(f"a page's name must end in .html, got {path.name!r}")
     if path.name != PAGE or not (path.parent / "run.json").exists():
         check_in_no_run(path)
-    if path.exists() and _MADE_HERE not in read_bytes(path, "a page")[:_HEAD]:
+    head = read_bytes(path, "a page")[:_HEAD] if path.exists() else None
+    if head is not None and not all(mark in head for mark in _MADE_HERE):
         raise InputError(f"{path} is not an explorer of hopscope, which would replace it; choose another place")
 
 
