@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -115,33 +115,17 @@ def study(
     paths = tuple(check_path("a run", one) for one in check_items("runs", runs, "paths of runs"))
     if paths and name not in TAKE_RUNS:
         raise InputError(f"{name} trains its own models; leave runs out")
+    if paths and quick:
+        raise InputError("the quick version asks no run; leave runs out")
     if folder is None:
         folder = Path("runs/studies") / (f"{name}-quick" if quick else name)
     at = check_path("a study", folder)
     _check_folder(name, at)
-    work = _work(work, options)
+    work = Work.of(work, options, "a study")
     if name not in _APART:
         return _recorded(name, at, quick, work)
     _check_arms(name, work.arms, ())
     return _APART[name](at, quick, paths, work)
-
-
-def _work(work: Work | None, options: Mapping[str, Any]) -> Work:
-    """The work as given, or of the options.
-
-    Raises:
-        InputError: it is no `Work`, an option is no field of it, or both are given.
-    """
-    known = [field.name for field in fields(Work)]
-    if unknown := [name for name in options if name not in known]:
-        raise InputError(f"{unknown[0]} is no option of a study; there are {', '.join(known)}")
-    if work is None:
-        return Work(**options)
-    if not isinstance(work, Work):
-        raise InputError(f"work must be hs.Work, as hs.Work(workers=1), got {work!r}")
-    if options:
-        raise InputError(f"work is given, and so is {', '.join(options)}; put it into the hs.Work")
-    return work
 
 
 def _check_folder(name: str, folder: Path) -> None:

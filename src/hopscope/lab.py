@@ -22,6 +22,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.circuits.find import Origin, circuit_of_run, origin_in
 from hopscope.circuits.journal import SILENT, Watch
+from hopscope.circuits.kept import if_certified
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget, Effort
 from hopscope.circuits.subject import SEQUENCES, ForeignModel, Subject
@@ -126,34 +127,36 @@ class Model(Subject):
     def circuit(
         self,
         *,
-        effort: Effort | Budget = "thorough",
+        effort: Effort | Budget | None = None,
         bar: float | tuple[float, ...] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         proof: Proof | None = None,
         anew: bool = False,
         watch: Watch = SILENT,
     ) -> Circuit:
         """The model's circuit, found and certified; it is stored beside the run, so that a second call reads it.
 
+        A certified circuit that is stored is returned where no search is described, and replaced by `anew` alone.
+
             >>> run[0].circuit(effort="quick").found  # it was trained for a moment
             False
 
         Args:
-            effort: effort of the search: `quick`, `thorough`, or a budget of your own.
+            effort: effort of the search: `quick`, `thorough` (if nothing is said), or a budget of your own.
             bar: the largest mean squared error that a circuit may have; the paper's 0.05 by default. Of several, the
                 one at which the circuit is most clearly separated is chosen.
-            seed: seed of the search, which decides its sequences and random orders.
+            seed: seed of the search, which decides its sequences and random orders; 0 if nothing is said.
             proof: numbers of sequences and random draws behind the certificate.
             anew: search even if a stored circuit exists.
             watch: called with the progress: what is being done, stages finished, stages in all.
 
         Raises:
-            InputError: there is no checkpoint, a value is out of range, or the stored circuit is certified at another
-                bar.
+            InputError: there is no checkpoint, a value is out of range, or another search found the stored circuit.
         """
-        return circuit_of_run(
-            self.run, self.number, self.step, effort=effort, bar=bar, seed=seed, proof=proof, anew=anew, watch=watch
-        )
+        certified = if_certified(effort, bar, seed, proof)
+        how: dict[str, Any] = {"bar": bar, "proof": proof, "anew": anew, "watch": watch, "certified": certified}
+        effort, seed = "thorough" if effort is None else effort, 0 if seed is None else seed
+        return circuit_of_run(self.run, self.number, self.step, effort=effort, seed=seed, **how)
 
     def emergence(
         self,

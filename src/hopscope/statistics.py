@@ -75,8 +75,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-_RESAMPLES, _MANY = 10_000, 20
-"""The most permutations that are drawn; the number of values from which no permutation test is needed for ranks."""
+_RESAMPLES = 10_000
+"""The most permutations that are drawn."""
 
 _WAYS = 200_000
 """The same of times, which are tested many at once: the least p-value has to pass the correction."""

@@ -14,12 +14,13 @@ from circuit_command import call
 from known_run import certificate, circuit_json, known_run, witness_shape
 from older_rules import by_rules
 
+from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
 from hopscope.errors import InputError
-from hopscope.lab import train
+from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordForm, content_hash
 from hopscope.training.engine import Engine
@@ -161,6 +162,11 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     for other in (("--seed", "1"), ("--effort", "quick")):
         assert call(str(run.path), *other, "--no-figures") == 2
         assert re.search(r"holds a certified circuit, found with .*; pass --anew", capsys.readouterr().err)
+    model = Run(run.path)[0]
+    assert model.circuit().rules == 2
+    for described in ({"seed": 0}, {"effort": "quick"}, {"proof": Proof()}):
+        with pytest.raises(InputError, match=r"holds a certified circuit, found with .*anew=True"):
+            model.circuit(**described)
     assert (path.read_bytes(), searched) == (before, [])
     assert call(str(run.path), "--seed", "1", "--anew", "--no-figures") == 0
     assert searched == [1]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
+import torch
 from circuit_command import call
 from planted_models import LITTLE, witness
 
@@ -18,6 +20,7 @@ from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.given import certify_given
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
+from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
 from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
@@ -230,3 +233,16 @@ def test_a_transformer_of_another_problem_is_refused(changed, says) -> None:
     other = FastTransformer(replace(MADE.transformer.shape, **changed))
     with pytest.raises(hs.InputError, match=says):
         find_circuit(other, MADE.problem)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_model_whose_answers_are_not_finite_has_no_circuit(value: float) -> None:
+    transformer = deepcopy(MADE.transformer)
+    with torch.no_grad():
+        transformer.read.bias.fill_(value)
+    evaluator = VectorEvaluator(transformer, MADE.problem, held_out(MADE.problem, 8, 0, "circuit search"))
+    says = "answers are not finite, as those of one that diverged; it has no circuit"
+    with pytest.raises(InputError, match=says):
+        find_circuit(transformer, MADE.problem, effort="quick")
+    with pytest.raises(InputError, match=says):
+        certify_given(evaluator, PATHS, None, 1, Origin("a model"), LITTLE, Journal())

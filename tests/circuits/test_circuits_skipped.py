@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
 from itertools import product
 
 import pytest
@@ -131,3 +133,14 @@ def test_an_edit_that_says_nothing_of_some_heads_alone_gets_them_all() -> None:
     every, some = _evaluators()
     ways = [one.transformer.run(one.transformer.embed(one.batch.inputs[None]), edit=Zeroed()) for one in (every, some)]
     torch.testing.assert_close(*ways)
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_whose_heads_are_written_to_computes_them(copied) -> None:
+    """A copy's weights count their writes from 0, and would come to the same count as the original's."""
+    copy, other = copied(single(_model(), 0)), _model(silent=())
+    assert all(block.skipped == () for block in copy.blocks)
+    copy.load_state_dict(single(other, 0).state_dict())
+    inputs = held_out(PROBLEM, 4, 0, "copied").inputs[None]
+    with torch.no_grad():
+        torch.testing.assert_close(copy(inputs), single(other, 0)(inputs))

@@ -96,11 +96,15 @@ def test_a_record_is_not_replaced_by_one_that_knows_less(tmp_path):
     known = json.loads(ask(run.path, "--sequences", 8, *options)[1].stdout)
     before = (run.path / "emergence.json").read_bytes()
     assert ask(run.path, "--sequences", 4, *options)[1].endswith(
-        "emergence.json is of 8 sequences, not 4; pass --anew (in Python anew=True) to measure again and replace it"
+        "emergence.json is of 8 sequences, not 4; `hopscope emergence --anew` (in Python anew=True) measures again and "
+        "replaces it"
     )
+    many = json.loads(ask(run.path, "--sequences", 40, *options)[1].stdout)
+    assert json.loads(ask(run.path, *options)[1].stdout) == many  # as `reproduce` asks, for no number
+    assert json.loads(ask(run.path, "--sequences", 8, "--anew", *options)[1].stdout) == known
     run.checkpoints[300].unlink()
     assert json.loads(ask(run.path, "--sequences", 8, *options)[1].stdout) == known
-    assert "emergence.json is of 7 checkpoints, not 6; pass --anew" in ask(run.path, "--sequences", 9, *options)[1]
+    assert "emergence.json is of 7 checkpoints, not 6; `hopscope" in ask(run.path, "--sequences", 9, *options)[1]
     assert (run.path / "emergence.json").read_bytes() == before
     _, result = ask(run.path, "--sequences", 9, "--anew", *options)
     assert "left out: the checkpoint of step 300 is missing" in result.stderr

@@ -7,11 +7,12 @@ import pytest
 import torch
 from explorer_node import chunk_json, in_node
 from small_models import random_model
+from unpacked import unpack
 
 from hopscope.circuits.evaluate.form import ALIKE, IDENTITY, UNIFORM, ZERO, Form, Intervention, one_hot
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.explorer import live
-from hopscope.explorer.arrays import pack, unpack
+from hopscope.explorer.arrays import pack
 from hopscope.explorer.manifest import _problem
 from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead

@@ -168,6 +168,9 @@ def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
             explore([run], tmp_path / "mine.html")
     with pytest.raises(InputError, match="which is a run; choose a place outside it"):
         explore([run], run.path / "figures" / "page.html")
+    other = known_run(tmp_path / "other")
+    with pytest.raises(InputError, match="other, which is a run; choose a place outside it"):
+        explore([run], other.path / "explorer.html")
     for _ in range(2):  # ours is replaced by ours
         explore([run], tmp_path / "page.html")
     assert (record.read_bytes(), notes.read_text()) == (before, "mine")

@@ -146,7 +146,7 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
     with unchecked(), pytest.raises(InputError, match=r"engine must be an hs.EngineChoice, .* got 'cpu'"):
         hs.train(TINY, PROBLEM, tmp_path / "run", engine="cpu")
     for wrong, words in (
-        ({"precision": "fp16"}, "precision must be one of fp32, bf16"),
+        ({"precision": "fp16"}, "precision must be one of auto, fp32, bf16"),
         ({"threads": 0}, "threads .* 0"),
     ):
         with pytest.raises(InputError, match=words):
@@ -243,6 +243,9 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: run[0].circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
         (lambda run: hs.study(["depth"]), r"a study is one of .* got \['depth'\]"),
         (lambda run: hs.study("depth", work=3), r"work must be hs.Work, as hs.Work\(workers=1\), got 3"),
+        (lambda run: hs.reproduce("tiny", worker=1), "worker is no option of a reproduction, beside held_head; there"),
+        (lambda run: hs.reproduce("tiny", work=hs.Work(), workers=1), "work is given, and so is workers; put it into"),
+        (lambda run: hs.study("searches", quick=True, runs=[run.path]), "the quick version asks no run"),
         (lambda run: hs.study("depth", worker=1), "worker is no option of a study; there are workers, device"),
         (lambda run: hs.study("depth", work=hs.Work(), idle=True), "work is given, and so is idle"),
         (lambda run: hs.study("depth", workers="a"), "workers must be a whole number of at least 1, got 'a'"),

@@ -54,6 +54,11 @@ class TestC6:
         good = Learned(0.008, 0.007, (0.006, 0.009))
         assert self.with_losses(good, good, replace(good, held_out=held_out)).verdict == expected
 
+    def test_a_model_without_a_loss_in_its_last_tenth_is_open_and_has_not_diverged(self) -> None:
+        good = Learned(0.008, 0.007, (0.006, 0.009))
+        found = self.with_losses(good, good, replace(good, median=None))
+        assert (found.verdict, found.reason) == ("inconclusive", "1 model with no loss logged in its last tenth")
+
     def test_one_model_three_times_is_one(self) -> None:
         good = Learned(0.008, 0.007, (0.006, 0.009))
         found = judged(*(studied(strict(), "a", learned=good) for _ in range(3)))["C6"]

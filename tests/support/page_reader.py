@@ -6,8 +6,9 @@ import json
 from html.parser import HTMLParser
 
 import numpy as np
+from unpacked import unpack
 
-from hopscope.explorer.arrays import Chunk, unpack
+from hopscope.explorer.arrays import Chunk
 
 
 class Reader(HTMLParser):

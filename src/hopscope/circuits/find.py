@@ -177,7 +177,11 @@ def circuit_in(
         proof: how many sequences and random draws stand behind the certificate.
         journal: follows the search, and remembers what is finished.
         strict: whether the paper's own procedure is followed too.
+
+    Raises:
+        InputError: the model's answers are not finite.
     """
+    evaluator.require_finite()
     units = Units.of(evaluator)
     searched = search_at(evaluator, units, budgets, seed, journal)
     budget, outcome = searched.budget, searched.outcome

@@ -49,12 +49,14 @@ def certify_given(
         journal: is told what is being done.
 
     Raises:
-        InputError: there is no such path in the model, or none that can reach an answer, or a value is out of range.
+        InputError: there is no such path in the model, or none that can reach an answer, a value is out of range, or
+            the model's answers are not finite.
     """
     check_seed(seed)
     if bar is None:
         bar = given.bar if isinstance(given, Circuit) else Budget().bar
     replace(Budget(), bar=bar)  # which checks it
+    evaluator.require_finite()
     hypotheses = Units.of(evaluator).hypotheses
     if isinstance(given, Circuit):
         program = _of_record(given, evaluator, hypotheses)

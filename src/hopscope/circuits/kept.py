@@ -114,6 +114,11 @@ def check_place(path: Path, step: int | None, run: RunFolder) -> None:
         raise InputError(f"{path} holds the circuit of model {circuit.number}, whose place is {place}; {UNTOUCHED}")
 
 
+def if_certified(*described: Any) -> IfCertified:
+    """A certified circuit is returned where nothing describes another search, and not replaced where something does."""
+    return "return" if all(one is None for one in described) else "refuse"
+
+
 def kept_circuit(
     path: Path,
     wanted: dict[str, Any],
@@ -153,7 +158,8 @@ def kept_circuit(
             return circuit
         if circuit.certified and circuit.model != wanted["model"]:
             raise InputError(
-                f"{path} holds the certified circuit of another model; move it away, or pass --anew (in Python "
+                f"{path} holds the certified circuit of another model, or of this one as it was before; move it away, "
+                "or pass --anew (in Python "
                 "anew=True) to search in this one and replace it"
             )
         if circuit.certified and certified == "return":

@@ -14,7 +14,6 @@ from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress,
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.circuits.kept import IfCertified
     from hopscope.circuits.record.circuit import Circuit
     from hopscope.training.run import RunFolder
 
@@ -149,14 +148,13 @@ def _of_language_model(
     path = text_circuit_path(folder, task)
     if show:
         return Circuit.load(path), []
-    search = {"effort": settings["effort"], "seed": settings["seed"]}
+    search = {name: settings[name] for name in ("effort", "seed") if any_given(name)}
     if asked.faithfulness is not None:
         search["faithfulness"] = asked.faithfulness
     before = _written_at(path)
     with search_progress() as watch:
         model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
-        how = {"anew": anew, "watch": watch, "certified": _if_certified()}
-        circuit = model.circuit(task.formulation, task.hops, **how, **search)
+        circuit = model.circuit(task.formulation, task.hops, anew=anew, watch=watch, **search)
     draws = before != _written_at(path) if figures is None else figures
     return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []
 
@@ -167,13 +165,8 @@ def _found(folder: RunFolder, asked: AskedModel, anew: bool, options: dict[str, 
 
     settle()
     with search_progress() as watch:
-        how = {"watch": watch, "anew": anew, "certified": _if_certified()}
+        how = {"watch": watch, "anew": anew, "certified": "refuse" if any_given("bar", "effort", "seed") else "return"}
         return circuit_of_run(folder, asked.number, asked.step, **how, **options)
-
-
-def _if_certified() -> IfCertified:
-    """A certified circuit is shown where no search was described, and not replaced where one was."""
-    return "refuse" if any_given("bar", "effort", "seed", "faithfulness") else "return"
 
 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:

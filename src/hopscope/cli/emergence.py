@@ -39,7 +39,8 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     from hopscope.training.run import RunFolder
 
     run = RunFolder(folder)
-    settings = Following(**given(fields, Following))
+    chosen = given(fields, Following)
+    settings = Following(**chosen) if chosen else None
 
     def watch(step: int, last: int) -> None:
         over, ends = ("\r", step == last) if for_people() else ("", True)

@@ -47,13 +47,13 @@ def command(
     import json
 
     from hopscope.errors import InputError
-    from hopscope.explorer.page import check_page, explore
+    from hopscope.explorer.page import PAGE, check_page, explore
     from hopscope.files import check_folder
     from hopscope.training.run import RunFolder
 
     if out is not None:
         check_folder(out.parent)
-        check_page(out)
+        check_page(out, folders[0] / PAGE)
     runs = [RunFolder(folder) for folder in folders]
     if keepsake is not None:
         if len(runs) != 1:

@@ -35,12 +35,13 @@ def emergence_of_run(
     """How the circuit of a model of a run emerged, kept in the run's folder.
 
     An existing record is returned as it is if it was made of the same circuit and settings, of all checkpoints that
-    are there (some of its own may be gone since), and all could be used.
+    are there (some of its own may be gone since), and all could be used. Role maps that are lost are made again by
+    `anew` alone.
 
     Args:
         run: the run, finished or still training.
         number: the model's number within the run, from 0.
-        settings: how the circuit is followed.
+        settings: how the circuit is followed; None for the paper's 32 sequences, or more where they were measured.
         step: the step of the checkpoint whose circuit is followed; None for the last.
         watch: called with the step of each checkpoint done, and that of the last.
         anew: measure again even if there is a record.
@@ -51,7 +52,7 @@ def emergence_of_run(
     """
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
-    settings = settings or Following()
+    wanted = settings or Following()
     check_model(run, number)
     of_circuit = circuit_path(run.path, number, step)
     if not of_circuit.exists():
@@ -70,11 +71,12 @@ def emergence_of_run(
     if path.exists() and not anew:
         known = Emergence.load(path)
         if _of_the_same(known, run, circuit):
-            measured = known.sequences, known.data_seed, known.ablation
-            if measured == (settings.sequences, settings.seed, settings.ablation):
+            alike = (known.data_seed, known.ablation) == (wanted.seed, wanted.ablation)
+            more = settings is None and known.sequences >= wanted.sequences
+            if alike and (more or known.sequences == wanted.sequences):
                 return known
-            _require_no_less(path, known, run, settings)
-    emergence, maps = track(run, circuit, settings, watch)
+            _require_no_less(path, known, run, wanted)
+    emergence, maps = track(run, circuit, wanted, watch)
     maps.save(maps_path, run.record.content_hash)
     emergence.save(path)
     return emergence
@@ -119,5 +121,6 @@ def _require_no_less(path: Path, known: Emergence, run: RunFolder, settings: Fol
     ]
     if less:
         raise InputError(
-            f"{path} is of {' and '.join(less)}; pass --anew (in Python anew=True) to measure again and replace it"
+            f"{path} is of {' and '.join(less)}; `hopscope emergence --anew` (in Python anew=True) "
+            "measures again and replaces it"
         )

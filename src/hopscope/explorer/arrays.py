@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -49,12 +48,3 @@ def pack(array: np.ndarray[Any, Any], *, delta: bool = False) -> Chunk:
     planes = values.reshape(-1).view(np.uint8).reshape(-1, values.dtype.itemsize).T
     packed = zlib.compress(np.ascontiguousarray(planes).tobytes(), 9)
     return Chunk(array.dtype.name, array.shape, delta, base64.b64encode(packed).decode())
-
-
-def unpack(chunk: Chunk) -> np.ndarray[Any, Any]:
-    """The array that was packed."""
-    kind = np.dtype(_TYPES[chunk.dtype])
-    planes = np.frombuffer(zlib.decompress(base64.b64decode(chunk.text)), np.uint8)
-    values = np.ascontiguousarray(planes.reshape(kind.itemsize, math.prod(chunk.shape)).T).reshape(-1).view(kind)
-    values = values.reshape(chunk.shape)
-    return np.cumsum(values, axis=0, dtype=np.uint8) if chunk.delta else values

@@ -77,7 +77,7 @@ def explore(
     """
     shown = exhibits(runs, model)
     path = out or runs[0].path / PAGE
-    check_page(path)
+    check_page(path, runs[0].path / PAGE)
     page = build(shown)
     if len(page.html) > LARGEST and not large:
         raise InputError(
@@ -87,8 +87,12 @@ def explore(
     return path, page
 
 
-def check_page(path: Path) -> None:
+def check_page(path: Path, own: Path | None = None) -> None:
     """Check that a page can be written to a path: a new .html file, or one of hopscope's, and in a run its own alone.
+
+    Args:
+        path: the path.
+        own: the place of the run's own page.
 
     Raises:
         InputError: the path is a folder, does not end in .html, is in a run, or is a file that hopscope did not write.
@@ -97,7 +101,7 @@ def check_page(path: Path) -> None:
         raise InputError(f"{path} is a folder; give the name of a file, as in {path / 'explorer.html'}")
     if path.suffix.lower() != ".html":
         raise InputError(f"a page's name must end in .html, got {path.name!r}")
-    if path.name != PAGE or not (path.parent / "run.json").exists():
+    if own is None or path.resolve() != own.resolve():
         check_in_no_run(path)
     head = read_bytes(path, "a page")[:_HEAD] if path.exists() else None
     if head is not None and not all(mark in head for mark in _MADE_HERE):

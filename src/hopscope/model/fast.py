@@ -47,6 +47,12 @@ class FastBlock(Block):
     present: Present | None = None
     """The heads that are computed, where the others write nothing; None for all."""
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy's weights count their writes anew: what was said of them until they are written to holds no more."""
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if self.present is not None and self.present.version is not None:
+            self.present = None
+
     def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
         """See `Block.forward`."""
         batch, positions = x.shape[1:3]

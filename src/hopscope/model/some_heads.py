@@ -68,7 +68,7 @@ class SomeHeads(NamedTuple):
     @classmethod
     def of(cls, attention: Attention, present: Present) -> SomeHeads:
         """These heads."""
-        numbers = present.columns
+        numbers = present.columns.to(attention.out.weight.device)
         query, key, value = (
             SomeColumns(one.weight.index_select(2, numbers), one.bias.index_select(2, numbers))
             for one in (attention.query, attention.key, attention.value)

@@ -33,7 +33,8 @@ class Group:
         final_partial_losses: the same by hop asked for.
         held_out_loss: the loss on the fixed held-out sequences, at the end.
         held_out_standard_error: the standard error of that loss.
-        crossings: for each hop asked for, the first logged step at which its validation loss was below 0.5.
+        crossings: for each hop asked for, the first logged step at which its validation loss was that of a
+            hop that is learned (`metrics.learned_below`).
         run: the folder of the run, or of the runs, relative to the reproduction's.
         made: a hash that tells the recipe and problem from others, by which a study goes on from its summary alone;
             empty where it is not known.
@@ -110,7 +111,7 @@ class Group:
         return self.final_validation_loss[model] is None
 
     def learned(self, model: int, hop: int) -> bool:
-        """Whether a seed ends with this hop's partial loss below 0.5; hops count from 1."""
+        """Whether a seed ends with this hop's partial loss below that of a learned one; hops count from 1."""
         losses = self.final_partial_losses[model]
         loss = losses[hop - self.asked[0]] if hop in self.asked else None
         return loss is not None and loss < learned_below(self.chains)

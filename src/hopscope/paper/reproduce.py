@@ -78,7 +78,7 @@ def reproduce(
         ('C5', 'inconclusive', 'no informative run: none learned two hops')
     """
     ask_held_head = options.pop("held_head", False)
-    work = work or Work(**options)
+    work = Work.of(work, options, "a reproduction, beside held_head")
     chosen = presets.named(preset) if isinstance(preset, str) else preset
     if not isinstance(chosen, Preset):
         raise InputError(f"a preset is one of {', '.join(presets.BY_NAME)}, or a Preset of your own, got {preset!r}")

@@ -188,9 +188,9 @@ def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> F
     return Finding("C15", "reproduced", ours, n, interval, scale)
 
 
-def _rejected(p_values: Sequence[float], level: float = 0.01) -> list[int]:
-    """The places of the hypotheses that Holm's method rejects."""
-    return [place for place, p in enumerate(holm(p_values)) if p <= level]
+def _rejected(p_values: Sequence[float]) -> list[int]:
+    """The places of the hypotheses that Holm's method rejects at 1%."""
+    return [place for place, p in enumerate(holm(p_values)) if p <= 0.01]
 
 
 def _percent(share: float | None) -> str:

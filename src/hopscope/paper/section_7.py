@@ -175,13 +175,18 @@ def _known(study: DepthStudy, folder: Path) -> dict[str, Group]:
     """
     summary = folder / "summary.json"
     groups = read_summary(summary) if summary.exists() else ()
-    asked = {made(one) for one in study.setups()}
+    setups = study.setups()
+    asked = {made(one) for one in setups}
+    shapes = {(one.recipe.layers, one.problem.hops, one.problem.curriculum) for one in setups}
     for group in groups:
         if group.made not in asked:
+            models = f"models of {counted(group.layers, 'layer')} and D = {group.hops}"
+            alike = (group.layers, group.hops, group.curriculum) in shapes
+            why = "trains by another recipe" if alike else "does not train"
+            ask = "ask for these too (--depths, --hops, --plain-hops, or the preset that made them), or "
             raise InputError(
-                f"{summary} holds models of {counted(group.layers, 'layer')} and D = {group.hops} that {study.scale} "
-                "does not train; it was left untouched: ask for these too (by --depths, --hops and --seeds, or the "
-                "preset that made them), or choose another folder"
+                f"{summary} holds {models} that {study.scale} {why}; it was left untouched: "
+                f"{'' if alike else ask}choose another folder"
             )
     return {group.made: group for group in groups}
 

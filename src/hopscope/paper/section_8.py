@@ -98,7 +98,7 @@ def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitR
 
 
 def find(path: Path, number: int, effort: Effort) -> None:
-    """Find the circuit of one model of the run in `path`, unless it diverged; a record that is there is kept."""
+    """Find the circuit of one model of the run in `path`, unless it diverged; that of the same search is kept."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.training.run import RunFolder
 
@@ -134,11 +134,13 @@ def _learn(models: Sequence[Studied], scale: str) -> Finding:
         return Finding("C6", "not run", reason="no model of 12 layers, one head and D = 3")
     outcomes: list[ModelVerdict] = []
     for _, learned in trained:
-        if learned.median is None or learned.held_out is None or learned.median >= LOW:
+        if learned.held_out is None or (learned.median is not None and learned.median >= LOW):
             outcomes.append("fails")
-        else:
+        elif learned.median is not None:
             outcomes.append(below(learned.held_out, LOW))
-    verdict, reason = every_model(outcomes, unjudged=[RUN_GONE] * (len(alike) - len(trained)))
+    unlogged = sum(learned.held_out is not None and learned.median is None for _, learned in trained)
+    unjudged = [RUN_GONE] * (len(alike) - len(trained)) + ["with no loss logged in its last tenth"] * unlogged
+    verdict, reason = every_model(outcomes, unjudged=unjudged)
     ours = (
         f"{', '.join(model.name.upper() for model, _ in trained)}: median validation MSE over the last tenth "
         f"{losses([learned.median for _, learned in trained])}; over the last steps, as the paper has it, "

@@ -89,7 +89,7 @@ def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
 
 
 def follow(path: Path, number: int, effort: Effort) -> None:
-    """Find and follow both circuits of one model of the run in `path`; records that are there already are kept."""
+    """Find and follow both circuits of one model of the run in `path`; those of the same search are kept."""
     from hopscope.circuits.find import circuit_of_run
     from hopscope.emergence.of_run import emergence_of_run
 

@@ -18,7 +18,7 @@ Rules, for each number of chains:
    same for all seeds. Not as asked: it lies above by more than that. Else inconclusive, and so until models with the
    most heads are run, and where one of them diverged.
 2. More heads do better, at one layer. As asked: Spearman's rank correlation of heads and loss is negative, p below 5%
-   (by permutation of few), of all models and of those with fewer than the most heads. Not as asked: both are positive
+   (by permutation), of all models and of those with fewer than the most heads. Not as asked: both are positive
    so. Else inconclusive. A model that diverged has the highest loss.
 
 And over all of them:

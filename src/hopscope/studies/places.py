@@ -26,7 +26,7 @@ Rules, for each number of chains:
 3. With layers enough models go by what rows hold: most of three layers that make the second look-up do not lose it when
    rows are moved. As 2.
 4. More heads learn it, and sooner, with two layers. As asked: Spearman's rank correlation of heads and the step of x2,
-   never being the last, is negative, p below 5% (by permutation of few), of all models and of those with fewer than
+   never being the last, is negative, p below 5% (by permutation), of all models and of those with fewer than
    the most heads. Not as asked: both are positive so. Else inconclusive.
 
 And over all of them:

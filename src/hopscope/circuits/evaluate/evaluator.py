@@ -161,6 +161,15 @@ class Evaluator(ABC):
         self._evaluations -= 1  # not counted: an interrupted search, which measures it anew, would count it twice
         return self.errors([{}])[0].double().mean(dim=1)
 
+    def require_finite(self) -> None:
+        """Check that the model gives answers that can be judged.
+
+        Raises:
+            InputError: they are not finite.
+        """
+        if not bool(self.own.isfinite().all()):
+            raise InputError("the model's answers are not finite, as those of one that diverged; it has no circuit")
+
     def part(self, sequences: int) -> Evaluator:
         """The same model on the first sequences of the batch; the same object each time it is asked for."""
         if sequences >= self.sequences:

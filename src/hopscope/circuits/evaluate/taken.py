@@ -29,7 +29,7 @@ class Taken(NamedTuple):
     by_choice: Queried
 
 
-class _Watched(Recorder):
+class _WrittenToo(Recorder):
     """Keeps what a layer's attention writes too; None where a module that somebody else wrote does not show it."""
 
     writes: Queried | None = None
@@ -58,7 +58,7 @@ def taken_from_elsewhere(
     x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, elsewhere.sequences))
     wanted, found = {*range(evaluator.shape.layers)} if layers is None else {*layers}, []
     for layer in range(max(wanted, default=-1) + 1):
-        seen, own = _Watched(there), Recorder(here)
+        seen, own = _WrittenToo(there), Recorder(here)
         y_after, x_after = (model.run(one, start=layer, stop=layer + 1, edit=e) for one, e in ((y, seen), (x, own)))
         if layer in wanted:
             pattern = elsewhere.brought(seen.patterns[0])

@@ -90,6 +90,7 @@ def find_text_circuit(
     told, origin = _told(evaluator, named), Origin(named.content, seed)
     search = {"effort": effort, "faithfulness": faithfulness, "seed": seed, "proof": asdict(proof)}
     began = time.monotonic()
+    evaluator.require_finite()
     bar = _bar(evaluator, faithfulness)
     forecast = Forecast(evaluator, budget, proof, (time.monotonic() - began) / evaluator.sequences)
     if not _solves(evaluator, told, bar):

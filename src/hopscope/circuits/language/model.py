@@ -11,7 +11,7 @@ from hopscope.checks import check_path
 from hopscope.circuits.certificate import RULES, Proof
 from hopscope.circuits.given import GivenCircuit
 from hopscope.circuits.journal import SILENT, Journal, Watch
-from hopscope.circuits.kept import IfCertified, kept_circuit
+from hopscope.circuits.kept import if_certified, kept_circuit
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
@@ -82,46 +82,47 @@ class TextModel:
         hops: int | None = None,
         *,
         extensions: Extensions | None = None,
-        effort: Effort = "thorough",
-        faithfulness: float = 0.95,
-        seed: int = 0,
+        effort: Effort | None = None,
+        faithfulness: float | None = None,
+        seed: int | None = None,
         proof: Proof | None = None,
         anew: bool = False,
         watch: Watch = SILENT,
-        certified: IfCertified = "replace",
     ) -> Circuit:
         """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/` and read again from there.
 
-        A search that was interrupted goes on where it was. A record of another search, or by rules that have
-        changed since, is replaced, and so is one of another model that is not certified.
+        A search that was interrupted goes on where it was. A certified circuit that is there is returned where no
+        search is described, and replaced by `anew` alone; another record is replaced.
 
         Args:
             formulation: equations, lives-with or kingdoms.
             hops: D; the paper's by default.
             extensions: departures from the paper's format.
-            effort: see `find_text_circuit`.
-            faithfulness: see `find_text_circuit`.
-            seed: see `find_text_circuit`.
+            effort: `quick` or `thorough`, if nothing is said.
+            faithfulness: see `find_text_circuit`; 0.95 if nothing is said.
+            seed: seed of the search; 0 if nothing is said.
             proof: see `find_text_circuit`.
             anew: search again even if there is a record.
             watch: called with what is being done, how many stages are finished, and how many there are.
-            certified: what is done with a certified circuit that another search found, or older rules certified.
 
         Raises:
             InputError: the formulation, tokenizer or a value cannot be used, the record is damaged, or it is of a
-                certified circuit of another model or at another faithfulness.
+                certified circuit of another model, or that another search than the one described found.
         """
         task = TextTask.of(formulation, hops, extensions)
-        search: dict[str, Any] = {"effort": effort, "faithfulness": faithfulness, "seed": seed}
+        search: dict[str, Any] = {
+            "effort": "thorough" if effort is None else effort,
+            "faithfulness": 0.95 if faithfulness is None else faithfulness,
+            "seed": 0 if seed is None else seed,
+        }
 
         def find(journal: Journal) -> Circuit:
             how = {**search, "proof": proof, "journal": journal}
             return find_text_circuit(self.model, self.tokenizer, task, self.named, **how)
 
         wanted = search | {"model": self.named.content, "rules": RULES, "proof": asdict(proof or TEXT_PROOF)}
-        return kept_circuit(
-            text_circuit_path(self.path, task), wanted, find, watch=watch, anew=anew, certified=certified
-        )
+        path, certified = text_circuit_path(self.path, task), if_certified(effort, faithfulness, seed, proof)
+        return kept_circuit(path, wanted, find, watch=watch, anew=anew, certified=certified)
 
     def certify(
         self,

@@ -1,9 +1,9 @@
 """Arms: a recipe on a problem, trained from many seeds, and when each seed learned each hop.
 
 Each seed is a run of its own that ends at the first logged step at which it has learned all that it is asked for
-(validation loss of every hop below 0.5) or when its budget is spent. A run that never learns a hop is data: it counts
-as not learned within the budget, and so does one that diverged. With other than four chains another loss is asked for
-(`hopscope.training.metrics.learned_below`).
+(validation loss of every hop below 0.5 with four chains, see `hopscope.training.metrics.learned_below`) or when its
+budget is spent. A run that never learns a hop is data: it counts as not learned within the budget, and so does one that
+diverged.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ArmLearned:
     Attributes:
         setup: the recipe and problem it is trained with, and its seeds.
         seeds: those of its seeds that are finished.
-        learned: by seed and hop asked for, the first logged step with a validation loss below 0.5, or by whatever else
-            the study counts as learned; None if there is none.
+        learned: by seed and hop asked for, the first logged step with the validation loss of a learned hop, or by
+            whatever else the study counts as learned; None if there is none.
     """
 
     setup: Setup

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hopscope.checks import check_count, check_flag, make_plain
+from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from hopscope.model.precision import Precision
@@ -58,6 +59,24 @@ class Work:
         if self.compiled is not None:
             check_flag("compiled", self.compiled)
         check_flag("idle", self.idle)
+
+    @classmethod
+    def of(cls, work: Work | None, options: Mapping[str, Any], what: str) -> Work:
+        """The work as given, or of options; `what` has them.
+
+        Raises:
+            InputError: it is no `Work`, an option is no field of it, or both are given.
+        """
+        known = [one.name for one in fields(cls)]
+        if unknown := [name for name in options if name not in known]:
+            raise InputError(f"{unknown[0]} is no option of {what}; there are {', '.join(known)}")
+        if work is None:
+            return cls(**options)
+        if not isinstance(work, Work):
+            raise InputError(f"work must be hs.Work, as hs.Work(workers=1), got {work!r}")
+        if options:
+            raise InputError(f"work is given, and so is {', '.join(options)}; put it into the hs.Work")
+        return work
 
     def wants(self, arm: str) -> bool:
         """Whether the arm of that name is to be trained.
