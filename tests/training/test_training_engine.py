@@ -37,7 +37,7 @@ from hopscope.training.setup import Setup
         (["--seeds", "0-99999", "--mlp"], "of memory at the least"),
         (["--steps", "1" + "0" * 400], "steps must be at most"),
         (["--learning-rate", "1e400"], "learning_rate must be a number"),
-        (["--seeds", "9" * 30], "seeds must be whole numbers"),
+        (["--seeds", "9" * 30], "seeds must be at most 9223372036854775807"),
     ],
 )
 def test_what_this_machine_cannot_do_is_refused_before_anything_is_written(tmp_path, capsys, options, words):
