@@ -98,7 +98,6 @@ def test_what_is_said_is_one_line_that_a_terminal_shows_as_it_is(capsys):
         (["emergence", "nowhere", "--seed", "-1"], "nowhere"),
         (["sweep", "new", "--plain-seeds", ""], "plain seeds must be whole numbers"),
         (["sweep", "new", "--steps", "4", "--log-every", "8", "--precision", "fp32"], "at least log_every"),
-        (["sample", "equations", "--out", "no/such/folder.jsonl"], "no/such is not a folder"),
         (["theory", "--graph", "/dev/zero"], "is not a file"),
         (["sample", "vectors", "--hops", "1000000", "--count", "1000000"], "of memory at the least"),
         (["theory", "--hops", "4", "--order", "1,2,3"], "order must be"),

@@ -193,7 +193,7 @@ def test_where_writing_is_not_shown_what_the_block_adds_counts(monkeypatch: pyte
     model = random_model(problem, layers=3, mlp=False).requires_grad_(False)
     evaluator = VectorEvaluator(model, problem, held_out(problem, 16))
     shown = taken_from_elsewhere(evaluator, {}, 1)
-    monkeypatch.setattr(taken._Watched, "written", lambda self, layer, written: written)
+    monkeypatch.setattr(taken._WrittenToo, "written", lambda self, layer, written: written)
     for one, other in zip(shown, taken_from_elsewhere(evaluator, {}, 1), strict=True):
         mine, theirs = (evaluator.squared_errors(way.by_writing) for way in (one, other))
         assert torch.allclose(mine, theirs, atol=1e-4)

@@ -111,7 +111,7 @@ def test_there_is_one_cpu():
         ({"device": 0}, "device must be a name such as cpu, got 0"),  # not the default, which 0 would be taken for
         ({"device": ""}, "device must be a name such as cpu, got ''"),
         ({"threads": 0}, "threads must be a whole number of at least 1, got 0"),
-        ({"precision": "fp16"}, "precision must be one of fp32, bf16, got 'fp16'"),
+        ({"precision": "fp16"}, "precision must be one of auto, fp32, bf16, got 'fp16'"),
         ({"compiled": "no"}, "compiled must be true or false, got 'no'"),
     ],
 )
