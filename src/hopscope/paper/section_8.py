@@ -204,12 +204,11 @@ def _few_heads(readings: Readings, scale: str) -> Finding:
 def _first_ties(readings: Readings, scale: str) -> Finding:
     """Judge C8."""
     outcomes: list[ModelVerdict] = ["open"] * readings.missing
-    more = tied = doubtful = 0
+    more = tied = 0
     certified: list[Studied] = []
     for model, strict in readings.read:
         if "strict" not in model.certified:
             outcomes.append("open")
-            doubtful += 1
             continue
         pairs = {(f">x{k}", f"x{k - 1}>") for k in range(1, model.shape[2] + 1)}
         first = {(path.query, path.key) for path in strict.paths if path.layer == strict.first_layer}
@@ -218,6 +217,7 @@ def _first_ties(readings: Readings, scale: str) -> Finding:
         outcomes.append("meets" if first == pairs else "fails")
         certified.append(model)
     verdict, reason = every_model(outcomes, open_ones="without a certified strict circuit", unjudged=readings.unjudged)
+    doubtful = len(readings.read) - len(certified)
     ours = (
         f"every pair tied in {tied} of {counted(len(certified), 'certified strict circuit')}{_by_older(certified)}; "
         f"something else done there in {more}"

@@ -165,8 +165,11 @@ def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
         ours += f"; none of {may} with less that learned what their depth allows (at most {most:.0%} would)"
         p = fisher(learned, n, 0, may)
         ours += f", p = {p:.2g}"
-        few = "" if p < 0.05 or theory == 1 else "seeds at the theory's depth are not told from those with less"
-        few = few if most < 0.5 or theory == 1 else "too few with less learned what their depth allows"
+        few = ""
+        if theory > 1 and most >= 0.5:
+            few = "too few with less learned what their depth allows"
+        elif theory > 1 and p >= 0.05:
+            few = "seeds at the theory's depth are not told from those with less"
         return Judgement(asked, "inconclusive" if few else "as asked", ours, n, few)
     deeper = [step is not None for arm in found if arm.layers > theory for step in arm.everything()]
     if fisher(sum(deeper), len(deeper), 0, n) < 0.05:
