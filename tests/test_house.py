@@ -1,0 +1,123 @@
+"""The shape of the package: who imports whom, in one direction, and one name for one type."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import hopscope as hs
+
+SOURCE = Path(hs.__file__).parent
+
+ROOMS = [
+    "problem",
+    "theory",
+    "model",
+    "training",
+    "circuits",
+    "emergence",
+    "benchmark",
+    "studies",
+    "paper",
+    "plot",
+    "explorer",
+    "report",
+    "cli",
+]
+EXCEPTIONS = {
+    "theory": {"problem", "model"},  # witnesses are the project's own transformers
+    "benchmark": {"model", "problem"},
+    "model": set(),
+}
+
+FILES = {
+    ".".join(["hopscope", *file.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__"): file
+    for file in SOURCE.rglob("*.py")
+}
+
+
+def imported_modules(file: Path) -> set[str]:
+    """Modules of the package that a file imports, at its top or wherever else."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in FILES else str(node.module) for name in names}
+    return found & set(FILES)
+
+
+IMPORTS = {name: imported_modules(file) for name, file in FILES.items()}
+
+
+def part(name: str, place: int) -> str:
+    """The name of the folder or file at that depth of a module's name, from 0; empty where it is not so deep."""
+    return (name.split(".") + [""] * place)[place]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_rooms_above_it(room):
+    allowed = EXCEPTIONS.get(room, set(ROOMS[: ROOMS.index(room)])) | {room}
+    inside = [name for name in FILES if part(name, 1) == room]
+    assert inside
+    for name in inside:
+        assert {part(other, 1) for other in IMPORTS[name]} & set(ROOMS) <= allowed, name
+
+
+def test_no_file_imports_in_a_circle_not_even_inside_a_function():
+    assert "hopscope.circuits.find" in IMPORTS["hopscope.lab"]
+    graphlib.TopologicalSorter(IMPORTS).prepare()  # raises CycleError, which names the files
+
+
+def test_folders_and_files_side_by_side_import_in_one_direction():
+    """What stands in one folder, files and folders: each imports only what is below it."""
+    beside: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name, imported in IMPORTS.items():
+        for other in imported:
+            mine, theirs = name.split("."), other.split(".")
+            deep = next((deep for deep, ends in enumerate(zip(mine, theirs, strict=False)) if ends[0] != ends[1]), None)
+            if deep is not None:
+                beside[".".join(mine[:deep])][mine[deep]].add(theirs[deep])
+    assert beside["hopscope.circuits"]["certificate"] >= {"evaluate", "journal"}
+    for folder, graph in beside.items():
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            raise AssertionError(f"{folder}: {' <- '.join(error.args[1])}") from None
+
+
+PARTS_OF_QUESTIONS = {"calibration_summary": {"calibration"}, "text": {"text_found", "text_otherwise"},
+                      "text_found": {"text_otherwise"}}  # fmt: skip
+"""Files of one and the same question; other files of `studies` do not import each other."""
+
+
+def test_what_studies_are_made_of_knows_no_question_and_no_question_knows_another():
+    room = SOURCE / "studies"
+    questions = {file.stem for file in room.glob("*.py")} - {"__init__"}
+    assert questions > {"depth", "calibration", "text"}
+    for name, file in FILES.items():
+        if part(name, 1) == "studies":
+            named = {part(other, 2) for other in IMPORTS[name] if part(other, 1) == "studies"}
+            allowed = PARTS_OF_QUESTIONS.get(file.stem, set()) if file.parent == room else set()
+            assert named & questions <= allowed, name
+            if file.parent.name == "tools":
+                assert named <= {"tools"}, name
+
+
+def test_no_two_types_share_a_name():
+    """One word, one type: classes, and names that are given to types. Variables of types have one letter."""
+    homes: dict[str, list[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            named = [node.name] if isinstance(node, ast.ClassDef) else []
+            if isinstance(node, ast.Assign):
+                named = [one.id for one in node.targets if isinstance(one, ast.Name)]
+            for name in named:
+                if name[0].isupper() and not name.isupper():
+                    homes.setdefault(name, []).append(file.name)
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
