@@ -1,15 +1,19 @@
 # Everything on a fresh machine: make reproduce, make test. The environment is .venv; pins are in constraints.txt.
+# `make test` takes minutes; `make test-all` runs it and then the slow tests.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test lint race claims docs attack clean
+.PHONY: reproduce test test-all lint race claims docs attack clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
 
 test: $(VENV)/.installed-dev
 	$(RUN)/pytest -n 2 --dist loadgroup
+
+test-all: test
+	$(RUN)/pytest -n 2 --dist loadgroup -m slow
 
 lint: $(VENV)/.installed-dev
 	$(RUN)/ruff check .
