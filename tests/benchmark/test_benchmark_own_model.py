@@ -57,7 +57,7 @@ def test_in_bf16_products_are_rounded_and_nothing_else(tmp_path: Path) -> None:
 def test_the_processor_is_asked_and_the_answer_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str | None
 ) -> None:
-    monkeypatch.setattr("hopscope.model.precision.bf16_unit", lambda _: unit)
+    monkeypatch.setattr("hopscope.kernels.precision.bf16_unit", lambda _: unit)
     found = "bf16" if unit else "fp32"
     for name in ("auto", found):
         train_text_model(replace(TINY, precision=name, steps=2), tmp_path / name)

@@ -24,7 +24,7 @@ from hopscope.circuits.evaluate.form import (
 from hopscope.errors import InputError
 from hopscope.model.edit import Recorder
 from hopscope.model.fast import FastTransformer
-from hopscope.model.kernels import fused_attention
+from hopscope.kernels import fused_attention
 from hopscope.model.transformer import Transformer
 from hopscope.theory.path import Row
 

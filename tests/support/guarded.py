@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hopscope.model.architecture import Architecture
 from hopscope.model.fast import FastTransformer
-from hopscope.model.kernels import fused_attention, fused_block
+from hopscope.kernels import fused_attention, fused_block
 
 PAGE = mmap.PAGESIZE
 FORBIDDEN = 0

@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
 from hopscope.model.hold import hold
-from hopscope.model.kernels import attention as attention_kernels
-from hopscope.model.kernels import fused_attention, fused_block, gpu_products
-from hopscope.model.kernels.after_norm import EPSILON, after_norm
-from hopscope.model.kernels.gelu import gelu
-from hopscope.model.kernels.products import Bias, Flat, Weight, affine
+from hopscope.kernels import attention as attention_kernels
+from hopscope.kernels import fused_attention, fused_block, gpu_products
+from hopscope.kernels.after_norm import EPSILON, after_norm
+from hopscope.kernels.gelu import gelu
+from hopscope.kernels.products import Bias, Flat, Weight, affine
 from hopscope.model.layers import LayerNorm, Linear
-from hopscope.model.precision import DTYPES, Precision
+from hopscope.kernels.precision import DTYPES, Precision
 from hopscope.model.some_heads import Present, SomeColumns, SomeHeads, those_that_write
 from hopscope.model.transformer import Attention, Block, Transformer
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.model.held import HeldHead
-from hopscope.model.kernels.products import Bias, Weight
+from hopscope.kernels.products import Bias, Weight
 from hopscope.model.transformer import Attention, Block, Transformer
 
 

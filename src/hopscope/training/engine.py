@@ -21,9 +21,9 @@ import torch
 
 from hopscope.checks import check_count, make_plain
 from hopscope.errors import InputError, in_a_line
-from hopscope.model.kernels import attention as attention_kernels
-from hopscope.model.kernels import fused_attention, fused_block, products
-from hopscope.model.precision import Precision, best_precision
+from hopscope.kernels import attention as attention_kernels
+from hopscope.kernels import fused_attention, fused_block, products
+from hopscope.kernels.precision import Precision, best_precision
 from hopscope.training.setup import Setup
 from hopscope.words import counted
 
@@ -42,8 +42,8 @@ class Engine:
             included, are in bf16; weights, their gradients, the optimiser and the losses stay in fp32.
         compiled: whether blocks go through `torch.compile`.
         models_at_once: how many models of an ensemble share one batched operation.
-        fused: whether attention goes through `hopscope.model.kernels.attention`.
-        fused_blocks: whether blocks go through `hopscope.model.kernels.fused_block`.
+        fused: whether attention goes through `hopscope.kernels.attention`.
+        fused_blocks: whether blocks go through `hopscope.kernels.fused_block`.
         graphed: whether an update is one CUDA graph, see `hopscope.training.graphed`.
 
     Raises:

@@ -6,7 +6,7 @@ import torch
 
 from hopscope.errors import InputError
 from hopscope.files import in_words, memory
-from hopscope.model.kernels import fused_block
+from hopscope.kernels import fused_block
 from hopscope.training.engine import Engine
 from hopscope.training.setup import Setup
 

@@ -35,7 +35,7 @@ from hopscope.benchmark.own_model.text import (
 from hopscope.benchmark.own_model.unfinished import Unfinished
 from hopscope.errors import needs_extra
 from hopscope.files import json_lines, number_or_null, write_text
-from hopscope.model.precision import best_precision
+from hopscope.kernels.precision import best_precision
 from hopscope.problem.counter import derive_seed
 
 HistoryRow = dict[str, Any]

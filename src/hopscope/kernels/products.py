@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.precision import has_avx512, is_intel
+from hopscope.kernels.precision import has_avx512, is_intel
 
 _SMALL = 2**20
 """Number of multiplications below which MKL is as quick."""

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.model.edit import FixedRows
-from hopscope.model.kernels.compiled import kernels, shared_out
+from hopscope.kernels.compiled import kernels, shared_out
 
 MOST = 80
 """The most positions of a sequence."""

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hopscope.model.kernels.fused_attention import Brought, Made
+from hopscope.kernels.fused_attention import Brought, Made
 
 _LEAST = 16
 """The least size of a tile."""

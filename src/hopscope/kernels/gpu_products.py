@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.model.kernels.products import Bias, Flat, Product, Weight
+from hopscope.kernels.products import Bias, Flat, Product, Weight
 
 _PIECES = 16
 """The most pieces in which rows are taken."""

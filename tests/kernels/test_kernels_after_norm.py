@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hopscope.model.kernels.after_norm import after_norm
+from hopscope.kernels.after_norm import after_norm
 from hopscope.model.layers import LayerNorm, Linear
 
 

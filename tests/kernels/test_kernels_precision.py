@@ -16,7 +16,7 @@ from asked_of_workers import flushes
 from click.testing import CliRunner
 
 from hopscope.cli.train import command
-from hopscope.model import precision
+from hopscope.kernels import precision
 from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import EngineChoice

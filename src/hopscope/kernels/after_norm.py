@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.kernels.products import Bias, Flat, Weight, product
+from hopscope.kernels.products import Bias, Flat, Weight, product
 
 EPSILON = 1e-5
 """The number added to the variance."""

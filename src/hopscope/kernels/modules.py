@@ -10,8 +10,8 @@ from functools import cache
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.model.kernels import products
-from hopscope.model.kernels.gelu import gelu
+from hopscope.kernels import products
+from hopscope.kernels.gelu import gelu
 
 
 class QuickLinear(nn.Linear):

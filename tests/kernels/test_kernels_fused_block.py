@@ -18,8 +18,8 @@ from hopscope.model.edit import Edit
 from hopscope.model.fast import FastBlock, FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
-from hopscope.model.kernels import fused_block
-from hopscope.model.precision import Precision
+from hopscope.kernels import fused_block
+from hopscope.kernels.precision import Precision
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, EngineChoice

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from hopscope.model.kernels import attention, fused_attention, gpu_products
+from hopscope.kernels import attention, fused_attention, gpu_products
 from hopscope.paper.recipes import A
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import engine as engines
@@ -30,7 +30,7 @@ DTYPES = (torch.float32, torch.bfloat16 if DEVICE == "cuda" else torch.float16) 
 def kernels():
     if DEVICE == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"
-    from hopscope.model.kernels import gpu_attention
+    from hopscope.kernels import gpu_attention
 
     return gpu_attention
 
@@ -103,10 +103,10 @@ def test_a_weights_gradient_by_pieces(models, rows, bf16):
     ("name", "given"), [("attend", ("made", 2, True)), ("attend_last", ("query", "made", 2, True))]
 )
 def test_tensors_go_to_the_kernels_of_their_device(name, given, monkeypatch):
-    import hopscope.model.kernels as package
+    import hopscope.kernels as package
 
     gpu = SimpleNamespace(**{name: lambda *args: ("gpu", args)})
-    monkeypatch.setitem(sys.modules, "hopscope.model.kernels.gpu_attention", gpu)
+    monkeypatch.setitem(sys.modules, "hopscope.kernels.gpu_attention", gpu)
     monkeypatch.setattr(package, "gpu_attention", gpu, raising=False)
     monkeypatch.setattr(fused_attention, name, lambda *args: ("cpu", args))
     for on_gpu in (True, False):

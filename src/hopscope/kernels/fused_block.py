@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from hopscope.model.edit import Queried, Stream
-from hopscope.model.kernels.compiled import kernels
-from hopscope.model.kernels.fused_attention import MOST, WIDEST
-from hopscope.model.precision import DTYPES, Precision, bf16_unit
+from hopscope.kernels.compiled import kernels
+from hopscope.kernels.fused_attention import MOST, WIDEST
+from hopscope.kernels.precision import DTYPES, Precision, bf16_unit
 
 _PANEL = 64
 """Rows of a map that are prepared together."""

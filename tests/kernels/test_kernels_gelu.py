@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from hopscope.model.kernels.compiled import kernels
-from hopscope.model.kernels.gelu import gelu
+from hopscope.kernels.compiled import kernels
+from hopscope.kernels.gelu import gelu
 
 needs_compiler = pytest.mark.skipif(kernels() is None, reason="no C compiler here; GELU goes torch's way")
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.kernels.compiled import kernels, shared_out
+from hopscope.kernels.compiled import kernels, shared_out
 
 _SMALL = 2**14
 """Size of a tensor below which torch is as quick."""

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.kernels import fused_attention
-from hopscope.model.kernels.fused_attention import Brought, Made
+from hopscope.kernels import fused_attention
+from hopscope.kernels.fused_attention import Brought, Made
 
 _MOST, _WIDEST = 64, 32
 """The most positions of a sequence and the largest width of a head that go through our kernels on a GPU."""
@@ -31,7 +31,7 @@ def fits(positions: int, d_head: int, device: torch.device | str) -> bool:
 def attend(made: Made, heads: int, causal: bool) -> Brought:
     """Softmax attention of all positions, with its gradient; see `fused_attention.attend`."""
     if made.is_cuda:
-        from hopscope.model.kernels import gpu_attention
+        from hopscope.kernels import gpu_attention
 
         return gpu_attention.attend(made, heads, causal)
     return fused_attention.attend(made, heads, causal)
@@ -40,7 +40,7 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
 def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Brought:
     """Softmax attention of the last positions alone, with its gradient; see `fused_attention.attend_last`."""
     if made.is_cuda:
-        from hopscope.model.kernels import gpu_attention
+        from hopscope.kernels import gpu_attention
 
         return gpu_attention.attend_last(query, made, heads, causal)
     return fused_attention.attend_last(query, made, heads, causal)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from hopscope.model.kernels import products
-from hopscope.model.kernels.modules import QuickLinear, quicken
+from hopscope.kernels import products
+from hopscope.kernels.modules import QuickLinear, quicken
 
 there = pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch has no oneDNN")
 

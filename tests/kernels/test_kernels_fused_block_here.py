@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from small_recipe import PROBLEM, TINY
 
-from hopscope.model.kernels import compiled, fused_block
+from hopscope.kernels import compiled, fused_block
 from hopscope.training.engine import EngineChoice
 from hopscope.training.setup import Setup
 
