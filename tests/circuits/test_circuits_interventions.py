@@ -22,9 +22,9 @@ from hopscope.circuits.evaluate.form import (
     one_hot,
 )
 from hopscope.errors import InputError
+from hopscope.kernels import fused_attention
 from hopscope.model.edit import Recorder
 from hopscope.model.fast import FastTransformer
-from hopscope.kernels import fused_attention
 from hopscope.model.transformer import Transformer
 from hopscope.theory.path import Row
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from hopscope.kernels import compiled, fused_attention, fused_block
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit
 from hopscope.model.fast import FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
-from hopscope.kernels import compiled, fused_attention, fused_block
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine, EngineChoice

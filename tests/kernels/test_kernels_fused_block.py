@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from hopscope.kernels import fused_block
+from hopscope.kernels.precision import Precision
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Edit
 from hopscope.model.fast import FastBlock, FastTransformer
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
-from hopscope.kernels import fused_block
-from hopscope.kernels.precision import Precision
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, EngineChoice

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hopscope.kernels import products
 from hopscope.model.architecture import Architecture
 from hopscope.model.fast import FastTransformer
 from hopscope.model.initial import initialise
-from hopscope.kernels import products
 from hopscope.model.transformer import Transformer
 
 there = pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch has no oneDNN")

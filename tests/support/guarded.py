@@ -11,9 +11,9 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
+from hopscope.kernels import fused_attention, fused_block
 from hopscope.model.architecture import Architecture
 from hopscope.model.fast import FastTransformer
-from hopscope.kernels import fused_attention, fused_block
 
 PAGE = mmap.PAGESIZE
 FORBIDDEN = 0

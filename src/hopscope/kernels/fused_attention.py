@@ -8,13 +8,14 @@ which an edit replaces rows. Where there is no compiler, torch computes attentio
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from hopscope.model.edit import FixedRows
 from hopscope.kernels.compiled import kernels, shared_out
 
 MOST = 80
@@ -31,6 +32,20 @@ QUICK = (8, 16)
 
 Made = Float[Tensor, "sequence pos made"]
 Brought = Float[Tensor, "sequence query inner"]
+
+
+@dataclass(frozen=True)
+class FixedRows:
+    """Rows of patterns that an edit replaces whatever the model does; all others are the model's own.
+
+    Attributes:
+        programs: number of programs; the batch holds the same sequences once for each, program after program.
+        rows: by (program, head), bytes that are 1 at the queries whose rows are replaced, and the patterns put there;
+            heads with no such row are left out.
+    """
+
+    programs: int
+    rows: Mapping[tuple[int, int], tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]]
 
 
 def fits(positions: int, d_head: int) -> bool:

@@ -16,9 +16,9 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.edit import Queried, Stream
 from hopscope.kernels.compiled import kernels
 from hopscope.kernels.fused_attention import MOST, WIDEST
 from hopscope.kernels.precision import DTYPES, Precision, bf16_unit
@@ -37,6 +37,9 @@ _TILES = 32
 
 _PRECISIONS = {dtype: precision for precision, dtype in DTYPES.items()}
 
+
+Entering = Float[Tensor, "model batch pos d_model"]
+Leaving = Float[Tensor, "model batch query d_model"]
 
 ProductKind = Literal["fp32", "bf16", "tiles"]
 """How products are computed: of vectors, in fp32 or of pairs of bf16 numbers, or of tiles of bf16 numbers."""
@@ -72,7 +75,7 @@ def fits(precision: Precision, positions: int, d_model: int, d_head: int) -> boo
     return positions <= MOST and d_model % 16 == 0 and even and d_head <= WIDEST
 
 
-def through(x: Stream, blocks: Sequence[BlockParts], reads: int | None = None) -> Queried:
+def through(x: Entering, blocks: Sequence[BlockParts], reads: int | None = None) -> Leaving:
     """The stream after these blocks, one after the other, at the last `reads` positions of every sequence, with its
     gradients.
 
@@ -107,7 +110,7 @@ class _Sizes(NamedTuple):
     normed: bool
 
 
-def _sizes(x: Stream, block: BlockParts, asking: int) -> _Sizes:
+def _sizes(x: Entering, block: BlockParts, asking: int) -> _Sizes:
     """The sizes of a block through which a stream goes, if the kernel can take it."""
     weights = [weight for weight, _ in block.maps]
     kinds = (x.dtype, x.device.type, weights[0].dtype)
@@ -195,7 +198,7 @@ class _Through(torch.autograd.Function):
     what Python does between two of them is slow."""
 
     @staticmethod
-    def forward(ctx: Any, x: Stream, blocks: tuple[_Sizes, ...], *parameters: Tensor) -> Stream:
+    def forward(ctx: Any, x: Entering, blocks: tuple[_Sizes, ...], *parameters: Tensor) -> Entering:
         kind, threads = _kind(_PRECISIONS[x.dtype]), torch.get_num_threads()
         functions, all_sized = _functions(kind), [_sized(kind, sizes, threads) for sizes in blocks]
         assert functions is not None
@@ -233,7 +236,7 @@ class _Through(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, gradient: Stream) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Entering) -> tuple[Tensor | None, ...]:
         x, *parameters = ctx.saved_tensors
         kind, threads, blocks = _kind(_PRECISIONS[x.dtype]), torch.get_num_threads(), ctx.blocks
         functions, all_sized = _functions(kind), [_sized(kind, sizes, threads) for sizes in blocks]

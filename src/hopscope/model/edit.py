@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.kernels.fused_attention import FixedRows
 from hopscope.model.architecture import Architecture
 
 Stream = Float[Tensor, "model batch pos d_model"]
@@ -19,20 +19,6 @@ Pattern = Float[Tensor, "model batch head query key"]
 
 Keys = Float[Tensor, "batch group pos d_head"]
 """The keys of a language model's layer; heads of one group share theirs."""
-
-
-@dataclass(frozen=True)
-class FixedRows:
-    """Rows of patterns that an edit replaces whatever the model does; all others are the model's own.
-
-    Attributes:
-        programs: number of programs; the batch holds the same sequences once for each, program after program.
-        rows: by (program, head), bytes that are 1 at the queries whose rows are replaced, and the patterns put there;
-            heads with no such row are left out.
-    """
-
-    programs: int
-    rows: Mapping[tuple[int, int], tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]]
 
 
 class Edit:

@@ -16,15 +16,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from hopscope.model.edit import Edit, FixedRows, Pattern, Queried, Stream
-from hopscope.model.hold import hold
 from hopscope.kernels import attention as attention_kernels
 from hopscope.kernels import fused_attention, fused_block, gpu_products
 from hopscope.kernels.after_norm import EPSILON, after_norm
+from hopscope.kernels.fused_attention import FixedRows
 from hopscope.kernels.gelu import gelu
-from hopscope.kernels.products import Bias, Flat, Weight, affine
-from hopscope.model.layers import LayerNorm, Linear
 from hopscope.kernels.precision import DTYPES, Precision
+from hopscope.kernels.products import Bias, Flat, Weight, affine
+from hopscope.model.edit import Edit, Pattern, Queried, Stream
+from hopscope.model.hold import hold
+from hopscope.model.layers import LayerNorm, Linear
 from hopscope.model.some_heads import Present, SomeColumns, SomeHeads, those_that_write
 from hopscope.model.transformer import Attention, Block, Transformer
 

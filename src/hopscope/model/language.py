@@ -18,11 +18,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.errors import InputError, in_a_line
+from hopscope.kernels.modules import quicken
 from hopscope.model.architecture import Architecture
 from hopscope.model.beside import reach_beside
 from hopscope.model.decoder_layers import attention_of, decoder_layers, first_output, receiving, removed, skipped
 from hopscope.model.edit import Edit, Given, Keys, Pattern, Queried, Recorder, Stream
-from hopscope.kernels.modules import quicken
 from hopscope.model.projections import copy_head
 from hopscope.model.room import check_tokens, places, window
 from hopscope.model.shown_attention import SHOWN, show_attention

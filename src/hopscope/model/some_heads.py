@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hopscope.model.held import HeldHead
 from hopscope.kernels.products import Bias, Weight
+from hopscope.model.held import HeldHead
 from hopscope.model.transformer import Attention, Block, Transformer
 
 

@@ -20,8 +20,9 @@ from hopscope.circuits.evaluate.chains import ChainsSeen, SharedKeys
 from hopscope.circuits.evaluate.coordinates import Coordinates
 from hopscope.circuits.evaluate.form import Form, Intervention, Program
 from hopscope.errors import InputError
+from hopscope.kernels.fused_attention import FixedRows
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit, FixedRows, Pattern
+from hopscope.model.edit import Edit, Pattern
 from hopscope.theory.path import Row
 
 _OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE, _MOVED = 1, 2, 3, 4, 5, 6
